@@ -1,0 +1,10 @@
+//! Valvehouse: a live plugin host for the traffic of large language models.
+//!
+//! People drop scripts into `filters/`; the host loads them live, sandboxes them, and runs them on
+//! every chat, through every door. Read this file as the map: modules stand in the order in which
+//! they build on each other, and each uses only those of earlier groups (`tests/it/floors.rs`
+//! checks it).
+//!
+//! To follow one request: `server` (`openai/chat.rs`) takes a `host` snapshot and runs the
+//! `kernel`'s turn, which folds the `filter` chain around a model of `llm`; scripts become
+//! filters in `script`.

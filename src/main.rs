@@ -1,0 +1,3 @@
+//! The `valvehouse` binary.
+
+fn main() {}
