@@ -8,3 +8,6 @@
 //! To follow one request: `server` (`openai/chat.rs`) takes a `host` snapshot and runs the
 //! `kernel`'s turn, which folds the `filter` chain around a model of `llm`; scripts become
 //! filters in `script`.
+
+// -- words: plain values, no input or output
+pub mod json;

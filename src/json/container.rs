@@ -1,0 +1,400 @@
+//! The shared containers. Each has its own lock, held for a moment and never across a call out.
+
+use super::fields::Fields;
+use super::{Json, MAX_DEPTH};
+use compact_str::CompactString;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Why a value cannot stand where it was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MisplacedValue {
+    /// A container would hold itself.
+    #[error("a value cannot be put inside itself; put in a copy: `value.copy()`")]
+    Cycle,
+    /// Deeper than [`MAX_DEPTH`].
+    #[error("values may be nested {MAX_DEPTH} deep at most")]
+    TooDeep,
+    /// The index is beyond the end.
+    #[error("index {index} is out of range: the array has {len} elements")]
+    Range {
+        /// The index asked for.
+        index: i64,
+        /// The length there is.
+        len: usize,
+    },
+    /// It is given to everybody and changed by nobody.
+    #[error("this value can only be read; work on a copy: `value.copy()`")]
+    Frozen,
+    /// A string, number, boolean or null has no keys.
+    #[error("only objects have keys")]
+    NoContainer,
+}
+
+#[derive(Default)]
+struct Slots<T: Children> {
+    items: T,
+    state: State,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+enum State {
+    /// As it was read.
+    #[default]
+    Read,
+    Changed,
+    /// Nobody may change it.
+    Frozen,
+}
+
+impl<T: Children> Slots<T> {
+    /// The items, to be changed.
+    fn change(&mut self) -> Result<&mut T, MisplacedValue> {
+        if self.state == State::Frozen {
+            return Err(MisplacedValue::Frozen);
+        }
+        self.state = State::Changed;
+        Ok(&mut self.items)
+    }
+}
+
+/// A shared list.
+#[derive(Clone, Default)]
+pub struct Array(Arc<Mutex<Slots<Vec<Json>>>>);
+
+/// A shared map that keeps the order in which its keys came.
+#[derive(Clone, Default)]
+pub struct Object(Arc<Mutex<Slots<Fields>>>);
+
+impl Array {
+    /// A list of these elements.
+    pub fn new(items: Vec<Json>) -> Self {
+        Self(Arc::new(Mutex::new(Slots { items, state: State::Read })))
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// An index from either end as a position, when it is in range.
+    pub fn position(&self, index: i64) -> Option<usize> {
+        let len = self.len();
+        let position = if index < 0 {
+            len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
+        } else {
+            usize::try_from(index).ok()?
+        };
+        (position < len).then_some(position)
+    }
+
+    /// The element at a position.
+    pub fn get(&self, position: usize) -> Option<Json> {
+        self.0.lock().items.get(position).cloned()
+    }
+
+    /// The last element.
+    pub fn last(&self) -> Option<Json> {
+        self.0.lock().items.last().cloned()
+    }
+
+    /// The elements; containers among them are shared.
+    pub fn items(&self) -> Vec<Json> {
+        self.0.lock().items.clone()
+    }
+
+    /// Looks at the elements in place. The look must not lead back to this array.
+    pub fn with<R>(&self, look: impl FnOnce(&[Json]) -> R) -> R {
+        look(&self.0.lock().items)
+    }
+
+    /// Replaces one element; putting back the same container changes nothing.
+    pub fn set(&self, position: usize, value: Json) -> Result<(), MisplacedValue> {
+        if self.with(|items| items.get(position).is_some_and(|slot| slot.is_same(&value))) {
+            return Ok(());
+        }
+        check_place(&value, self.address())?;
+        let mut slots = self.0.lock();
+        let items = slots.change()?;
+        let len = items.len();
+        let Some(slot) = items.get_mut(position) else {
+            return Err(MisplacedValue::Range { index: position as i64, len });
+        };
+        let old = std::mem::replace(slot, value);
+        drop(slots);
+        drop(old);
+        Ok(())
+    }
+
+    /// Adds an element at the end.
+    pub fn push(&self, value: Json) -> Result<(), MisplacedValue> {
+        check_place(&value, self.address())?;
+        self.0.lock().change()?.push(value);
+        Ok(())
+    }
+
+    /// Adds an element before a position; beyond the end it goes to the end.
+    pub fn insert(&self, position: usize, value: Json) -> Result<(), MisplacedValue> {
+        check_place(&value, self.address())?;
+        let mut slots = self.0.lock();
+        let items = slots.change()?;
+        let position = position.min(items.len());
+        items.insert(position, value);
+        Ok(())
+    }
+
+    /// Takes one element out.
+    pub fn remove(&self, position: usize) -> Option<Json> {
+        let mut slots = self.0.lock();
+        if position >= slots.items.len() {
+            return None;
+        }
+        Some(slots.change().ok()?.remove(position))
+    }
+
+    /// Puts other elements in place of all there were.
+    pub fn replace(&self, items: Vec<Json>) -> Result<(), MisplacedValue> {
+        for item in &items {
+            check_place(item, self.address())?;
+        }
+        let mut slots = self.0.lock();
+        let old = std::mem::replace(slots.change()?, items);
+        drop(slots);
+        drop(old);
+        Ok(())
+    }
+
+    /// Whether both are the same container.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        let slots = self.0.lock();
+        slots.state == State::Changed || slots.items.iter().any(Json::is_changed)
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).cast::<()>() as usize
+    }
+}
+
+impl Object {
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the key is there.
+    pub fn contains(&self, key: &str) -> bool {
+        self.0.lock().items.contains(key)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<Json> {
+        self.0.lock().items.get(key).cloned()
+    }
+
+    /// Looks at a key's value in place. The look must not lead back to this object.
+    pub fn with<R>(&self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
+        look(self.0.lock().items.get(key))
+    }
+
+    /// Sets a key; putting back the same container changes nothing.
+    pub fn set(&self, key: &str, value: Json) -> Result<(), MisplacedValue> {
+        if self.with(key, |slot| slot.is_some_and(|slot| slot.is_same(&value))) {
+            return Ok(());
+        }
+        check_place(&value, self.address())?;
+        let mut slots = self.0.lock();
+        let old = slots.change()?.insert(key.into(), value);
+        drop(slots);
+        drop(old);
+        Ok(())
+    }
+
+    /// Takes a key out; the order of the others stays.
+    pub fn remove(&self, key: &str) -> Option<Json> {
+        let mut slots = self.0.lock();
+        if !slots.items.contains(key) {
+            return None;
+        }
+        slots.change().ok()?.remove(key)
+    }
+
+    /// Takes all keys out.
+    pub fn clear(&self) {
+        let old = self.0.lock().change().map(std::mem::take);
+        drop(old);
+    }
+
+    /// Puts another map's keys in place of all there were.
+    pub fn replace(&self, entries: Vec<(CompactString, Json)>) -> Result<(), MisplacedValue> {
+        for (_, value) in &entries {
+            check_place(value, self.address())?;
+        }
+        let mut slots = self.0.lock();
+        let old = std::mem::replace(slots.change()?, entries.into_iter().collect());
+        drop(slots);
+        drop(old);
+        Ok(())
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> Vec<CompactString> {
+        self.0.lock().items.iter().map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Keys and values, in order; containers among them are shared.
+    pub fn entries(&self) -> Vec<(CompactString, Json)> {
+        self.0.lock().items.iter().cloned().collect()
+    }
+
+    /// Looks at keys and values in place, in order. The look must not lead back to this object.
+    pub fn for_each(&self, mut look: impl FnMut(&str, &Json)) {
+        for (key, value) in self.0.lock().items.iter() {
+            look(key, value);
+        }
+    }
+
+    /// Whether both are the same container.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        let slots = self.0.lock();
+        slots.state == State::Changed || slots.items.iter().any(|(_, value)| value.is_changed())
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).cast::<()>() as usize
+    }
+}
+
+impl FromIterator<(CompactString, Json)> for Object {
+    fn from_iter<I: IntoIterator<Item = (CompactString, Json)>>(entries: I) -> Self {
+        Self(Arc::new(Mutex::new(Slots { items: entries.into_iter().collect(), state: State::Read })))
+    }
+}
+
+impl std::fmt::Debug for Array {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&Json::Array(self.clone()), f)
+    }
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&Json::Object(self.clone()), f)
+    }
+}
+
+/// Builds an object while it is read, before anybody shares it.
+#[derive(Default)]
+pub(super) struct Builder(Fields);
+
+impl Builder {
+    pub(super) fn insert(&mut self, key: CompactString, value: Json) {
+        self.0.insert(key, value);
+    }
+
+    pub(super) fn finish(self) -> Json {
+        Json::Object(Object(Arc::new(Mutex::new(Slots { items: self.0, state: State::Read }))))
+    }
+}
+
+impl Json {
+    /// Makes everything in it read-only, so that it can be given to everybody.
+    pub fn freeze(self) -> Self {
+        match &self {
+            Self::Array(array) => {
+                let mut slots = array.0.lock();
+                slots.state = State::Frozen;
+                slots.items.iter().cloned().for_each(|item| drop(item.freeze()));
+            }
+            Self::Object(object) => {
+                let mut slots = object.0.lock();
+                slots.state = State::Frozen;
+                slots.items.iter().for_each(|(_, item)| drop(item.clone().freeze()));
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+/// Refuses a value that holds the container it shall go into, or that is nested too deep.
+fn check_place(value: &Json, target: usize) -> Result<(), MisplacedValue> {
+    fn walk(value: &Json, target: usize, depth: usize) -> Result<(), MisplacedValue> {
+        if depth > MAX_DEPTH {
+            return Err(MisplacedValue::TooDeep);
+        }
+        match value {
+            Json::Array(array) if array.address() == target => Err(MisplacedValue::Cycle),
+            Json::Object(object) if object.address() == target => Err(MisplacedValue::Cycle),
+            Json::Array(array) => {
+                array.0.lock().items.iter().try_for_each(|item| walk(item, target, depth + 1))
+            }
+            Json::Object(object) => {
+                object.0.lock().items.iter().try_for_each(|(_, item)| walk(item, target, depth + 1))
+            }
+            _ => Ok(()),
+        }
+    }
+    walk(value, target, 1)
+}
+
+/// What a container's slots can be emptied of when the last handle goes.
+trait Children: Default {
+    fn take_containers(&mut self, into: &mut Vec<Json>);
+}
+
+fn is_container(value: &Json) -> bool {
+    matches!(value, Json::Array(_) | Json::Object(_))
+}
+
+impl Children for Vec<Json> {
+    fn take_containers(&mut self, into: &mut Vec<Json>) {
+        into.extend(self.iter_mut().filter(|value| is_container(value)).map(std::mem::take));
+    }
+}
+
+impl Children for Fields {
+    fn take_containers(&mut self, into: &mut Vec<Json>) {
+        into.extend(self.values_mut().filter(|value| is_container(value)).map(std::mem::take));
+    }
+}
+
+/// Frees nested containers in a loop: however deep a script nested them, dropping takes no stack.
+impl<T: Children> Drop for Slots<T> {
+    fn drop(&mut self) {
+        let mut waiting = Vec::new();
+        self.items.take_containers(&mut waiting);
+        while let Some(value) = waiting.pop() {
+            match value {
+                Json::Array(Array(shared)) => {
+                    if let Some(slots) = Arc::into_inner(shared) {
+                        slots.into_inner().items.take_containers(&mut waiting);
+                    }
+                }
+                Json::Object(Object(shared)) => {
+                    if let Some(slots) = Arc::into_inner(shared) {
+                        slots.into_inner().items.take_containers(&mut waiting);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
