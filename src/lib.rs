@@ -11,3 +11,5 @@
 
 // -- words: plain values, no input or output
 pub mod json;
+pub mod words;
+pub mod fault;

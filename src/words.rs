@@ -1,0 +1,98 @@
+//! Small things about words: the one that was probably meant, and names made fit to read.
+
+/// The word that was probably meant by a misspelt one; none when nothing is near.
+///
+/// Case and the choice between `-` and `_` do not count as mistakes.
+///
+/// ```
+/// use valvehouse::words::nearest;
+/// assert_eq!(nearest("lisen", ["keys", "listen"]), Some("listen"));
+/// assert_eq!(nearest("colour", ["keys", "listen"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = normal(word);
+    let mut best: Option<(usize, f64, &str)> = None;
+    for candidate in known {
+        let other = normal(candidate);
+        let mistakes = strsim::damerau_levenshtein(&word, &other);
+        // A third of the letters may be wrong, never all of them; more than that is another word.
+        let letters = other.chars().count();
+        if mistakes > (letters / 3).max(1) || (mistakes > 0 && mistakes >= letters) {
+            continue;
+        }
+        let likeness = strsim::jaro_winkler(&word, &other);
+        let is_nearer =
+            best.is_none_or(|(least, most, _)| mistakes < least || (mistakes == least && likeness > most));
+        if is_nearer {
+            best = Some((mistakes, likeness, candidate));
+        }
+    }
+    best.map(|(_, _, candidate)| candidate)
+}
+
+/// `; did you mean …?` when something is near, for the end of an error message.
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+/// A name as a title: `max_turns` becomes `Max Turns`.
+pub fn title_case(name: &str) -> String {
+    let capitalised = name.split(['_', '-', ' ']).filter(|word| !word.is_empty()).map(|word| {
+        let mut letters = word.chars();
+        letters
+            .next()
+            .map(|first| first.to_uppercase().chain(letters).collect::<String>())
+            .unwrap_or_default()
+    });
+    capitalised.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether this may be the id of a plugin: 1 to 64 of `a`-`z`, `0`-`9`, `_` and `-`.
+pub fn is_id(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+    (1..=64).contains(&text.len()) && text.bytes().all(fits)
+}
+
+fn normal(word: &str) -> String {
+    word.to_lowercase().replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_keyboard_is_recognised() {
+        let known = ["value", "minimum", "maximum", "description"];
+        assert_eq!(nearest("vlaue", known), Some("value"));
+        assert_eq!(nearest("minimun", known), Some("minimum"));
+        assert_eq!(nearest("MAXIMUM", known), Some("maximum"));
+        assert_eq!(nearest("descripton", known), Some("description"));
+    }
+
+    #[test]
+    fn another_word_is_no_misspelling() {
+        assert_eq!(nearest("colour", ["value", "minimum"]), None);
+        assert_eq!(nearest("x", ["value", "y"]), None);
+        assert_eq!(nearest("value", []), None);
+    }
+
+    #[test]
+    fn of_two_near_words_the_nearer_wins() {
+        assert_eq!(nearest("max_turn", ["max_burns", "max_turns"]), Some("max_turns"));
+        assert_eq!(nearest("api-key", ["api_kea", "api_key"]), Some("api_key"));
+    }
+
+    #[test]
+    fn an_id_is_a_short_plain_name() {
+        assert!(is_id("turn_limit-2") && is_id(&"a".repeat(64)));
+        assert!(!["", "Turn", "a b", "ü", "a.b"].into_iter().any(is_id) && !is_id(&"a".repeat(65)));
+    }
+
+    #[test]
+    fn names_become_titles() {
+        assert_eq!(title_case("max_turns"), "Max Turns");
+        assert_eq!(title_case("api_url"), "Api Url");
+        assert_eq!(title_case("_private"), "Private");
+    }
+}
