@@ -13,3 +13,4 @@
 pub mod json;
 pub mod words;
 pub mod fault;
+pub mod chat;

@@ -1,0 +1,282 @@
+//! One event of a streamed answer: where its text is, and every other place in which text travels.
+
+use crate::json::{Json, Object};
+use compact_str::CompactString;
+
+/// The names under which services send a model's thinking.
+const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+/// The delta of the event's first choice.
+pub fn delta(event: &Json) -> Option<Json> {
+    look(event, |delta| Json::Object(delta.clone()))
+}
+
+/// Looks at the delta of the first choice in place: this is asked for every event and filter.
+fn look<R>(event: &Json, look: impl FnOnce(&Object) -> R) -> Option<R> {
+    let Json::Object(event) = event else { return None };
+    event.with("choices", |choices| {
+        let Some(Json::Array(choices)) = choices else { return None };
+        choices.with(|choices| {
+            let Some(Json::Object(choice)) = choices.first() else { return None };
+            choice.with("delta", |delta| match delta {
+                Some(Json::Object(delta)) => Some(look(delta)),
+                _ => None,
+            })
+        })
+    })
+}
+
+/// Which choice the event is about.
+pub fn choice_index(event: &Json) -> i64 {
+    event.at_path("choices.0.index").as_i64().unwrap_or(0)
+}
+
+/// What all events of an answer share: an event without choices, to make others from.
+pub fn head_of(event: &Json) -> Json {
+    let entries = event.as_object().map(Object::entries).unwrap_or_default();
+    let kept = ["id", "object", "created", "model", "system_fingerprint"];
+    entries.into_iter().filter(|(key, _)| kept.contains(&key.as_str())).collect::<Object>().into()
+}
+
+/// The same event about one of its choices only.
+pub fn with_choice(event: &Json, choice: Json) -> Json {
+    let entries = event.as_object().map(Object::entries).unwrap_or_default();
+    let mut choice = Some(choice);
+    let entries = entries.into_iter().map(|(key, value)| match choice.take_if(|_| key == "choices") {
+        Some(choice) => (key, vec![choice].into()),
+        None => (key, value),
+    });
+    entries.collect::<Object>().into()
+}
+
+/// An event of the same answer with another delta.
+pub fn with_delta(template: &Json, delta: Json) -> Json {
+    let choice = Json::from([
+        ("index", choice_index(template).into()),
+        ("delta", delta),
+        ("finish_reason", Json::Null),
+    ]);
+    let event = head_of(template);
+    // New values in a new object: they fit.
+    let _ = event.set("object", "chat.completion.chunk");
+    let _ = event.set("choices", vec![choice]);
+    event
+}
+
+/// Makes a whole event of what a script gave: a whole one stays, `#{ text: … }` becomes a delta of
+/// the same answer.
+pub fn complete(given: &Json, template: &Json) -> Json {
+    match given {
+        Json::Object(fields) if fields.contains("choices") || fields.contains("error") => given.clone(),
+        Json::Object(fields) => {
+            let content = fields.get("text").or_else(|| fields.get("data"));
+            let delta = fields
+                .entries()
+                .into_iter()
+                .filter(|(key, _)| key != "text" && key != "data" && key != "index");
+            let delta: Json = content
+                .map(|text| ("content".into(), text))
+                .into_iter()
+                .chain(delta)
+                .collect::<Object>()
+                .into();
+            let event = with_delta(template, delta);
+            if let (Some(index), Some(choice)) =
+                (fields.get("index"), event.get("choices").and_then(|all| all.at(0)))
+            {
+                let _ = choice.set("index", index);
+            }
+            event
+        }
+        Json::Text(text) => with_delta(template, Json::from([("content", text.clone().into())])),
+        other => other.clone(),
+    }
+}
+
+/// A whole answer's choice as one event.
+pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
+    let choice: Json = choice
+        .as_object()
+        .map(Object::entries)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(key, value)| if key == "message" { ("delta".into(), said.clone()) } else { (key, value) })
+        .collect::<Object>()
+        .into();
+    if choice.get("delta").is_none() {
+        let _ = choice.set("delta", said.clone());
+    }
+    let event = head_of(answer);
+    let _ = event.set("object", "chat.completion.chunk");
+    let _ = event.set("choices", vec![choice]);
+    event
+}
+
+/// An event in two: what it says, and how it ends.
+pub fn without_finish(event: &Json) -> (Json, Json) {
+    let (ahead, end) = (event.copy(), event.copy());
+    for choice in ahead.get("choices").unwrap_or_default().items() {
+        let _ = choice.set("finish_reason", Json::Null);
+    }
+    ahead.remove("usage");
+    for choice in end.get("choices").unwrap_or_default().items() {
+        let _ = choice.set("delta", Json::object());
+        choice.remove("logprobs");
+    }
+    (ahead, end)
+}
+
+/// The event's text: `content` of its first choice, its text parts where that is a list.
+pub fn text(event: &Json) -> CompactString {
+    let content = look(event, |delta| delta.with("content", |content| content.map(content_text)));
+    match content {
+        Some(content) => content.unwrap_or_default(),
+        None => event.text("text").or_else(|| event.text("data")).unwrap_or_default(),
+    }
+}
+
+/// Writes the event's text; a list of parts becomes one text part beside what is no text.
+pub fn set_text(event: &Json, text: &str) {
+    let (place, key) = match delta(event) {
+        Some(delta) => (delta, "content"),
+        None => (event.clone(), "text"),
+    };
+    let _ = match place.get(key) {
+        None | Some(Json::Null) if text.is_empty() => Ok(()),
+        Some(Json::Array(parts)) => {
+            let mut kept: Vec<Json> =
+                parts.items().into_iter().filter(|part| part_text(part).is_none()).collect();
+            if !text.is_empty() {
+                let part = Json::object();
+                let _ = part.set("type", "text");
+                let _ = part.set("text", text);
+                kept.insert(0, part);
+            }
+            parts.replace(kept)
+        }
+        Some(Json::Text(old)) if old == text => Ok(()),
+        _ => place.set(key, text),
+    };
+}
+
+/// The event's thinking, under whichever name the service sends it.
+pub fn reasoning(event: &Json) -> CompactString {
+    let Some(delta) = delta(event) else { return CompactString::default() };
+    REASONING.iter().find_map(|name| delta.text(name)).unwrap_or_default()
+}
+
+/// Writes the event's thinking under every name it came with.
+pub fn set_reasoning(event: &Json, text: &str) {
+    let Some(delta) = delta(event) else { return };
+    let mut written = false;
+    for name in REASONING {
+        if delta.text(name).is_some() {
+            let _ = delta.set(name, text);
+            written = true;
+        }
+    }
+    if !written && !text.is_empty() {
+        let _ = delta.set(REASONING[0], text);
+    }
+}
+
+/// A place in an event in which text travels; reading and writing go to the event itself.
+#[derive(Clone, Debug)]
+pub struct TextPlace {
+    /// What the text is: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation`.
+    pub kind: &'static str,
+    holder: Object,
+    key: CompactString,
+}
+
+impl TextPlace {
+    /// The text there now.
+    pub fn text(&self) -> CompactString {
+        self.holder.with(&self.key, |value| match value {
+            Some(Json::Text(text)) => text.clone(),
+            _ => CompactString::default(),
+        })
+    }
+
+    /// Writes other text there.
+    pub fn set_text(&self, text: &str) {
+        if self.text() != text {
+            let _ = self.holder.set(&self.key, text.into());
+        }
+    }
+}
+
+/// Every place in an event or message in which text travels, so that a redaction misses none.
+/// Structure is not text: ids, roles, names, types and finish reasons stay out.
+pub fn texts(event: &Json) -> Vec<TextPlace> {
+    let mut places = Vec::new();
+    collect(event, "content", &mut places, 0);
+    places
+}
+
+fn collect(value: &Json, kind: &'static str, places: &mut Vec<TextPlace>, depth: usize) {
+    if depth > 64 {
+        return;
+    }
+    match value {
+        Json::Array(array) => {
+            for item in array.items() {
+                collect(&item, kind, places, depth + 1);
+            }
+        }
+        Json::Object(object) => {
+            for (key, value) in object.entries() {
+                match (kind_of(&key, kind), &value) {
+                    (Some(kind), Json::Text(_)) => {
+                        places.push(TextPlace { kind, holder: object.clone(), key });
+                    }
+                    (kind_below, Json::Array(_) | Json::Object(_)) if key != "usage" => {
+                        collect(&value, kind_below.unwrap_or(kind), places, depth + 1);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What the text under a key is, `None` where the key holds no text of the model.
+fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
+    Some(match key {
+        "content" | "text" | "output" | "failed_generation" | "transcript" => parent,
+        "reasoning_content" | "reasoning" | "thinking" | "reasoning_details" | "summary" => "reasoning",
+        "refusal" => "refusal",
+        "arguments" | "input" | "partial_json" => "arguments",
+        "logprobs" | "top_logprobs" => "logprobs",
+        "token" if parent == "logprobs" => "logprobs",
+        "annotations" | "citations" | "search_results" | "sources" => "citation",
+        "title" | "url" | "cited_text" | "quote" | "snippet" if parent == "citation" => "citation",
+        _ => return None,
+    })
+}
+
+fn content_text(content: &Json) -> CompactString {
+    match content {
+        Json::Text(text) => text.clone(),
+        Json::Array(parts) => {
+            parts.with(|parts| parts.iter().filter_map(part_text).collect::<Vec<_>>().concat().into())
+        }
+        _ => CompactString::default(),
+    }
+}
+
+/// The text of a content part, when it is one of text.
+fn part_text(part: &Json) -> Option<CompactString> {
+    match part {
+        Json::Text(text) => Some(text.clone()),
+        Json::Object(_) => match part.text("type") {
+            Some(kind) if kind == "text" || kind == "output_text" || kind == "input_text" => {
+                part.text("text")
+            }
+            None => part.text("text"),
+            Some(_) => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,19 @@
+//! Words about chats: messages, requests, answers, tool calls, and answers that come in pieces.
+//!
+//! Everything is plain [`Json`](crate::json::Json) in the shape of OpenAI's chat API; these are
+//! functions that read and write it. No I/O.
+
+pub mod call;
+pub mod delta;
+pub mod event;
+mod grow;
+pub mod history;
+pub mod message;
+pub mod request;
+pub mod response;
+pub mod split;
+
+pub use call::Call;
+pub use delta::Fold;
+pub use response::Head;
+pub use split::split;

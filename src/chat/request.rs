@@ -1,0 +1,113 @@
+//! What a chat request must have before anything runs, and what the host reads of it.
+
+use super::message;
+use crate::fault::Fault;
+use crate::json::Json;
+
+/// Checks the little that everything else relies on; the rest is the service's business.
+///
+/// An error names the place: `messages[3].role`.
+pub fn check(body: &Json) -> Result<(), Fault> {
+    if body.as_object().is_none() {
+        return Err(wrong("the request body", "a JSON object", body, None));
+    }
+    match body.get("model") {
+        Some(Json::Text(model)) if !model.is_empty() => {}
+        Some(Json::Text(_)) => return Err(Fault::invalid("model is empty; name a model", Some("model"))),
+        other => return Err(wrong("model", "a string", &other.unwrap_or_default(), Some("model"))),
+    }
+    let messages = body.get("messages").unwrap_or_default();
+    let Json::Array(list) = &messages else {
+        return Err(wrong("messages", "an array of messages", &messages, Some("messages")));
+    };
+    if list.is_empty() {
+        return Err(Fault::invalid("messages is empty; send at least one message", Some("messages")));
+    }
+    list.items().iter().enumerate().try_for_each(|(index, message)| check_message(index, message))
+}
+
+fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
+    if message.as_object().is_none() {
+        return Err(wrong(
+            &format!("messages[{index}]"),
+            "an object with role and content",
+            message,
+            Some("messages"),
+        ));
+    }
+    match message.get("role") {
+        Some(Json::Text(role)) if !role.is_empty() => Ok(()),
+        other => Err(wrong(
+            &format!("messages[{index}].role"),
+            "a string such as \"user\"",
+            &other.unwrap_or_default(),
+            Some("messages"),
+        )),
+    }
+}
+
+fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Fault {
+    let found = match found {
+        Json::Null => "missing",
+        Json::Text(_) => "an empty string",
+        other => other.kind(),
+    };
+    Fault::invalid(format!("{path} is {found}; it must be {expected}"), param)
+}
+
+/// Whether the answer shall come in pieces.
+pub fn wants_stream(body: &Json) -> bool {
+    body.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(false)
+}
+
+/// Whether a streamed answer shall end with its usage.
+pub fn wants_usage(body: &Json) -> bool {
+    body.at_path("stream_options.include_usage").as_bool().unwrap_or(false)
+}
+
+/// Where the last message of the user stands.
+pub fn last_user(messages: &[Json]) -> Option<usize> {
+    messages.iter().rposition(|message| message::role_of(message) == "user")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(body: &str) -> String {
+        match check(&Json::parse(body.as_bytes()).unwrap()) {
+            Err(fault) => fault.to_string(),
+            Ok(()) => "fine".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        for (body, expected) in [
+            ("[]", "the request body is array; it must be a JSON object"),
+            ("{}", "model is missing; it must be a string"),
+            (r#"{"model":1}"#, "model is number; it must be a string"),
+            (r#"{"model":""}"#, "model is empty; name a model"),
+            (r#"{"model":"m"}"#, "messages is missing; it must be an array of messages"),
+            (r#"{"model":"m","messages":[]}"#, "messages is empty; send at least one message"),
+            (
+                r#"{"model":"m","messages":[1]}"#,
+                "messages[0] is number; it must be an object with role and content",
+            ),
+            (
+                r#"{"model":"m","messages":[{"role":"user"},{}]}"#,
+                "messages[1].role is missing; it must be a string such as \"user\"",
+            ),
+            (r#"{"model":"m","messages":[{"role":"user"}]}"#, "fine"),
+        ] {
+            assert_eq!(problem(body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn wishes_are_read() {
+        let body = Json::parse(br#"{"stream":true,"stream_options":{"include_usage":true}}"#).unwrap();
+        assert!(wants_stream(&body) && wants_usage(&body));
+        assert!(!wants_stream(&Json::object()) && !wants_usage(&Json::object()));
+    }
+}

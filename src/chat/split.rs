@@ -1,0 +1,140 @@
+//! Takes a whole answer apart, as if it had been streamed. [`Fold`](super::Fold) undoes it.
+
+use super::Head;
+use crate::json::Json;
+
+/// The chunks of a `chat.completion`: per choice its role, then word after word, then each tool
+/// call, then why it ended; at the very end the usage, where it is wanted.
+pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
+    let head = Head {
+        id: completion.text("id").unwrap_or_default(),
+        model: completion.text("model").unwrap_or_default(),
+        created: completion.get("created").and_then(|time| time.as_i64()).unwrap_or(0).unsigned_abs(),
+    };
+    let mut chunks = Vec::new();
+    for (place, choice) in completion.get("choices").unwrap_or_default().items().iter().enumerate() {
+        let index = choice.get("index").unwrap_or_else(|| place.into());
+        for delta in deltas(&choice.get("message").unwrap_or_default()) {
+            let piece = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
+            chunks.push(head.object("chat.completion.chunk", vec![piece.into()]));
+        }
+        chunks.push(head.object("chat.completion.chunk", vec![last_piece(choice, index)]));
+    }
+    if let Some(first) = chunks.first() {
+        add_others(completion, first, &["id", "object", "created", "model", "choices", "usage"]);
+    }
+    if let (true, Some(usage)) = (with_usage, completion.get("usage")) {
+        chunks.push(head.usage_chunk(usage.copy()));
+    }
+    chunks
+}
+
+/// Why it ended, and what else the choice says.
+fn last_piece(choice: &Json, index: Json) -> Json {
+    let piece = Json::from([("index", index), ("delta", Json::object())]);
+    add_others(choice, &piece, &["index", "message"]);
+    piece
+}
+
+fn deltas(message: &Json) -> Vec<Json> {
+    let first = Json::object();
+    let mut deltas = vec![first.clone()];
+    let Json::Object(message) = message else { return deltas };
+    for (key, value) in message.entries() {
+        match (&*key, &value) {
+            ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
+                // New objects take any value, here and below.
+                let _ = first.set(&key, "");
+                deltas.extend(words(text).map(|word| Json::from([(&*key, word.into())])));
+            }
+            ("tool_calls", Json::Array(calls)) => {
+                for (index, call) in calls.items().iter().enumerate() {
+                    let call = call.copy();
+                    let _ = call.set("index", index);
+                    deltas.push(Json::from([("tool_calls", vec![call].into())]));
+                }
+            }
+            _ => {
+                let _ = first.set(&key, value.copy());
+            }
+        }
+    }
+    deltas
+}
+
+/// Words, each with the white space that follows it.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let space = rest[word..].find(|letter: char| !letter.is_whitespace()).unwrap_or(rest.len() - word);
+        let (next, after) = rest.split_at(word + space);
+        rest = after;
+        (!next.is_empty()).then_some(next)
+    })
+}
+
+fn add_others(from: &Json, to: &Json, except: &[&str]) {
+    let Json::Object(from) = from else { return };
+    for (key, value) in from.entries() {
+        if !except.contains(&&*key) {
+            let _ = to.set(&key, value.copy());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::{Fold, message, response};
+    use proptest::prelude::*;
+
+    fn folded(chunks: &[Json]) -> Json {
+        let mut fold = Fold::default();
+        chunks.iter().for_each(|chunk| fold.push(chunk));
+        fold.finish()
+    }
+
+    #[test]
+    fn words_keep_the_space_that_follows() {
+        assert_eq!(words(" a b \n c").collect::<Vec<_>>(), [" ", "a ", "b \n ", "c"]);
+        assert_eq!(words("").count(), 0);
+    }
+
+    #[test]
+    fn the_first_piece_has_the_role_and_the_last_the_usage() {
+        let answer = Head::new("m").text("Hello you");
+        answer.set("usage", response::usage(1, 2)).unwrap();
+        let chunks = split(&answer, true);
+        let deltas: Vec<String> =
+            chunks.iter().map(|chunk| chunk.at_path("choices.0.delta").to_string()).collect();
+        let expected = [
+            r#"{"role":"assistant","content":""}"#,
+            r#"{"content":"Hello "}"#,
+            r#"{"content":"you"}"#,
+            "{}",
+            "null",
+        ];
+        assert_eq!(deltas, expected);
+        assert_eq!(chunks[3].at_path("choices.0.finish_reason"), Json::from("stop"));
+        assert_eq!(folded(&chunks), answer);
+        assert!(split(&answer, false).iter().all(|chunk| chunk.get("usage").is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn folding_undoes_splitting(content in any::<String>(), reasoning in any::<String>(), calls in 0..3_usize) {
+            let message = message::assistant(content);
+            message.set("reasoning_content", reasoning).unwrap();
+            let calls: Vec<Json> = (0..calls)
+                .map(|n| super::super::Call { id: format!("c{n}").into(), name: "t".into(), arguments: "{}".into() })
+                .map(|call| call.to_json())
+                .collect();
+            if !calls.is_empty() {
+                message.set("tool_calls", calls).unwrap();
+            }
+            let answer = Head::new("m").completion(message, "stop");
+            prop_assert_eq!(folded(&split(&answer, true)), answer);
+        }
+    }
+}
