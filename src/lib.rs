@@ -14,3 +14,4 @@ pub mod json;
 pub mod words;
 pub mod fault;
 pub mod chat;
+pub mod valve;

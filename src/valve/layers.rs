@@ -1,0 +1,84 @@
+//! Layers of values over each other, and secrets on their way out and back in.
+
+use super::check::clipped;
+use super::field::Field;
+use super::{MASK, Schema};
+use crate::json::Json;
+
+impl Schema {
+    /// The values in force: the defaults, under each layer in turn.
+    ///
+    /// A value that does not fit gives way to the one below it, and a problem says so: a new version
+    /// of a script must not fail requests over what was stored for the old one. Unknown keys and
+    /// nulls in a layer count for nothing. The values share nothing with the layers.
+    pub fn effective(&self, layers: &[&Json]) -> (Json, Vec<String>) {
+        let (values, mut problems) = (Json::object(), Vec::new());
+        for field in &self.fields {
+            // A fresh object takes any key.
+            let _ = values.set(&field.name, field.in_force(layers, &mut problems));
+        }
+        (values, problems)
+    }
+
+    /// The values as they may be shown: a secret that is set is [`MASK`], an empty one stays empty.
+    pub fn mask(&self, values: &Json) -> Json {
+        let shown = values.copy();
+        for field in self.fields.iter().filter(|field| field.secret) {
+            if values.get(&field.name).is_some_and(|value| field.is_set(&value)) {
+                let _ = shown.set(&field.name, MASK);
+            }
+        }
+        shown
+    }
+
+    /// What a form sent, with each secret it left masked put back as it is stored. Without this a
+    /// form that shows masked secrets would store the mask.
+    pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
+        let meant = sent.copy();
+        for field in self.fields.iter().filter(|field| field.secret) {
+            if sent.get(&field.name).is_none_or(|value| value.as_str() != Some(MASK)) {
+                continue;
+            }
+            // What is not stored comes from a layer below and stays there.
+            let _ = match stored.get(&field.name) {
+                Some(secret) => meant.set(&field.name, secret.copy()).is_ok(),
+                None => meant.remove(&field.name).is_some(),
+            };
+        }
+        meant
+    }
+}
+
+impl Field {
+    fn in_force(&self, layers: &[&Json], problems: &mut Vec<String>) -> Json {
+        let mut refused = Vec::new();
+        let given = layers.iter().rev().filter_map(|layer| layer.get(&self.name));
+        let mut used = self.default.copy();
+        for value in given.filter(|value| !value.is_null()) {
+            match self.check(&value) {
+                Ok(value) => {
+                    used = value;
+                    break;
+                }
+                Err((rule, asks)) => refused.push(self.refuse(&value, rule, &asks).message),
+            }
+        }
+        let shown = if self.secret && self.is_set(&used) { MASK.to_owned() } else { clipped(&used) };
+        problems.extend(refused.into_iter().map(|message| format!("{message}; {shown} is used instead")));
+        used
+    }
+
+    /// Whether there is anything to hide: 0 and false say something, nothing and "" do not.
+    fn is_set(&self, value: &Json) -> bool {
+        !value.is_empty() || matches!(value, Json::Bool(_) | Json::Number(_))
+    }
+}
+
+/// Where a plugin stands in the chain: its valve `priority`, 0 when that is missing or no number.
+pub fn priority(effective: &Json) -> f64 {
+    effective
+        .get("priority")
+        .and_then(|value| value.as_f64())
+        .filter(|value| value.is_finite())
+        .unwrap_or(0.0)
+}

@@ -1,0 +1,354 @@
+//! What authors, operators and forms notice of valves.
+
+use super::*;
+use proptest::prelude::*;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn schema(literal: &str) -> Schema {
+    Schema::declare(&json(literal)).unwrap()
+}
+
+fn problems(literal: &str) -> String {
+    Schema::declare(&json(literal)).unwrap_err().join("\n")
+}
+
+fn refusal(schema: &Schema, name: &str, value: impl Into<Json>) -> String {
+    schema.check(name, &value.into()).unwrap_err().to_string()
+}
+
+/// One field of every sort.
+fn rich() -> Schema {
+    schema(
+        r#"{
+            "priority": 0,
+            "max_turns": {"value": 4, "minimum": 1, "maximum": 500, "description": "Messages allowed"},
+            "debug": false,
+            "rate": 0.5,
+            "mode": {"value": "fast", "enum": ["fast", "slow"], "title": "How"},
+            "words": ["a", "b"],
+            "ports": {"value": [], "items": {"type": "integer", "minimum": 1}},
+            "prefix": {"value": "x-1", "pattern": "^x-"},
+            "nickname": {"value": null, "type": "string", "pattern": "^[a-z]+$"},
+            "api_key": {"value": "sk-default", "secret": true},
+            "prompt": {"value": "line", "multiline": true}
+        }"#,
+    )
+}
+
+#[test]
+fn types_are_read_from_bare_literals() {
+    let schema = schema(r#"{"a": true, "b": 1, "c": 1.0, "d": "x", "e": [1]}"#);
+    let kinds: Vec<_> = schema.fields().iter().map(|field| (field.name.as_str(), field.kind)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("a", Kind::Boolean),
+            ("b", Kind::Integer),
+            ("c", Kind::Number),
+            ("d", Kind::String),
+            ("e", Kind::Array)
+        ]
+    );
+}
+
+#[test]
+fn a_bad_declaration_names_field_fault_and_cure() {
+    for (literal, told) in [
+        (r#"[]"#, "valves must be a map of names and defaults"),
+        (r#"{"a": {"vlaue": 1}}"#, "valve `a` has the unknown key `vlaue`; did you mean `value`?"),
+        (
+            r#"{"a": {"type": "string"}}"#,
+            "valve `a` has no `value`: give its default, or write #{ value: (), type",
+        ),
+        (r#"{"a": null}"#, r#"valve `a` has no type: write #{ value: (), type: "string" }"#),
+        (r#"{"a": {"value": {"b": 1}}}"#, "has a map as its value: declare a valve for each of its keys"),
+        (
+            r#"{"a": {"value": 1, "type": "integr"}}"#,
+            r#"has the unknown type "integr"; did you mean `integer`?"#,
+        ),
+        (r#"{"a": {"value": "1", "type": "integer"}}"#, r#"must be a whole number, but its default is "1""#),
+        (r#"{"a": {"value": 9, "maximum": 5}}"#, "must be 5 or less, but its default is 9"),
+        (r#"{"a": {"value": 1, "minimum": 5, "maximum": 0}}"#, "so that nothing fits"),
+        (r#"{"a": {"value": "x", "minimum": 5}}"#, "`minimum`, which is for numbers"),
+        (r#"{"a": {"value": 1, "minimum": "5"}}"#, r#"has "5" as its `minimum`: give a number"#),
+        (r#"{"a": {"value": "x", "pattern": "("}}"#, "no regular expression: (: unclosed group"),
+        (r#"{"a": {"value": 1, "pattern": "x"}}"#, "`pattern`, which is for text"),
+        (r#"{"a": {"value": "x", "enum": []}}"#, "give a list of the values allowed"),
+        (r#"{"a": {"value": "x", "enum": ["x", 1]}}"#, "allows 1 in its `enum`, but must be text"),
+        (r#"{"a": {"value": "z", "enum": ["x"]}}"#, r#"must be one of "x", but its default is "z""#),
+        (r#"{"a": {"value": [], "items": "strng"}}"#, "did you mean `string`?"),
+        (r#"{"a": {"value": ["x"], "items": "integer"}}"#, "item 1 must be a whole number"),
+        (r#"{"a": {"value": [], "items": {"minimum": 1}}}"#, "has `items` without a type"),
+        (r#"{"a": {"value": "x", "secret": "yes"}}"#, "write true or false"),
+        (r#"{"a": {"value": 1, "multiline": true}}"#, "for text only"),
+        (r#"{"a": {"value": 1, "description": 2}}"#, "has 2 as its `description`: give text"),
+    ] {
+        let found = problems(literal);
+        assert!(found.contains(told), "{literal}\n  found: {found}\n  want:  {told}");
+    }
+}
+
+#[test]
+fn every_problem_of_a_declaration_is_told_at_once() {
+    let found = Schema::declare(&json(r#"{"a": null, "b": {"valu": 1}, "c": {"value": 9, "maximum": 1}}"#));
+    let found = found.unwrap_err();
+    assert!(
+        ["`a`", "`b`", "`c`"].iter().all(|name| found.iter().any(|text| text.contains(name))),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_bad_secret_default_is_not_printed() {
+    let found = problems(r#"{"a": {"value": "sk-real", "secret": true, "pattern": "^never$"}}"#);
+    assert!(!found.contains("sk-real"), "{found}");
+}
+
+#[test]
+fn values_are_coerced_to_the_declared_type() {
+    let schema = rich();
+    for (name, given, stored) in [
+        ("max_turns", r#""5""#, "5"),
+        ("max_turns", r#"" 5 ""#, "5"),
+        ("max_turns", "5.0", "5"),
+        ("max_turns", r#""5.0""#, "5"),
+        ("debug", r#""true""#, "true"),
+        ("debug", r#""Off""#, "false"),
+        ("debug", "1", "true"),
+        ("rate", "2", "2.0"),
+        ("rate", r#""0.25""#, "0.25"),
+        ("prefix", r#""x-2""#, r#""x-2""#),
+        ("prompt", "5", r#""5""#),
+        ("prompt", "true", r#""true""#),
+        ("words", r#""a, b,,c ""#, r#"["a","b","c"]"#),
+        ("words", r#""""#, "[]"),
+        ("words", r#"[1, "x"]"#, r#"["1","x"]"#),
+        ("words", r#""[\"a,b\"]""#, r#"["a,b"]"#),
+        ("ports", r#""80, 443""#, "[80,443]"),
+        ("nickname", "null", "null"),
+    ] {
+        let checked =
+            schema.check(name, &json(given)).unwrap_or_else(|error| panic!("{name} {given}: {error}"));
+        assert_eq!(checked.to_string(), stored, "{name} {given}");
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_names_field_rule_and_value() {
+    let schema = rich();
+    assert_eq!(
+        refusal(&schema, "max_turns", 900i64),
+        "valve `max_turns` must be 500 or less, but 900 was given"
+    );
+    assert_eq!(
+        refusal(&schema, "max_turns", 4.5),
+        "valve `max_turns` must be a whole number, but 4.5 was given"
+    );
+    assert_eq!(
+        refusal(&schema, "ports", "80,0"),
+        "valve `ports` item 2 must be 1 or more, but \"80,0\" was given"
+    );
+    assert_eq!(
+        refusal(&schema, "mode", "fats"),
+        "valve `mode` must be one of \"fast\", \"slow\" (did you mean fast?), but \"fats\" was given"
+    );
+    assert_eq!(
+        refusal(&schema, "prefix", "y"),
+        "valve `prefix` must match the pattern ^x-, but \"y\" was given"
+    );
+    assert!(refusal(&schema, "debug", "perhaps").contains("must be true or false"));
+    assert!(refusal(&schema, "rate", "inf").contains("must be a number"));
+    assert!(refusal(&schema, "max_turns", Json::Null).contains("leave it out for its default"));
+    assert!(refusal(&schema, "words", Json::object()).contains("must be a list"));
+    let error = schema.check("max_turns", &Json::from(0i64)).unwrap_err();
+    assert_eq!((error.field.as_str(), error.rule, error.value), ("max_turns", "minimum", Json::from(0i64)));
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_nearest() {
+    assert_eq!(refusal(&rich(), "max_turn", 1i64), "there is no valve `max_turn`; did you mean `max_turns`?");
+    assert!(refusal(&rich(), "zzz", 1i64).contains("; there are: priority, max_turns"));
+    assert_eq!(rich().nearest("prioriti"), Some("priority"));
+}
+
+#[test]
+fn a_refused_secret_is_not_printed() {
+    let schema = schema(r#"{"key": {"value": "sk-1", "secret": true, "pattern": "^sk-"}}"#);
+    let error = schema.check("key", &"hunter2".into()).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    let (_, problems) = schema.effective(&[&json(r#"{"key": "hunter2"}"#)]);
+    assert!(!problems[0].contains("hunter2") && !problems[0].contains("sk-1"), "{problems:?}");
+}
+
+#[test]
+fn an_update_drops_unknown_keys_and_nulls() {
+    let sent = json(r#"{"unknown": 1, "max_turns": "7", "rate": null, "nickname": null}"#);
+    assert_eq!(rich().check_update(&sent).unwrap().to_string(), r#"{"max_turns":7}"#);
+    assert!(rich().check_update(&json(r#"{"max_turns": 7, "rate": "x"}"#)).is_err());
+    assert!(rich().check_update(&json("[]")).unwrap_err().message.contains("must be an object"));
+}
+
+#[test]
+fn later_layers_lie_over_earlier_ones() {
+    let (file, store) =
+        (json(r#"{"max_turns": 8, "rate": 1}"#), json(r#"{"max_turns": "9", "words": null, "gone": 1}"#));
+    let (values, problems) = rich().effective(&[&file, &store]);
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(values.get("max_turns"), Some(9i64.into()));
+    assert_eq!(values.get("rate"), Some(1.0.into()));
+    assert_eq!(values.get("words"), Some(json(r#"["a","b"]"#)));
+    assert_eq!(values.get("gone"), None);
+}
+
+#[test]
+fn a_stored_value_that_no_longer_fits_gives_way_and_says_so() {
+    let (file, store) = (json(r#"{"max_turns": 8}"#), json(r#"{"max_turns": 900, "rate": "often"}"#));
+    let (values, problems) = rich().effective(&[&file, &store]);
+    assert_eq!((values.get("max_turns"), values.get("rate")), (Some(8i64.into()), Some(0.5.into())));
+    assert_eq!(problems[0], "valve `max_turns` must be 500 or less, but 900 was given; 8 is used instead");
+    assert!(problems[1].ends_with("; 0.5 is used instead"), "{problems:?}");
+}
+
+#[test]
+fn what_a_script_does_to_its_values_stays_with_it() {
+    let schema = rich();
+    let layer = json(r#"{"ports": [80]}"#);
+    let (values, _) = schema.effective(&[&layer]);
+    values.get("words").unwrap().as_array().unwrap().push("c".into()).unwrap();
+    values.get("ports").unwrap().as_array().unwrap().push(1i64.into()).unwrap();
+    assert_eq!(schema.effective(&[&layer]).0.get("words"), Some(json(r#"["a","b"]"#)));
+    assert_eq!(layer, json(r#"{"ports": [80]}"#));
+}
+
+#[test]
+fn secrets_leave_masked_and_come_back_whole() {
+    let schema = rich();
+    let stored = json(r#"{"api_key": "sk-real"}"#);
+    let (values, _) = schema.effective(&[&stored]);
+    let shown = schema.mask(&values);
+    assert_eq!(shown.get("api_key"), Some(MASK.into()));
+    assert_eq!(values.get("api_key"), Some("sk-real".into()));
+    assert_eq!(schema.mask(&json(r#"{"api_key": ""}"#)).get("api_key"), Some("".into()));
+
+    shown.set("max_turns", 5i64).unwrap();
+    let kept = schema.check_update(&schema.unmask(&shown, &stored)).unwrap();
+    assert_eq!((kept.get("api_key"), kept.get("max_turns")), (Some("sk-real".into()), Some(5i64.into())));
+    let never_stored = schema.unmask(&shown, &Json::object());
+    assert_eq!(never_stored.get("api_key"), None);
+    assert!(schema.check_update(&shown).is_err(), "the mask itself must never be stored");
+}
+
+#[test]
+fn the_schema_describes_every_field_in_order() {
+    let described = rich().json_schema();
+    let property = |name: &str| described.get("properties").unwrap().get(name).unwrap().to_string();
+    assert_eq!(
+        property("max_turns"),
+        r#"{"title":"Max Turns","description":"Messages allowed","type":"integer","minimum":1,"maximum":500,"default":4}"#
+    );
+    assert_eq!(
+        property("mode"),
+        r#"{"title":"How","type":"string","enum":["fast","slow"],"default":"fast"}"#
+    );
+    assert_eq!(
+        property("nickname"),
+        r#"{"title":"Nickname","anyOf":[{"type":"string","pattern":"^[a-z]+$"},{"type":"null"}],"default":null}"#
+    );
+    assert_eq!(
+        property("api_key"),
+        r#"{"title":"Api Key","type":"string","writeOnly":true,"input":{"type":"password"}}"#
+    );
+    assert_eq!(
+        property("ports"),
+        r#"{"title":"Ports","type":"array","items":{"type":"integer","minimum":1},"default":[]}"#
+    );
+    assert_eq!(
+        property("prompt"),
+        r#"{"title":"Prompt","type":"string","default":"line","format":"textarea"}"#
+    );
+    let names: Vec<_> = described.get("properties").unwrap().as_object().unwrap().keys();
+    assert_eq!(names[..3], ["priority", "max_turns", "debug"]);
+    assert_eq!(described.get("required"), None);
+}
+
+#[test]
+fn a_pattern_only_we_understand_is_checked_but_not_served() {
+    let schema =
+        schema(r#"{"a": {"value": "X", "pattern": "(?i)^x"}, "b": {"value": "x", "pattern": "^(?:x)$"}}"#);
+    let property = |name: &str| schema.json_schema().get("properties").unwrap().get(name).unwrap();
+    assert_eq!(property("a").get("pattern"), None);
+    assert_eq!(property("b").text("pattern").unwrap(), "^(?:x)$");
+    assert!(refusal(&schema, "a", "y").contains("must match the pattern (?i)^x"));
+}
+
+#[test]
+fn every_schema_compiles_and_accepts_the_effective_values() {
+    let layer = json(r#"{"nickname": "ann", "rate": "3", "words": "x,y", "ports": "1,2"}"#);
+    for schema in
+        [rich(), schema("{}"), schema(r#"{"a": [], "b": [1, "x"], "c": {"value": 1, "type": "number"}}"#)]
+    {
+        let described = serde_json::Value::from(&schema.json_schema());
+        let validator = jsonschema::draft202012::new(&described).unwrap();
+        for layers in [vec![], vec![&layer]] {
+            let values = serde_json::Value::from(&schema.effective(&layers).0);
+            let faults: Vec<_> = validator.iter_errors(&values).map(|fault| fault.to_string()).collect();
+            assert!(faults.is_empty(), "{faults:?} in {values}");
+        }
+    }
+}
+
+#[test]
+fn priority_is_a_number_or_zero() {
+    assert_eq!(priority(&json(r#"{"priority": -2}"#)), -2.0);
+    assert_eq!(priority(&json(r#"{"priority": 0.5}"#)), 0.5);
+    assert_eq!(priority(&json(r#"{"priority": "high"}"#)), 0.0);
+    assert_eq!(priority(&Json::object()), 0.0);
+}
+
+fn any_value() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        any::<u64>().prop_map(Json::from),
+        any::<f64>().prop_map(Json::from),
+        "[ -~]{0,8}".prop_map(Json::from),
+        "[0-9]{1,3}(\\.0)?".prop_map(Json::from),
+        "\\[?[0-9,a ]{0,8}\\]?".prop_map(Json::from),
+    ];
+    leaf.prop_recursive(2, 8, 4, |inner| prop::collection::vec(inner, 0..4).prop_map(Json::from))
+}
+
+proptest! {
+    #[test]
+    fn checking_twice_changes_nothing_more(value in any_value()) {
+        let schema = rich();
+        for field in schema.fields() {
+            if let Ok(once) = schema.check(&field.name, &value) {
+                let twice = schema.check(&field.name, &once).unwrap();
+                prop_assert_eq!(once.to_string(), twice.to_string(), "{}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_in_force_and_fits_the_schema(value in any_value(), index in 0usize..11) {
+        let schema = rich();
+        let name = &schema.fields()[index].name;
+        let sent = Json::object();
+        sent.set(name, value).unwrap();
+        if let Ok(stored) = schema.check_update(&sent) {
+            let (values, problems) = schema.effective(&[&stored]);
+            prop_assert!(problems.is_empty(), "{:?}", problems);
+            if let Some(kept) = stored.get(name) {
+                prop_assert_eq!(values.get(name), Some(kept));
+            }
+            let described = serde_json::Value::from(&schema.json_schema());
+            let validator = jsonschema::draft202012::new(&described).unwrap();
+            prop_assert!(validator.is_valid(&serde_json::Value::from(&values)), "{}", values);
+        }
+    }
+}
