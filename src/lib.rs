@@ -15,3 +15,4 @@ pub mod words;
 pub mod fault;
 pub mod chat;
 pub mod valve;
+pub mod config;

@@ -1,0 +1,37 @@
+//! Everything that is wrong with the settings, at once.
+
+use super::Origin;
+use std::fmt;
+
+/// One thing that is wrong, where, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigProblem {
+    /// Where the setting came from.
+    pub origin: Origin,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Why there are no settings to start with: every problem that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// At least one.
+    pub problems: Vec<ConfigProblem>,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.message)
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            write!(f, "{}{problem}", if index > 0 { "\n" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

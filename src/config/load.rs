@@ -1,0 +1,81 @@
+//! The layers, gathered: the file, over it the environment, over that the command line.
+
+use super::reader::Log;
+use super::tree::{Node, Setting, Table, lay_over, parse};
+use super::{Config, ConfigError, ConfigProblem, Origin, check, read};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// The settings' file, in the project folder.
+const FILE: &str = "valvehouse.toml";
+const PREFIX: &str = "VALVEHOUSE__";
+
+impl Config {
+    /// The settings of a project, or everything that is wrong with them.
+    ///
+    /// `overrides` are the command line's: dotted keys and their text, `("server.listen", "…")`.
+    pub fn load(project: &Path, overrides: &[(String, String)]) -> Result<Self, ConfigError> {
+        let env = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self::load_with(project, env, overrides)
+    }
+
+    /// The same with another environment.
+    pub fn load_with(
+        project: &Path,
+        env: impl IntoIterator<Item = (String, String)>,
+        overrides: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
+        let mut log = Log::default();
+        let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+        let mut table = match file(&project) {
+            Ok(table) => table,
+            Err(problems) => return Err(ConfigError { problems }),
+        };
+        lay_env_over(&mut table, env, &mut log);
+        for (key, text) in overrides {
+            let path: Vec<&str> = key.split('.').collect();
+            let origin = Origin::Flag(key.clone());
+            if let Err(why) = lay_over(&mut table, &path, text, &origin) {
+                log.problem(&origin, format!("this {why}"));
+            }
+        }
+        let mut config = read::config(project, Setting::new(Node::Table(table), &Origin::Default), &mut log);
+        check::check(&config, &mut log);
+        config.origins = log.origins;
+        if log.problems.is_empty() { Ok(config) } else { Err(ConfigError { problems: log.problems }) }
+    }
+}
+
+fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
+    let told = |origin, message| vec![ConfigProblem { origin, message }];
+    let start = Origin::File { file: FILE.to_owned(), line: 1, column: 1 };
+    match std::fs::read_to_string(project.join(FILE)) {
+        Ok(text) => {
+            let text = text.trim_start_matches('\u{feff}');
+            parse(text, FILE).map_err(|faults| {
+                faults.into_iter().map(|(origin, message)| ConfigProblem { origin, message }).collect()
+            })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && project.is_dir() => Ok(Table::new()),
+        Err(_) if !project.is_dir() => Err(told(
+            Origin::Flag("project".to_owned()),
+            format!("there is no folder {}; make it, or name another project", project.display()),
+        )),
+        Err(error) => Err(told(start, format!("cannot read {}: {error}", project.join(FILE).display()))),
+    }
+}
+
+fn lay_env_over(table: &mut Table, env: impl IntoIterator<Item = (String, String)>, log: &mut Log) {
+    let mut ours: Vec<_> = env.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    // Wholes before their parts: …__PROVIDERS is laid before …__PROVIDERS__OPENAI__API_KEY.
+    ours.sort_by_key(|(name, _)| (name.matches("__").count(), name.clone()));
+    for (name, text) in ours {
+        let lower = name[PREFIX.len()..].to_lowercase();
+        let path: Vec<&str> = lower.split("__").collect();
+        let origin = Origin::Env(name.clone());
+        if let Err(why) = lay_over(table, &path, &text, &origin) {
+            log.problem(&origin, format!("this {why}"));
+        }
+    }
+}

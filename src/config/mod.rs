@@ -1,0 +1,36 @@
+//! Settings of the host: flags over environment over `valvehouse.toml` over defaults.
+//!
+//! Text is checked here, once, and every problem is told together with its place. What comes out is
+//! typed, remembers where it came from, and needs no second look.
+//!
+//! ```
+//! use valvehouse::config::Config;
+//! let folder = std::env::temp_dir();
+//! let flags = [("server.listen".to_owned(), "127.0.0.1:8080".to_owned())];
+//! let config = Config::load_with(&folder, [], &flags).unwrap();
+//! assert_eq!(config.server.listen.port, 8080);
+//! assert_eq!(config.models[0].name, "demo");
+//! ```
+
+mod check;
+mod error;
+mod load;
+mod origin;
+mod provider;
+mod read;
+mod reader;
+mod secret;
+mod settings;
+mod tree;
+
+pub use error::{ConfigError, ConfigProblem};
+pub use origin::Origin;
+pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, Timeouts, Wire};
+pub use secret::{Secret, SecretSource, SecretUnread};
+pub use settings::{
+    Admin, Budget, Config, Folders, Grant, Grants, Key, Listen, ModelSettings, PluginSettings, Server,
+    StoreAddress,
+};
+
+#[cfg(test)]
+mod tests;

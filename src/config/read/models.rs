@@ -1,0 +1,165 @@
+//! Providers and models.
+
+use super::{secret, section};
+use crate::config::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Timeouts, Wire};
+use crate::config::reader::{Log, Reader};
+use crate::config::settings::ModelSettings;
+use crate::config::tree::{Node, Setting};
+use crate::words::did_you_mean;
+use std::path::Path;
+use std::time::Duration;
+
+pub(super) fn providers(root: &mut Reader<'_>, project: &Path) -> Vec<ProviderSettings> {
+    let entries = root.entries("providers");
+    entries.into_iter().filter_map(|(place, entry)| provider(place, entry, project, root.log)).collect()
+}
+
+fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Option<ProviderSettings> {
+    let mut it = Reader::new(place, entry, log);
+    let name = name(&mut it);
+    let kind = kind(&mut it, name.as_deref());
+    let base_url = it.text("base_url");
+    let base_url = match (base_url, kind) {
+        (Some(url), _) => base_url_of(&mut it, &url),
+        (None, kind) => kind.map(|kind| kind.base_url.to_owned()),
+    };
+    let api_key = secret(&mut it, "api_key", project);
+    let models = offered(&mut it);
+    let mut timeouts = Timeouts::default();
+    section(&mut it, "timeouts", |it| {
+        let mut ms = |key, timeout: &mut Duration| {
+            if let Some(ms) = it.whole(key, 1..=86_400_000) {
+                *timeout = Duration::from_millis(ms);
+            }
+        };
+        ms("connect_ms", &mut timeouts.connect);
+        ms("answer_ms", &mut timeouts.answer);
+        ms("idle_ms", &mut timeouts.idle);
+    });
+    it.finish();
+    Some(ProviderSettings { name: name?, kind: kind?, base_url: base_url?, api_key, models, timeouts })
+}
+
+fn name(it: &mut Reader<'_>) -> Option<String> {
+    let name = it.text("name");
+    match name {
+        Some(name) if !name.trim().is_empty() => return Some(name),
+        Some(_) => it.wrong("name", "is empty"),
+        None if !it.was_given("name") => it.wrong("name", "is missing: give it a name of your own"),
+        None => {}
+    }
+    None
+}
+
+/// Its kind; a provider that is called like one need not say it again.
+fn kind(it: &mut Reader<'_>, name: Option<&str>) -> Option<ProviderKind> {
+    let given = it.text("kind");
+    if given.is_none() && it.was_given("kind") {
+        return None;
+    }
+    let word = given.as_deref().or(name)?;
+    let kind = ProviderKind::named(word);
+    if kind.is_none() {
+        let known = KINDS.map(|kind| kind.name);
+        let fault = match &given {
+            Some(given) => format!("is the unknown {given:?}{}", did_you_mean(given, known)),
+            None => "is missing".to_owned(),
+        };
+        it.wrong("kind", &format!("{fault}; known kinds: {}", known.join(", ")));
+    }
+    kind
+}
+
+fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
+    let fault = match url::Url::parse(text) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") || !url.has_host() => {
+            "must begin with http:// or https://"
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            "holds a password: put that into api_key"
+        }
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => "must end before the `?` or `#`",
+        Ok(_) => return Some(text.trim().trim_end_matches('/').to_owned()),
+        Err(_) => "must be a URL, such as \"https://api.example.com/v1\"",
+    };
+    it.wrong("base_url", fault);
+    None
+}
+
+fn offered(it: &mut Reader<'_>) -> Offered {
+    match it.take("models") {
+        None => Offered::Listed(Vec::new()),
+        Some(Setting { node: Node::Text(text), .. }) if text.trim() == "*" => Offered::All,
+        Some(setting) => {
+            it.put_back("models", setting);
+            let models = it.texts("models").unwrap_or_default();
+            if models.iter().any(|model| model == "*") { Offered::All } else { Offered::Listed(models) }
+        }
+    }
+}
+
+pub(super) fn models(root: &mut Reader<'_>, providers: &[ProviderSettings]) -> Vec<ModelSettings> {
+    let entries = root.entries("models");
+    entries.into_iter().filter_map(|(place, entry)| model(place, entry, providers, root.log)).collect()
+}
+
+fn model(
+    place: String,
+    entry: Setting,
+    providers: &[ProviderSettings],
+    log: &mut Log,
+) -> Option<ModelSettings> {
+    let mut it = Reader::new(place, entry, log);
+    let name = name(&mut it);
+    let provider = it.text("provider").or_else(|| match providers {
+        [only] => Some(only.name.clone()),
+        _ if it.was_given("provider") => None,
+        several => {
+            let names: Vec<_> = several.iter().map(|provider| format!("{:?}", provider.name)).collect();
+            it.wrong("provider", &format!("is missing: name the one that has it, {}", names.join(" or ")));
+            None
+        }
+    });
+    let model = it.text("model").or_else(|| name.clone());
+    let system_prompt = it.text("system_prompt");
+    let filters = it.texts("filters").unwrap_or_default();
+    let tools = it.texts("tools").unwrap_or_default();
+    let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
+    let memory = it.truth("memory").unwrap_or(false);
+    it.finish();
+    Some(ModelSettings {
+        name: name?,
+        provider: provider?,
+        model: model?,
+        system_prompt,
+        filters,
+        tools,
+        max_tool_iterations,
+        memory,
+    })
+}
+
+pub(super) fn demo_provider() -> ProviderSettings {
+    let kind = ProviderKind { name: "demo", wire: Wire::Demo, base_url: "" };
+    ProviderSettings {
+        name: "demo".to_owned(),
+        kind,
+        base_url: String::new(),
+        api_key: None,
+        models: Offered::Listed(Vec::new()),
+        timeouts: Timeouts::default(),
+    }
+}
+
+pub(super) fn demo_model() -> ModelSettings {
+    ModelSettings {
+        name: "demo".to_owned(),
+        provider: "demo".to_owned(),
+        model: "demo".to_owned(),
+        system_prompt: None,
+        filters: Vec::new(),
+        tools: Vec::new(),
+        max_tool_iterations: 10,
+        memory: false,
+    }
+}

@@ -1,0 +1,76 @@
+//! What the configuration says of single plugins: valves, limits, grants.
+
+use super::section;
+use crate::config::reader::{Reader, truth};
+use crate::config::settings::{Grant, Grants, PluginSettings};
+use crate::json::Json;
+use crate::words::is_id;
+use indexmap::IndexMap;
+use std::path::Path;
+
+/// Reads a table of plugins by their ids.
+pub(super) fn named<T>(
+    root: &mut Reader<'_>,
+    key: &'static str,
+    read: impl Fn(&mut Reader<'_>) -> T,
+) -> IndexMap<String, T> {
+    let Some(mut inner) = root.inner(key) else { return IndexMap::new() };
+    let mut all = IndexMap::new();
+    for (id, setting) in inner.rest() {
+        let place = inner.key(&id);
+        inner.log.origins.insert(place.clone(), setting.origin.clone());
+        if !is_id(&id) {
+            let what = "is no plugin's id: an id is 1 to 64 of a-z, 0-9, _ and -, the name of its file";
+            inner.wrong(&id, what);
+        }
+        let mut one = Reader::new(place, setting, inner.log);
+        let value = read(&mut one);
+        one.finish();
+        all.insert(id, value);
+    }
+    all
+}
+
+pub(super) fn plugin(it: &mut Reader<'_>) -> PluginSettings {
+    let mut plugin = PluginSettings::default();
+    if let Some(valves) = it.take("valves") {
+        match valves.opened().to_json() {
+            valves @ Json::Object(_) => plugin.valves = valves,
+            _ => it.wrong("valves", "must be a table, such as { max_turns = 8 }"),
+        }
+    }
+    plugin.enabled = it.truth("enabled").unwrap_or(plugin.enabled);
+    section(it, "budget", |it| {
+        plugin.budget.ms = it.whole("ms", 1..=86_400_000);
+        plugin.budget.operations = it.whole("operations", 1..=1_000_000_000_000);
+        plugin.budget.memory_mb = it.whole("memory_mb", 1..=1_048_576);
+    });
+    plugin
+}
+
+pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
+    Grants {
+        http: grant(it, "http"),
+        files: it.texts("files").unwrap_or_default().iter().map(|folder| project.join(folder)).collect(),
+        shell: grant(it, "shell"),
+        env: grant(it, "env"),
+        kv: it.truth("kv").unwrap_or(false),
+        llm: it.truth("llm").unwrap_or(false),
+    }
+}
+
+/// `true`, `false` or a list of what is granted.
+fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
+    let Some(setting) = it.take(key) else { return Grant::Nothing };
+    match truth(&setting) {
+        Some(true) => Grant::Everything,
+        Some(false) => Grant::Nothing,
+        None => {
+            it.put_back(key, setting);
+            match it.texts(key) {
+                Some(names) if !names.is_empty() => Grant::Only(names),
+                _ => Grant::Nothing,
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the host listens on, and where its scripts and its state live.
+
+use super::{secret, section};
+use crate::config::reader::Reader;
+use crate::config::settings::{Folders, Key, Listen, Server, StoreAddress};
+use crate::config::tree::{Node, Setting};
+use crate::config::{Secret, SecretSource};
+use std::path::{Path, PathBuf};
+
+pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
+    let mut server = Server {
+        listen: Listen { host: "127.0.0.1".to_owned(), port: 9099 },
+        keys: Vec::new(),
+        trust_user_headers: false,
+        pipelines: true,
+        max_body_mb: 32,
+    };
+    section(root, "server", |it| {
+        if let Some(text) = it.text("listen") {
+            match listen(&text) {
+                Some(listen) => server.listen = listen,
+                None => it.wrong(
+                    "listen",
+                    &format!("must be an address and a port, such as \"127.0.0.1:9099\", not {text:?}"),
+                ),
+            }
+        }
+        server.keys = it
+            .list("keys")
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, item)| key(it, index, item, project))
+            .collect();
+        server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
+        server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
+        server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
+    });
+    server
+}
+
+fn listen(text: &str) -> Option<Listen> {
+    let (host, port) = text.trim().rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(inner) => inner.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let is_plain = !host.is_empty() && !host.contains(['/', ' ', '@']);
+    is_plain.then_some(Listen { host: host.to_owned(), port: port.parse().ok()? })
+}
+
+/// `"secret"`, or `{ key = "secret", user = { id = "ann" } }`.
+fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Option<Key> {
+    let place = it.key(&format!("keys[{index}]"));
+    match &item.node {
+        Node::Text(text) => {
+            let key = SecretSource::parse(text, project);
+            if !key.is_blank() {
+                return Some(Key { key, user: None });
+            }
+            it.log.problem(&item.origin, format!("{place} is empty: give a key, or take it out"));
+            return None;
+        }
+        Node::Table(_) => {}
+        node => {
+            let message = format!("{place} must be text in quotes or a table, not {}", node.kind());
+            it.log.problem(&item.origin, message);
+            return None;
+        }
+    }
+    let mut entry = Reader::new(place, item, it.log);
+    let key = secret(&mut entry, "key", project);
+    let user = entry.take("user").map(|user| user.opened().to_json());
+    if user.as_ref().is_some_and(|user| user.text("id").is_none_or(|id| id.trim().is_empty())) {
+        entry.wrong("user", "must be a table with an id, such as { id = \"ann\", role = \"user\" }");
+    }
+    if key.is_none() && !entry.was_given("key") {
+        entry.wrong("key", "is missing: write { key = \"…\", user = { id = \"…\" } }");
+    }
+    entry.finish();
+    Some(Key { key: key?, user })
+}
+
+pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> Folders {
+    let mut folders = Folders { filters: project.join("filters"), tools: project.join("tools") };
+    section(root, "folders", |it| {
+        if let Some(path) = path(it, "filters", project) {
+            folders.filters = path;
+        }
+        if let Some(path) = path(it, "tools", project) {
+            folders.tools = path;
+        }
+    });
+    folders
+}
+
+fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<PathBuf> {
+    let text = it.text(key)?;
+    if text.trim().is_empty() {
+        it.wrong(key, "is empty: name a folder");
+        return None;
+    }
+    Some(project.join(text))
+}
+
+pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> Option<StoreAddress> {
+    let url = it.text("url")?;
+    let file = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
+    match file {
+        Some(file) if !file.is_empty() && !file.contains(['?', ':']) => {
+            return Some(StoreAddress::Sqlite(project.join(file)));
+        }
+        Some(_) => it.wrong("url", "must name a file, such as \"sqlite://.valvehouse/state.db\""),
+        None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            return Some(StoreAddress::Postgres(Secret::new(&url)));
+        }
+        // The URL itself may hold a password.
+        None => it.wrong("url", "must begin with sqlite:// or postgres://"),
+    }
+    None
+}

@@ -1,0 +1,214 @@
+//! The settings, typed and checked.
+
+use super::{Origin, ProviderSettings, Secret, SecretSource};
+use crate::json::Json;
+use indexmap::IndexMap;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// All settings of a host. Paths in it are whole: relative ones were relative to the project.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The project folder.
+    pub project: PathBuf,
+    /// `[server]`
+    pub server: Server,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[folders]`
+    pub folders: Folders,
+    /// `[store]`
+    pub store: StoreAddress,
+    /// `[[providers]]`; the demo where there are none.
+    pub providers: Vec<ProviderSettings>,
+    /// `[[models]]`; the demo where there are neither these nor providers.
+    pub models: Vec<ModelSettings>,
+    /// `[filters.ID]`
+    pub filters: IndexMap<String, PluginSettings>,
+    /// `[tools.ID]`
+    pub tools: IndexMap<String, PluginSettings>,
+    /// `[grants.ID]`
+    pub grants: IndexMap<String, Grants>,
+    pub(super) origins: BTreeMap<String, Origin>,
+}
+
+impl Config {
+    /// Where a setting came from, by its dotted key: `server.listen`, `providers.openai.base_url`.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or_default()
+    }
+}
+
+/// What clients connect to.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Where to listen.
+    pub listen: Listen,
+    /// Who may ask; with none, only this machine.
+    pub keys: Vec<Key>,
+    /// Whether to believe `X-OpenWebUI-User-…` headers.
+    pub trust_user_headers: bool,
+    /// Whether to show filters to an Open WebUI that uses us as its pipelines.
+    pub pipelines: bool,
+    /// The largest request, in megabytes.
+    pub max_body_mb: u64,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// A name or address, without brackets.
+    pub host: String,
+    /// The port; 0 for any free one.
+    pub port: u16,
+}
+
+impl Listen {
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        self.host.eq_ignore_ascii_case("localhost")
+            || self.host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A key that opens the inference doors.
+#[derive(Debug, Clone)]
+pub struct Key {
+    /// The key.
+    pub key: SecretSource,
+    /// Whose it is: an object with at least `id`.
+    pub user: Option<Json>,
+}
+
+/// What operators connect to.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Their key; without one, only this machine and our own page.
+    pub key: Option<SecretSource>,
+}
+
+/// Where scripts live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folders {
+    /// The filters.
+    pub filters: PathBuf,
+    /// The tools.
+    pub tools: PathBuf,
+}
+
+/// Where state lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// In this file.
+    Sqlite(PathBuf),
+    /// At this URL, which may hold a password.
+    Postgres(Secret),
+}
+
+/// A model under a name of our own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelSettings {
+    /// What clients call it.
+    pub name: String,
+    /// The provider that has it.
+    pub provider: String,
+    /// What the provider calls it.
+    pub model: String,
+    /// What it is told before each conversation.
+    pub system_prompt: Option<String>,
+    /// Filters it uses beside the global ones.
+    pub filters: Vec<String>,
+    /// The tools it is offered: names, or `tag:NAME`.
+    pub tools: Vec<String>,
+    /// How many model calls one turn may take.
+    pub max_tool_iterations: usize,
+    /// Whether conversations with a chat id are kept.
+    pub memory: bool,
+}
+
+/// What the configuration says of one plugin.
+#[derive(Clone)]
+pub struct PluginSettings {
+    /// Whether it runs, unless an operator switched it.
+    pub enabled: bool,
+    /// Values of its valves, unchecked: only the script knows them.
+    pub valves: Json,
+    /// Limits other than the usual ones.
+    pub budget: Budget,
+}
+
+impl Default for PluginSettings {
+    fn default() -> Self {
+        Self { enabled: true, valves: Json::object(), budget: Budget::default() }
+    }
+}
+
+impl fmt::Debug for PluginSettings {
+    /// Only the valves' names: values may be secrets, and only the script knows which.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PluginSettings")
+            .field("enabled", &self.enabled)
+            .field("valves", &self.valves.as_object().map(|valves| valves.keys()).unwrap_or_default())
+            .field("budget", &self.budget)
+            .finish()
+    }
+}
+
+/// Limits of a plugin's calls, where they are not the usual ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Own running time, in milliseconds.
+    pub ms: Option<u64>,
+    /// Operations of the interpreter.
+    pub operations: Option<u64>,
+    /// Memory, in megabytes.
+    pub memory_mb: Option<u64>,
+}
+
+/// What a plugin may reach of the world.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Hosts, `*.example.com` included.
+    pub http: Grant,
+    /// Folders, as whole paths.
+    pub files: Vec<PathBuf>,
+    /// Programs.
+    pub shell: Grant,
+    /// Environment variables.
+    pub env: Grant,
+    /// A durable map of its own.
+    pub kv: bool,
+    /// Models of this host.
+    pub llm: bool,
+}
+
+/// How far a grant goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Grant {
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// To these only.
+    Only(Vec<String>),
+    /// To all of them: `true`.
+    Everything,
+}
+
+impl Grant {
+    /// Whether there is no grant at all.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+}
