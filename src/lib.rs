@@ -16,3 +16,6 @@ pub mod fault;
 pub mod chat;
 pub mod valve;
 pub mod config;
+
+// -- surroundings: what a turn carries, and the way out to other machines
+pub mod context;
