@@ -19,3 +19,4 @@ pub mod config;
 
 // -- surroundings: what a turn carries, and the way out to other machines
 pub mod context;
+pub mod net;

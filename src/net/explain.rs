@@ -1,0 +1,117 @@
+//! Says why a call failed: what was tried, where, what went wrong, and what to look at.
+
+use crate::fault::Fault;
+use std::error::Error;
+use std::time::Duration;
+use url::Url;
+
+/// Whom a call goes to, as errors name it.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// The provider's configured name, where the call is for one.
+    pub(super) provider: Option<String>,
+    /// The address without credentials and query.
+    pub(super) address: String,
+    /// How long the call may take as a whole.
+    pub(super) total: Option<Duration>,
+}
+
+impl Peer {
+    /// Errors of a call that has no answer yet.
+    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Fault {
+        let who = self.name();
+        if error.is_connect() {
+            let reason = if error.is_timeout() {
+                "no connection within the time allowed".to_owned()
+            } else {
+                root_cause(error)
+            };
+            let hint = self.hint(&reason);
+            return Fault::Provider {
+                message: format!("cannot reach {who}: {reason}; {hint}"),
+                timeout: error.is_timeout(),
+            };
+        }
+        if error.is_timeout() {
+            return self.too_long();
+        }
+        Fault::Provider { message: format!("{who} did not answer: {}", root_cause(error)), timeout: false }
+    }
+
+    /// Errors in the middle of an answer.
+    pub(super) fn broke_off(&self, error: &reqwest::Error) -> Fault {
+        if error.is_timeout() {
+            return self.too_long();
+        }
+        let message = format!("the answer of {} broke off: {}", self.name(), root_cause(error));
+        Fault::Provider { message, timeout: false }
+    }
+
+    /// Nothing came for so long.
+    pub(super) fn silent(&self, patience: Duration) -> Fault {
+        let message = format!("{} sent nothing for {} s", self.name(), patience.as_secs_f64());
+        Fault::Provider { message, timeout: true }
+    }
+
+    fn too_long(&self) -> Fault {
+        let within = self.total.map(|total| format!(" within {} s", total.as_secs_f64()));
+        let message = format!("{} did not answer completely{}", self.name(), within.unwrap_or_default());
+        Fault::Provider { message, timeout: true }
+    }
+
+    /// `provider openai at https://…`, or the address alone.
+    pub(super) fn name(&self) -> String {
+        match &self.provider {
+            Some(provider) => format!("provider {provider} at {}", self.address),
+            None => self.address.clone(),
+        }
+    }
+
+    fn hint(&self, reason: &str) -> String {
+        let place = match &self.provider {
+            Some(provider) => format!("base_url of provider {provider}"),
+            None => "the address".to_owned(),
+        };
+        let lower = reason.to_lowercase();
+        if lower.contains("certificate") {
+            format!("are this machine's CA certificates installed, and is {place} right?")
+        } else if lower.contains("lookup") || lower.contains("dns") {
+            format!("check the host name in {place}")
+        } else {
+            format!("is it running? check {place}")
+        }
+    }
+}
+
+/// An address that may be shown: without user, password, query and fragment.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Only addresses that can have no user refuse; then there is nothing to remove.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}
+
+/// The innermost error: the outer ones only say that sending failed.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    // An error without a source would print its URL, query included.
+    let text = match cause.downcast_ref::<reqwest::Error>() {
+        Some(bare) if bare.is_decode() => "its compressed body is damaged".to_owned(),
+        Some(_) => "the request could not be sent".to_owned(),
+        None => cause.to_string(),
+    };
+    let mut letters = text.chars();
+    match letters.next() {
+        // `Connection refused`, but `TLS …` and `DNS …` stay.
+        Some(first) if letters.clone().next().is_some_and(char::is_lowercase) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text,
+    }
+}

@@ -1,0 +1,15 @@
+//! Outward HTTP: one pooled client, server-sent events, and keys that never show.
+//!
+//! The only user of `reqwest`. Who calls names the provider it talks to, so that an error can say
+//! which line of the configuration to look at.
+
+mod call;
+mod client;
+mod explain;
+mod response;
+pub mod sse;
+
+pub use call::Call;
+pub use client::Client;
+pub use explain::shown;
+pub use response::{MAX_BODY, Response};
