@@ -1,0 +1,158 @@
+//! Filters: values that look at a turn's traffic and say how it goes on.
+//!
+//! A filter has a name, a priority (ascending, ties keep their order) and hooks. A hook is given a
+//! [`FilterContext`] and answers with a [`Verdict`]. A Rust closure and a script are the same kind
+//! of filter; the kernel never learns which one it runs.
+//!
+//! ```
+//! use valvehouse::filter::{Filter, Verdict::{Continue, Error}};
+//! let auth = Filter::pre_invocation("auth", |ctx| match ctx.context().get("permissions") {
+//!     Some(_) => Ok(Continue(ctx)),
+//!     None => Ok(Error("unauthorized".into())),
+//! })
+//! .priority(10.0);
+//! ```
+
+mod chain;
+mod hook;
+mod subject;
+
+pub(crate) use chain::step;
+pub use chain::{Chain, Outcome};
+pub use hook::{FilterType, Hook, Hooks};
+pub use subject::FilterContext;
+
+use crate::fault::{Breakage, Refusal};
+use crate::json::Json;
+use std::sync::Arc;
+
+/// How a hook answers.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Go on to the next filter with this.
+    Continue(FilterContext),
+    /// Stop the chain and use this value: as the answer, as the tool's result, as the final value.
+    Skip(Json),
+    /// Stop with an error.
+    Error(Refusal),
+}
+
+/// What a breaking hook does to the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBreak {
+    /// The request fails.
+    #[default]
+    Abort,
+    /// The hook is skipped and the value stays as it was before it.
+    Continue,
+}
+
+/// What runs when a hook's moment comes.
+pub trait Run: Send + Sync {
+    /// One hook. `Err` is breakage; a decision is a [`Verdict`].
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
+
+    /// Whether this hook may wait (for a person, a network). It then runs where waiting holds up
+    /// nobody else.
+    fn waits(&self, hook: Hook) -> bool {
+        let _ = hook;
+        false
+    }
+}
+
+/// One filter of a chain; cheap to clone.
+#[derive(Clone)]
+pub struct Filter {
+    name: Arc<str>,
+    priority: f64,
+    hooks: Hooks,
+    on_break: OnBreak,
+    sees_failures: bool,
+    run: Arc<dyn Run>,
+}
+
+impl Filter {
+    /// A filter of these hooks.
+    pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn Run>) -> Self {
+        Self { name: name.into(), priority: 0.0, hooks, on_break: OnBreak::Abort, sees_failures: false, run }
+    }
+
+    /// A closure that runs before every model call.
+    pub fn pre_chat(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PreChat, run)
+    }
+
+    /// A closure that runs after every model call.
+    pub fn post_chat(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PostChat, run)
+    }
+
+    /// A closure that runs before every tool call.
+    pub fn pre_invocation(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PreInvocation, run)
+    }
+
+    /// A closure that runs after every tool call that succeeded.
+    pub fn post_invocation(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PostInvocation, run)
+    }
+
+    /// A closure for one moment.
+    pub fn closure(name: &str, hook: Hook, run: impl Handler) -> Self {
+        Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
+    }
+
+    /// The same filter at another place of the chain: lower runs first.
+    #[must_use]
+    pub fn priority(mut self, priority: f64) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The same filter with another policy for breakage.
+    #[must_use]
+    pub fn on_break(mut self, on_break: OnBreak) -> Self {
+        self.on_break = on_break;
+        self
+    }
+
+    /// The same filter, whose `post_invocation` also runs after a tool that failed (`ctx.error`).
+    #[must_use]
+    pub fn seeing_failures(mut self, sees_failures: bool) -> Self {
+        self.sees_failures = sees_failures;
+        self
+    }
+
+    /// Its name, a script's id.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its place in the chain.
+    pub fn place(&self) -> f64 {
+        self.priority
+    }
+
+    /// The moments it acts at.
+    pub fn hooks(&self) -> Hooks {
+        self.hooks
+    }
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.name, self.priority)
+    }
+}
+
+/// What a closure filter is made of.
+pub trait Handler: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
+impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> Handler for F {}
+
+struct Closure<F>(F);
+
+impl<F: Handler> Run for Closure<F> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        (self.0)(ctx)
+    }
+}
