@@ -23,3 +23,4 @@ pub mod net;
 
 // -- parts: one contract each, and its native fulfilments
 pub mod filter;
+pub mod tool;

@@ -1,0 +1,231 @@
+//! Tools: what a model may call, and the box they are kept in.
+
+mod toolbox;
+
+pub use toolbox::Toolbox;
+
+use crate::context::Context;
+use crate::filter::Filter;
+use crate::json::Json;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a model reads of a tool, and how the host runs it.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// What the model calls it.
+    pub name: String,
+    /// When to use it, for the model.
+    pub description: String,
+    /// Its arguments: JSON Schema of an object.
+    pub parameters: Json,
+    /// Groups it belongs to.
+    pub tags: Vec<String>,
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// Further tries after a failure, and the pause before each.
+    pub retry: Retry,
+    /// Anything else its author says of it.
+    pub metadata: Json,
+}
+
+/// Further tries after a failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// How many further tries.
+    pub max: u32,
+    /// The pause before each.
+    pub delay: Duration,
+}
+
+/// Whose words a tool's schema is given in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaDialect {
+    /// `{type: "function", function: {name, description, parameters}}`
+    OpenAi,
+    /// `{name, description, input_schema}`
+    Anthropic,
+}
+
+impl ToolSpec {
+    /// A tool without arguments, tags and retries, with 30 seconds of time.
+    pub fn new(name: impl Into<String>) -> Self {
+        let parameters = Json::object();
+        let _ = parameters.set("type", "object");
+        let _ = parameters.set("properties", Json::object());
+        Self {
+            name: name.into(),
+            description: String::new(),
+            parameters,
+            tags: Vec::new(),
+            timeout: Duration::from_secs(30),
+            retry: Retry::default(),
+            metadata: Json::object(),
+        }
+    }
+
+    /// The schema in a service's words.
+    pub fn to_tool_schema(&self, dialect: SchemaDialect) -> Json {
+        let function = Json::object();
+        let _ = function.set("name", self.name.as_str());
+        let _ = function.set("description", self.description.as_str());
+        let parameters = self.parameters.copy();
+        match dialect {
+            SchemaDialect::OpenAi => {
+                let _ = function.set("parameters", parameters);
+                let schema = Json::object();
+                let _ = schema.set("type", "function");
+                let _ = schema.set("function", function);
+                schema
+            }
+            SchemaDialect::Anthropic => {
+                let _ = function.set("input_schema", parameters);
+                function
+            }
+        }
+    }
+
+    /// What filters see of it.
+    pub fn describe(&self) -> Json {
+        let tool = Json::object();
+        let _ = tool.set("name", self.name.as_str());
+        let _ = tool.set("description", self.description.as_str());
+        let _ = tool.set("parameters", self.parameters.copy());
+        let tags: Vec<Json> = self.tags.iter().map(|tag| tag.as_str().into()).collect();
+        let _ = tool.set("tags", tags);
+        let _ = tool.set("metadata", self.metadata.copy());
+        tool
+    }
+}
+
+/// A tool's answer.
+#[derive(Debug, Clone)]
+pub struct ToolResult {
+    /// The value.
+    pub value: Json,
+    /// The context to go on with, when the tool changed it.
+    pub context: Option<Context>,
+}
+
+impl<T: Into<Json>> From<T> for ToolResult {
+    fn from(value: T) -> Self {
+        Self { value: value.into(), context: None }
+    }
+}
+
+/// A tool's failure, told to the model.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// What the model reads.
+    pub message: String,
+    /// Stop the whole turn instead.
+    pub fatal: bool,
+}
+
+impl<T: Into<String>> From<T> for ToolError {
+    fn from(message: T) -> Self {
+        Self { message: message.into(), fatal: false }
+    }
+}
+
+/// What runs when a tool is called.
+pub trait Handler: Send + Sync {
+    /// One try, within the tool's timeout.
+    fn call(&self, args: Json, context: Context) -> BoxFuture<'_, Result<ToolResult, ToolError>>;
+}
+
+impl<F, A> Handler for F
+where
+    F: Fn(Json, Context) -> A + Send + Sync,
+    A: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
+{
+    fn call(&self, args: Json, context: Context) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        Box::pin(self(args, context))
+    }
+}
+
+/// A tool: its spec, what runs, and filters of its own. Cheap to clone.
+#[derive(Clone)]
+pub struct Tool {
+    /// What is said of it.
+    pub spec: Arc<ToolSpec>,
+    /// Filters for this tool only, beside the kernel's.
+    pub filters: Vec<Filter>,
+    handler: Arc<dyn Handler>,
+}
+
+impl Tool {
+    /// A tool of a spec and a handler.
+    pub fn new(spec: ToolSpec, handler: impl Handler + 'static) -> Self {
+        Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler) }
+    }
+
+    /// A tool from a plain function of its arguments.
+    pub fn from_fn(
+        name: &str,
+        run: impl Fn(Json) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(ToolSpec::new(name), move |args: Json, _: Context| std::future::ready(run(args)))
+    }
+
+    /// A tool from a plain function of its arguments and the context.
+    pub fn from_fn_with_context(
+        name: &str,
+        run: impl Fn(Json, Context) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(ToolSpec::new(name), move |args: Json, context: Context| {
+            std::future::ready(run(args, context))
+        })
+    }
+
+    /// The same tool with a changed spec.
+    #[must_use]
+    pub fn with_spec(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
+        let mut spec = (*self.spec).clone();
+        change(&mut spec);
+        self.spec = Arc::new(spec);
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Runs it directly, without filters: timeout and retries as its spec says.
+    pub async fn invoke(&self, args: Json, context: Context) -> Result<ToolResult, ToolError> {
+        let mut tries = 0;
+        loop {
+            // A panic ends this call only.
+            let call = async { self.handler.call(args.copy(), context.fork()).await };
+            let call = AssertUnwindSafe(call).catch_unwind();
+            let name = &self.spec.name;
+            let result = match tokio::time::timeout(self.spec.timeout, call).await {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => Err(format!("tool {name} panicked").into()),
+                Err(_) => {
+                    let limit = self.spec.timeout.as_millis();
+                    Err(format!("tool {name} did not end within {limit} ms").into())
+                }
+            };
+            match result {
+                Err(error) if !error.fatal && tries < self.spec.retry.max => {
+                    tries += 1;
+                    tracing::info!(tool = self.spec.name, tries, "trying again: {error}");
+                    tokio::time::sleep(self.spec.retry.delay).await;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tool({})", self.spec.name)
+    }
+}
