@@ -6,7 +6,7 @@
 //! checks it).
 //!
 //! To follow one request: `server` (`openai/chat.rs`) takes a `host` snapshot and runs the
-//! `kernel`'s turn, which folds the [`filter`] chain around a model of `llm`; scripts become
+//! `kernel`'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
 //! filters in `script`.
 
 // -- words: plain values, no input or output
@@ -24,3 +24,4 @@ pub mod net;
 // -- parts: one contract each, and its native fulfilments
 pub mod filter;
 pub mod tool;
+pub mod llm;

@@ -1,0 +1,86 @@
+//! Models: one contract for every service, and the services themselves.
+//!
+//! A request and an answer are the words of OpenAI's chat API as [`Json`]; a service with another
+//! wire translates in its own file.
+
+mod canned;
+mod demo;
+mod openai;
+mod origin;
+
+pub use canned::{Canned, Reply};
+pub use demo::Demo;
+pub use openai::OpenAi;
+
+use crate::fault::Fault;
+use crate::json::Json;
+use bytes::Bytes;
+use compact_str::CompactString;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+
+/// A chat request for one model of one service.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The body: `model`, `messages` and whatever else the client sent, `stream` set as asked.
+    pub body: Json,
+    /// Whether the answer shall come in pieces.
+    pub stream: bool,
+}
+
+/// What a service answers.
+pub enum Answer {
+    /// A whole `chat.completion`.
+    Whole(Json),
+    /// Pieces as they come. The end of the stream is a proper end; a cut is an error.
+    Stream(BoxStream<'static, Result<Piece, Fault>>),
+}
+
+/// One event of a streamed answer.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// The event as it came over the wire, without its framing.
+    pub raw: Bytes,
+    /// The event, when it is JSON. `[DONE]` never comes as a piece.
+    pub event: Json,
+    /// The SSE event name, where the service gave one.
+    pub name: Option<CompactString>,
+}
+
+impl Piece {
+    /// A piece that never was on a wire.
+    pub fn new(event: Json) -> Self {
+        Self { raw: Bytes::new(), event, name: None }
+    }
+}
+
+/// An answer passed on as it is, byte for byte. What is no success is a fault instead.
+pub struct Forwarded {
+    /// The provider's configured name.
+    pub provider: String,
+    /// The status, 200 to 299.
+    pub status: u16,
+    /// `content-type` as the service named it.
+    pub content_type: Option<String>,
+    /// The body as it comes.
+    pub body: BoxStream<'static, Result<Bytes, Fault>>,
+}
+
+/// One service that serves models.
+pub trait Provider: Send + Sync {
+    /// Its configured name.
+    fn name(&self) -> &str;
+
+    /// The models it has, as `{id, …}`.
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>>;
+
+    /// Asks a model. Whether the answer streams is the request's wish and the service's choice.
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>>;
+
+    /// Passes bytes on and back untouched, for turns in which nobody looks. None where the service
+    /// speaks another wire.
+    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+        let _ = (body, stream);
+        None
+    }
+}

@@ -1,0 +1,125 @@
+//! An answer that comes as events: pieces, errors among them, and whether the end is a proper end.
+
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::llm::Piece;
+use crate::llm::origin::{Origin, is_error};
+use crate::net::sse::{Event, Parser};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long the end of a body may take after `[DONE]`. Read to its end, the connection serves the
+/// next call too.
+const AFTER_DONE: Duration = Duration::from_millis(100);
+
+/// The pieces of a streamed answer. An error is the last item.
+pub(super) fn pieces(
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+) -> BoxStream<'static, Result<Piece, Fault>> {
+    let reader = Reader { origin, body, parser: Parser::default(), ended: false, choices: BTreeMap::new() };
+    stream::unfold(Some(reader), |reader| async {
+        let mut reader = reader?;
+        match reader.next().await? {
+            Ok(piece) => Some((Ok(piece), Some(reader))),
+            Err(fault) => Some((Err(fault), None)),
+        }
+    })
+    .boxed()
+}
+
+struct Reader {
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    parser: Parser,
+    ended: bool,
+    /// By index, whether a choice has said why it ended.
+    choices: BTreeMap<i64, bool>,
+}
+
+enum Line {
+    Piece(Piece),
+    Done,
+    Nothing,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+        loop {
+            match self.parser.next() {
+                Some(Ok(event)) => match self.read(event) {
+                    Ok(Line::Piece(piece)) => return Some(Ok(piece)),
+                    Ok(Line::Done) => {
+                        self.drain().await;
+                        return None;
+                    }
+                    Ok(Line::Nothing) => {}
+                    Err(fault) => return Some(Err(fault)),
+                },
+                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                None if self.ended => return self.end().map(Err),
+                None => match self.body.next().await {
+                    Some(Ok(bytes)) => self.parser.push(&bytes),
+                    Some(Err(fault)) if self.is_complete() => {
+                        tracing::debug!("after the end of an answer: {fault}");
+                        return None;
+                    }
+                    Some(Err(fault)) => return Some(Err(fault)),
+                    None => {
+                        self.ended = true;
+                        self.parser.finish();
+                    }
+                },
+            }
+        }
+    }
+
+    fn read(&mut self, event: Event) -> Result<Line, Fault> {
+        match event.data.trim_ascii() {
+            b"" => return Ok(Line::Nothing),
+            b"[DONE]" => return Ok(Line::Done),
+            _ => {}
+        }
+        let json = match Json::parse(&event.data) {
+            Ok(json) => json,
+            Err(_) if self.ended => return Err(self.origin.cut("it ends within an event")),
+            Err(error) => {
+                let start = self.origin.excerpt(&event.data);
+                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
+                return Err(self.origin.fault(&what));
+            }
+        };
+        if event.name.as_deref() == Some("error") || is_error(&json) {
+            return Err(self.origin.in_band(&json));
+        }
+        self.note_choices(&json);
+        Ok(Line::Piece(Piece { raw: event.data, event: json, name: event.name }))
+    }
+
+    fn note_choices(&mut self, event: &Json) {
+        for (place, choice) in event.get("choices").unwrap_or_default().items().iter().enumerate() {
+            let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+            let ended = choice.text("finish_reason").is_some_and(|why| !why.is_empty());
+            *self.choices.entry(index).or_default() |= ended;
+        }
+    }
+
+    /// Whether every choice has said why it ended: then a missing `[DONE]` is only a habit.
+    fn is_complete(&self) -> bool {
+        !self.choices.is_empty() && self.choices.values().all(|ended| *ended)
+    }
+
+    fn end(&self) -> Option<Fault> {
+        (!self.is_complete())
+            .then(|| self.origin.cut("the stream ended without a finish_reason and without [DONE]"))
+    }
+
+    async fn drain(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
+        // Too slow is no harm: the connection is closed instead.
+        let _ = tokio::time::timeout(AFTER_DONE, rest).await;
+    }
+}
