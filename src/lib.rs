@@ -25,3 +25,4 @@ pub mod net;
 pub mod filter;
 pub mod tool;
 pub mod llm;
+pub mod store;

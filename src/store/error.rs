@@ -1,0 +1,122 @@
+//! Why the store did not do something: what it was, where, why, and what mends it.
+
+use std::path::Path;
+
+/// What kind of trouble a store is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// It may not be written.
+    ReadOnly,
+    /// There is something else in its place.
+    NotADatabase,
+    /// A newer version of us has been here.
+    NewerSchema,
+    /// Others kept it busy for too long; trying again makes sense.
+    Busy,
+    /// The disk is full.
+    Full,
+    /// Its content is broken.
+    Damaged,
+    /// Anything else.
+    Other,
+}
+
+/// Why the store did not do something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{doing} ({place}): {cause}{}", .mend.as_ref().map_or_else(String::new, |mend| format!("; {mend}")))]
+pub struct StoreError {
+    /// What was being done; fits after "failed to".
+    pub doing: String,
+    /// The file or address.
+    pub place: String,
+    /// What kind of trouble it is.
+    pub trouble: Trouble,
+    /// Why.
+    pub cause: String,
+    /// What the reader can do about it.
+    pub mend: Option<String>,
+}
+
+impl StoreError {
+    pub(super) fn new(doing: &str, file: &Path, trouble: Trouble, cause: impl Into<String>) -> Self {
+        Self {
+            doing: doing.to_owned(),
+            place: file.display().to_string(),
+            trouble,
+            cause: cause.into(),
+            mend: mend(trouble, file),
+        }
+    }
+
+    /// From the file system.
+    pub(super) fn from_io(doing: &str, file: &Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        let trouble = match error.kind() {
+            PermissionDenied | ReadOnlyFilesystem | NotADirectory => Trouble::ReadOnly,
+            StorageFull => Trouble::Full,
+            _ => Trouble::Other,
+        };
+        Self::new(doing, file, trouble, error.to_string())
+    }
+
+    /// From SQLite, by its result codes.
+    pub(super) fn from_sqlx(doing: &str, file: &Path, error: &sqlx::Error) -> Self {
+        let trouble = match error {
+            sqlx::Error::Database(error) => {
+                let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
+                // The low byte is the code, the rest says more of it.
+                match code & 0xff {
+                    3 | 8 | 14 => Trouble::ReadOnly,
+                    5 | 6 => Trouble::Busy,
+                    11 => Trouble::Damaged,
+                    13 => Trouble::Full,
+                    26 => Trouble::NotADatabase,
+                    _ => Trouble::Other,
+                }
+            }
+            sqlx::Error::PoolTimedOut => Trouble::Busy,
+            sqlx::Error::Io(error) => return Self::from_io(doing, file, error),
+            _ => Trouble::Other,
+        };
+        let cause = match error {
+            sqlx::Error::Database(error) => error.message().to_owned(),
+            sqlx::Error::Decode(error) | sqlx::Error::Encode(error) => error.to_string(),
+            error => error.to_string(),
+        };
+        Self::new(doing, file, trouble, cause)
+    }
+
+    /// From the migrations.
+    pub(super) fn from_migration(doing: &str, file: &Path, error: &sqlx::migrate::MigrateError) -> Self {
+        use sqlx::migrate::MigrateError as Error;
+        match error {
+            Error::VersionMissing(version) | Error::VersionMismatch(version) => Self::new(
+                doing,
+                file,
+                Trouble::NewerSchema,
+                format!("it was written by another version of valvehouse (step {version} is not ours)"),
+            ),
+            Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, file, error),
+            error => Self::new(doing, file, Trouble::Other, error.to_string()),
+        }
+    }
+}
+
+fn mend(trouble: Trouble, file: &Path) -> Option<String> {
+    let folder = file.parent().unwrap_or(file).display();
+    Some(match trouble {
+        Trouble::ReadOnly => {
+            format!("make {folder} a folder this user may write to, or set store.url to another file")
+        }
+        Trouble::NotADatabase => "move that file away, or set store.url to another file".to_owned(),
+        Trouble::NewerSchema => {
+            "use the newest version that was used here, or set store.url to another file".to_owned()
+        }
+        Trouble::Busy => "try again; if it stays so, look for a process that holds the file".to_owned(),
+        Trouble::Full => format!("free some space for {folder}"),
+        Trouble::Damaged => {
+            format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
+        }
+        Trouble::Other => return None,
+    })
+}

@@ -1,0 +1,119 @@
+//! What outlives the process: valves, switches, last good scripts, the scripts' own maps.
+//!
+//! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in
+//! the same transaction; hosts poll that number and announce which one they have applied.
+
+mod error;
+mod kv;
+mod record;
+mod sqlite;
+
+pub use error::{StoreError, Trouble};
+pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
+pub use record::{HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+pub use sqlite::Sqlite;
+
+use crate::config::StoreAddress;
+use crate::json::Json;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A host not heard of for this long counts as gone.
+pub const HOST_SILENCE: Duration = Duration::from_secs(5);
+
+/// What a store's method gives: its answer, later.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Durable state, shared by the hosts and commands that open the same store.
+///
+/// Every method is one transaction. Those that answer a generation raised it.
+pub trait Store: Send + Sync {
+    /// The number of the latest change. Read it *before* what it counts: then a change in between
+    /// costs one more look and is never missed.
+    fn generation(&self) -> Answer<'_, u64>;
+
+    /// All that was set, for every plugin and user. What has no row was never set.
+    fn all_valves(&self) -> Answer<'_, Vec<StoredValves>>;
+
+    /// What was set for a plugin by its operators, or by one user for themselves; empty when nothing.
+    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json>;
+
+    /// Puts these values in place of all that were set.
+    fn replace_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+    ) -> Answer<'a, u64>;
+
+    /// Adds these values to those that were set; a null takes its key out. Merges of different keys
+    /// at the same time lose nothing.
+    fn merge_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+    ) -> Answer<'a, u64>;
+
+    /// Takes these keys out, or with no keys all there are.
+    fn reset_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        keys: &'a [String],
+    ) -> Answer<'a, u64>;
+
+    /// What operators switched. A plugin without a row is as its configuration says.
+    fn switches(&self) -> Answer<'_, Vec<Switch>>;
+
+    /// Switches a plugin; `None` leaves that half of its switch as it was.
+    fn set_switch<'a>(&'a self, switch: &'a Switch) -> Answer<'a, u64>;
+
+    /// The last version of every script that loaded.
+    fn last_good(&self) -> Answer<'_, Vec<LastGood>>;
+
+    /// Remembers versions that loaded, each in place of the one before; all of them or none.
+    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()>;
+
+    /// Forgets the last good version of a script that is gone on purpose.
+    fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
+
+    /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
+    fn confirm_removal<'a>(&'a self, id: &'a str) -> Answer<'a, u64>;
+
+    /// Everything scripts keep that has not expired; drops what has.
+    fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
+
+    /// Writes changes of the scripts' maps in their order; all of them or none.
+    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
+
+    /// A host says that it lives and which generation it has applied.
+    fn announce<'a>(&'a self, host_id: &'a str, pid: u32, applied_generation: u64) -> Answer<'a, ()>;
+
+    /// The hosts heard of within [`HOST_SILENCE`].
+    fn hosts(&self) -> Answer<'_, Vec<HostSeen>>;
+
+    /// A host says good-bye.
+    fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()>;
+
+    /// Finishes what is under way and lets go of files and connections.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Opens the configured store.
+pub async fn open(address: &StoreAddress) -> Result<Arc<dyn Store>, StoreError> {
+    match address {
+        StoreAddress::Sqlite(file) => Ok(Arc::new(Sqlite::open(file).await?)),
+        StoreAddress::Postgres(_) => Err(StoreError {
+            doing: "open the store".into(),
+            place: "postgres".into(),
+            trouble: Trouble::Other,
+            cause: "this version keeps its state in SQLite only".into(),
+            mend: Some("set store.url to \"sqlite://.valvehouse/state.db\"".into()),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod contract;

@@ -1,0 +1,350 @@
+//! The embedded store: one SQLite file, opened by as many processes as like.
+//!
+//! What operators decide is on disk when a call returns. What scripts and hosts write all the time
+//! is safe when a process dies and may lose its last moment when the power does.
+
+mod open;
+mod valves;
+
+use super::{
+    Answer, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError, StoredValves, Switch,
+};
+use crate::json::Json;
+use futures::future::BoxFuture;
+use sqlx::{Row as _, SqlitePool};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use valves::Change;
+
+type Transaction = sqlx::Transaction<'static, sqlx::Sqlite>;
+
+/// A store in one file.
+pub struct Sqlite {
+    file: PathBuf,
+    /// One connection whose commits wait for the disk.
+    durable: SqlitePool,
+    /// Readers, and writers that do not wait for the disk.
+    swift: SqlitePool,
+}
+
+impl Sqlite {
+    /// Opens the file; creates it and its folder, for this user only, where they are missing.
+    pub async fn open(file: &Path) -> Result<Self, StoreError> {
+        let (durable, swift) = open::open(file).await?;
+        Ok(Self { file: file.to_owned(), durable, swift })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Runs one piece of work; an error says what it was for.
+    fn run<'a, T: 'a>(
+        &'a self,
+        doing: &'static str,
+        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move { work.await.map_err(|error| StoreError::from_sqlx(doing, &self.file, &error)) })
+    }
+
+    fn change_valves<'a>(
+        &'a self,
+        doing: &'static str,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        change: Change<'a>,
+    ) -> Answer<'a, u64> {
+        self.run(doing, async move {
+            let mut transaction = begin(&self.durable).await?;
+            valves::change(&mut transaction, plugin, user, change).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+}
+
+/// Begins a transaction that writes. Taking the lock at once makes read-modify-write safe.
+async fn begin(pool: &SqlitePool) -> Result<Transaction, sqlx::Error> {
+    pool.begin_with("BEGIN IMMEDIATE").await
+}
+
+async fn raise(transaction: &mut Transaction) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar::<_, i64>("UPDATE store SET generation = generation + 1 RETURNING generation")
+        .fetch_one(&mut **transaction)
+        .await
+        .map(i64::unsigned_abs)
+}
+
+/// Milliseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn encode(value: &Json) -> Result<String, sqlx::Error> {
+    let bytes = value.encode().map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+    String::from_utf8(bytes).map_err(|error| sqlx::Error::Encode(Box::new(error)))
+}
+
+impl Store for Sqlite {
+    fn generation(&self) -> Answer<'_, u64> {
+        self.run("read the store's generation", async {
+            let generation: i64 =
+                sqlx::query_scalar("SELECT generation FROM store").fetch_one(&self.swift).await?;
+            Ok(generation.unsigned_abs())
+        })
+    }
+
+    fn all_valves(&self) -> Answer<'_, Vec<StoredValves>> {
+        self.run("read the stored valves", valves::all(&self.swift))
+    }
+
+    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json> {
+        self.run("read the stored valves", async move {
+            let mut connection = self.swift.acquire().await?;
+            valves::of(&mut connection, plugin, user).await
+        })
+    }
+
+    fn replace_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+    ) -> Answer<'a, u64> {
+        self.change_valves("store valves", plugin, user, Change::Replace(values))
+    }
+
+    fn merge_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+    ) -> Answer<'a, u64> {
+        self.change_valves("store valves", plugin, user, Change::Merge(values))
+    }
+
+    fn reset_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        keys: &'a [String],
+    ) -> Answer<'a, u64> {
+        self.change_valves("reset valves", plugin, user, Change::Reset(keys))
+    }
+
+    fn switches(&self) -> Answer<'_, Vec<Switch>> {
+        self.run("read the stored switches", async {
+            let rows = sqlx::query("SELECT plugin, enabled, global FROM switches ORDER BY plugin")
+                .fetch_all(&self.swift)
+                .await?;
+            rows.into_iter()
+                .map(|row| {
+                    Ok(Switch {
+                        plugin: row.try_get("plugin")?,
+                        enabled: row.try_get("enabled")?,
+                        global: row.try_get("global")?,
+                    })
+                })
+                .collect()
+        })
+    }
+
+    fn set_switch<'a>(&'a self, switch: &'a Switch) -> Answer<'a, u64> {
+        self.run("store a switch", async move {
+            let mut transaction = begin(&self.durable).await?;
+            sqlx::query(
+                "INSERT INTO switches (plugin, enabled, global) VALUES (?, ?, ?)
+                 ON CONFLICT (plugin) DO UPDATE SET
+                    enabled = coalesce(excluded.enabled, enabled),
+                    global = coalesce(excluded.global, global)",
+            )
+            .bind(&switch.plugin)
+            .bind(switch.enabled)
+            .bind(switch.global)
+            .execute(&mut *transaction)
+            .await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
+        self.run("read the last good scripts", async {
+            let rows =
+                sqlx::query("SELECT id, path, hash, source, security, saved_at FROM last_good ORDER BY id")
+                    .fetch_all(&self.swift)
+                    .await?;
+            rows.into_iter()
+                .map(|row| {
+                    Ok(LastGood {
+                        id: row.try_get("id")?,
+                        path: row.try_get("path")?,
+                        hash: row.try_get("hash")?,
+                        source: row.try_get("source")?,
+                        security: row.try_get("security")?,
+                        saved_at: row.try_get("saved_at")?,
+                    })
+                })
+                .collect()
+        })
+    }
+
+    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
+        self.run("save the last good scripts", async move {
+            let mut transaction = begin(&self.durable).await?;
+            for version in versions {
+                sqlx::query(
+                    "INSERT OR REPLACE INTO last_good (id, path, hash, source, security, saved_at)
+                     VALUES (?, ?, ?, ?, ?, ?)",
+                )
+                .bind(&version.id)
+                .bind(&version.path)
+                .bind(&version.hash)
+                .bind(&version.source)
+                .bind(version.security)
+                .bind(version.saved_at)
+                .execute(&mut *transaction)
+                .await?;
+            }
+            transaction.commit().await
+        })
+    }
+
+    fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        self.run("forget a last good script", async move {
+            sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&self.durable).await?;
+            Ok(())
+        })
+    }
+
+    fn confirm_removal<'a>(&'a self, id: &'a str) -> Answer<'a, u64> {
+        self.run("confirm a removal", async move {
+            let mut transaction = begin(&self.durable).await?;
+            sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&mut *transaction).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn kv_all(&self) -> Answer<'_, Vec<KvRow>> {
+        self.run("read what scripts keep", async {
+            sqlx::query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(&self.swift).await?;
+            let rows = sqlx::query("SELECT plugin, scope, key, value, expires_at FROM kv")
+                .fetch_all(&self.swift)
+                .await?;
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                let (plugin, key): (String, String) = (row.try_get("plugin")?, row.try_get("key")?);
+                // One entry that somebody broke by hand must not take every script's map along.
+                match Json::parse(row.try_get::<&str, _>("value")?.as_bytes()) {
+                    Ok(value) => kept.push(KvRow {
+                        plugin,
+                        scope: row.try_get("scope")?,
+                        key,
+                        value,
+                        expires_at: row.try_get("expires_at")?,
+                    }),
+                    Err(error) => {
+                        tracing::warn!(plugin, key, "left out of the script's map, no JSON: {error}")
+                    }
+                }
+            }
+            Ok(kept)
+        })
+    }
+
+    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
+        self.run("write what scripts keep", async move {
+            let mut transaction = begin(&self.swift).await?;
+            for change in changes {
+                let query = match change {
+                    KvChange::Set(row) => sqlx::query(
+                        "INSERT OR REPLACE INTO kv (plugin, scope, key, value, expires_at) VALUES (?, ?, ?, ?, ?)",
+                    )
+                    .bind(&row.plugin)
+                    .bind(&row.scope)
+                    .bind(&row.key)
+                    .bind(encode(&row.value)?)
+                    .bind(row.expires_at),
+                    KvChange::Delete { plugin, scope, key } => {
+                        sqlx::query("DELETE FROM kv WHERE plugin = ? AND scope = ? AND key = ?")
+                            .bind(plugin)
+                            .bind(scope)
+                            .bind(key)
+                    }
+                };
+                query.execute(&mut *transaction).await?;
+            }
+            transaction.commit().await
+        })
+    }
+
+    fn announce<'a>(&'a self, host_id: &'a str, pid: u32, applied_generation: u64) -> Answer<'a, ()> {
+        self.run("announce this host", async move {
+            let applied = i64::try_from(applied_generation).unwrap_or(i64::MAX);
+            let mut transaction = begin(&self.swift).await?;
+            // Hosts that were killed never say good-bye; nobody asks for them after this long.
+            sqlx::query("DELETE FROM hosts WHERE seen_at < ?")
+                .bind(now() - 12 * silence())
+                .execute(&mut *transaction)
+                .await?;
+            sqlx::query(
+                "INSERT OR REPLACE INTO hosts (host_id, pid, applied_generation, seen_at) VALUES (?, ?, ?, ?)",
+            )
+            .bind(host_id)
+            .bind(pid)
+            .bind(applied)
+            .bind(now())
+            .execute(&mut *transaction)
+            .await?;
+            transaction.commit().await
+        })
+    }
+
+    fn hosts(&self) -> Answer<'_, Vec<HostSeen>> {
+        self.run("look for running hosts", async {
+            let rows = sqlx::query(
+                "SELECT host_id, pid, applied_generation, seen_at FROM hosts WHERE seen_at >= ? ORDER BY host_id",
+            )
+            .bind(now() - silence())
+            .fetch_all(&self.swift)
+            .await?;
+            rows.into_iter()
+                .map(|row| {
+                    Ok(HostSeen {
+                        host_id: row.try_get("host_id")?,
+                        pid: row.try_get("pid")?,
+                        applied_generation: row.try_get::<i64, _>("applied_generation")?.unsigned_abs(),
+                        seen_at: row.try_get("seen_at")?,
+                    })
+                })
+                .collect()
+        })
+    }
+
+    fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
+        self.run("take leave of the store", async move {
+            sqlx::query("DELETE FROM hosts WHERE host_id = ?").bind(host_id).execute(&self.swift).await?;
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.swift.close().await;
+            self.durable.close().await;
+        })
+    }
+}
+
+fn silence() -> i64 {
+    HOST_SILENCE.as_millis() as i64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The rows of valves, read and changed within a transaction.
+
+use super::{Transaction, encode};
+use crate::json::Json;
+use crate::store::StoredValves;
+use sqlx::{Row as _, SqliteConnection, SqlitePool};
+
+/// A change of what is set.
+pub(super) enum Change<'a> {
+    Replace(&'a Json),
+    Merge(&'a Json),
+    Reset(&'a [String]),
+}
+
+pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<StoredValves>, sqlx::Error> {
+    let rows = sqlx::query("SELECT plugin, user_id, content FROM valves ORDER BY plugin, user_id")
+        .fetch_all(pool)
+        .await?;
+    rows.into_iter()
+        .map(|row| {
+            let plugin: String = row.try_get("plugin")?;
+            let values = read(&plugin, row.try_get("content")?)?;
+            Ok(StoredValves { plugin, user: row.try_get("user_id")?, values })
+        })
+        .collect()
+}
+
+pub(super) async fn of(
+    connection: &mut SqliteConnection,
+    plugin: &str,
+    user: Option<&str>,
+) -> Result<Json, sqlx::Error> {
+    let content: Option<String> =
+        sqlx::query_scalar("SELECT content FROM valves WHERE plugin = ? AND user_id IS ?")
+            .bind(plugin)
+            .bind(user)
+            .fetch_optional(connection)
+            .await?;
+    content.map_or_else(|| Ok(Json::object()), |content| read(plugin, &content))
+}
+
+pub(super) async fn change(
+    transaction: &mut Transaction,
+    plugin: &str,
+    user: Option<&str>,
+    change: Change<'_>,
+) -> Result<(), sqlx::Error> {
+    let values = match change {
+        Change::Replace(values) => merged(Json::object(), values)?,
+        Change::Merge(values) => merged(of(transaction, plugin, user).await?, values)?,
+        // Does not read what is there: this is also the way out of a row nobody can read.
+        Change::Reset([]) => Json::object(),
+        Change::Reset(keys) => {
+            let stored = of(transaction, plugin, user).await?;
+            for key in keys {
+                stored.remove(key);
+            }
+            stored
+        }
+    };
+    sqlx::query("DELETE FROM valves WHERE plugin = ? AND user_id IS ?")
+        .bind(plugin)
+        .bind(user)
+        .execute(&mut **transaction)
+        .await?;
+    if !values.is_empty() {
+        sqlx::query("INSERT INTO valves (plugin, user_id, content) VALUES (?, ?, ?)")
+            .bind(plugin)
+            .bind(user)
+            .bind(encode(&values)?)
+            .execute(&mut **transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The stored values under the given ones; a null takes its key out.
+fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
+    let Some(given) = given.as_object() else {
+        return Err(sqlx::Error::Encode("valves must be an object of names and values".into()));
+    };
+    for (key, value) in given.entries() {
+        if value.is_null() {
+            stored.remove(&key);
+        } else {
+            stored.set(&key, value.copy()).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+        }
+    }
+    Ok(stored)
+}
+
+fn read(plugin: &str, content: &str) -> Result<Json, sqlx::Error> {
+    Json::parse(content.as_bytes()).map_err(|error| {
+        let what = format!("the stored valves of {plugin} are no JSON: {error}");
+        sqlx::Error::Decode(format!("{what}; `valvehouse valves reset {plugin}` drops them").into())
+    })
+}
