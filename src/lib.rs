@@ -6,7 +6,7 @@
 //! checks it).
 //!
 //! To follow one request: `server` (`openai/chat.rs`) takes a `host` snapshot and runs the
-//! `kernel`'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
+//! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
 //! filters in `script`.
 
 // -- words: plain values, no input or output
@@ -26,3 +26,6 @@ pub mod filter;
 pub mod tool;
 pub mod llm;
 pub mod store;
+
+// -- makers: the turn, which knows no scripts; scripts, which know no doors
+pub mod kernel;

@@ -1,0 +1,151 @@
+//! Events through the stream chain.
+
+use super::Kernel;
+use crate::chat::{Fold, delta, event, message};
+use crate::context::Turn;
+use crate::fault::Fault;
+use crate::filter::{Hook, Outcome, step};
+use crate::json::Json;
+use crate::llm::Piece;
+
+/// One piece through the stream chain. What nobody changed keeps its bytes.
+pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Fault> {
+    if piece.event.as_object().is_none() {
+        // No JSON: nothing that a hook could read.
+        return Ok(vec![piece]);
+    }
+    let parts = by_choice(&piece.event);
+    let whole = parts.len() == 1;
+    let mut out = Vec::with_capacity(parts.len());
+    for part in parts {
+        for event in chain(kernel, 0, part.clone(), turn).await? {
+            let untouched = whole && event.is_same(&part) && !event.is_changed();
+            out.push(Piece {
+                raw: if untouched { piece.raw.clone() } else { bytes::Bytes::new() },
+                event,
+                name: piece.name.clone(),
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// With several choices in one event the hooks see each by itself.
+fn by_choice(event: &Json) -> Vec<Json> {
+    let choices = event.get("choices").unwrap_or_default().items();
+    if choices.len() < 2 {
+        return vec![event.clone()];
+    }
+    choices.into_iter().map(|choice| event::with_choice(event, choice)).collect()
+}
+
+/// How each choice that ends with this event ends, apart from the event.
+pub(super) fn ends_of(event: &Json) -> Vec<Json> {
+    let parts = by_choice(event).into_iter().filter(delta::finishes);
+    parts.map(|part| event::without_finish(&part).1).collect()
+}
+
+/// An event through the stream hooks from a place in the chain on.
+async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+    // What a filter skipped with is final: no later filter sees it.
+    let mut events = vec![(event, false)];
+    for (_, filter) in kernel.chain().at_from(Hook::Stream, from) {
+        let mut next = Vec::with_capacity(events.len());
+        for (event, is_final) in events {
+            if is_final {
+                next.push((event, true));
+                continue;
+            }
+            let template = event.clone();
+            let (value, is_final) = match step(filter, Hook::Stream, event, turn).await? {
+                Outcome::Done(value) => (value, false),
+                Outcome::Skipped(value) => (value, true),
+            };
+            next.extend(spread(value, &template).into_iter().map(|event| (event, is_final)));
+        }
+        events = next;
+    }
+    Ok(events.into_iter().map(|(event, _)| event).collect())
+}
+
+/// One event or many; what is not a whole event is completed from the one it came from.
+fn spread(value: Json, template: &Json) -> Vec<Json> {
+    match value {
+        Json::Array(events) => events.items().iter().map(|one| event::complete(one, template)).collect(),
+        Json::Null => Vec::new(),
+        one => vec![event::complete(&one, template)],
+    }
+}
+
+/// What the filters add when a stream has ended; each addition passes the filters after it.
+pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Fault> {
+    let mut out = Vec::new();
+    for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {
+        let (value, skipped) = match step(filter, Hook::StreamEnd, Json::Null, turn).await? {
+            Outcome::Done(value) => (value, false),
+            Outcome::Skipped(value) => (value, true),
+        };
+        let added = spread(value, &template);
+        if skipped {
+            out.extend(added.into_iter().map(Piece::new));
+            break;
+        }
+        for event in added {
+            out.extend(chain(kernel, place + 1, event, turn).await?.into_iter().map(Piece::new));
+        }
+    }
+    Ok(out)
+}
+
+/// A whole answer through the stream chain, each choice as one event.
+pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<Json, Fault> {
+    if !kernel.chain().has(Hook::Stream) && !kernel.chain().has(Hook::StreamEnd) {
+        return Ok(answer);
+    }
+    let mut parts = Vec::new();
+    for choice in answer.get("choices").unwrap_or_default().items() {
+        let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
+        let one = event::of_choice(&answer, &choice, &said);
+        let events = chain(kernel, 0, one.clone(), turn).await?;
+        parts.push(Part { choice, one, events });
+    }
+    let template = parts.first().map(|part| part.one.clone()).unwrap_or_else(Json::object);
+    for added in end(kernel, template, turn).await? {
+        let index = event::choice_index(&added.event);
+        if let Some(part) = parts.iter_mut().find(|part| event::choice_index(&part.one) == index) {
+            part.events.push(added.event);
+        }
+    }
+    parts.iter().for_each(Part::settle);
+    Ok(answer)
+}
+
+/// A choice of a whole answer on its way through the stream chain.
+struct Part {
+    choice: Json,
+    one: Json,
+    events: Vec<Json>,
+}
+
+impl Part {
+    /// Writes what became of the choice's event back into the choice.
+    fn settle(&self) {
+        let (said, why) = match self.events.as_slice() {
+            [only] if only.is_same(&self.one) => {
+                (only.at_path("choices.0.delta"), only.at_path("choices.0.finish_reason"))
+            }
+            events => {
+                let mut fold = Fold::default();
+                events.iter().for_each(|event| fold.push(event));
+                let folded = fold.finish();
+                (folded.at_path("choices.0.message"), folded.at_path("choices.0.finish_reason"))
+            }
+        };
+        let said = if said.is_null() { message::assistant("") } else { said };
+        let _ = self.choice.set("message", said);
+        // An answer whose last event was dropped still ended as it ended.
+        if !why.is_null() {
+            let _ = self.choice.set("finish_reason", why);
+        }
+    }
+}

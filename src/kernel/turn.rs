@@ -1,0 +1,261 @@
+//! One turn, from the request's body to the answer.
+
+use super::outgoing::Outgoing;
+use super::{Kernel, answer, invocation, round};
+use crate::chat::history::is_role;
+use crate::chat::{Call, call, message, request, response};
+use crate::context::Turn;
+use crate::fault::Fault;
+use crate::filter::{Hook, Outcome};
+use crate::json::{Json, Object};
+use crate::llm::{Forwarded, Piece};
+use tokio::sync::mpsc::Sender;
+
+/// How a door wants its answer.
+pub struct Wish {
+    /// Where pieces go as they come; None for a whole answer.
+    pub stream: Option<Sender<Piece>>,
+    /// Whether the provider's own bytes will do where nobody looks at them.
+    pub raw: bool,
+}
+
+/// What a door gets.
+pub enum Reply {
+    /// The whole answer; what was streamed of it has been sent.
+    Answer(Json),
+    /// The provider's bytes, untouched.
+    Raw(Forwarded),
+}
+
+/// What happens to tool calls in an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tools {
+    Run,
+    LeftToCaller,
+}
+
+/// How a turn ended.
+pub(super) struct Done {
+    pub(super) response: Json,
+    pub(super) messages: Vec<Json>,
+}
+
+impl Done {
+    fn new(said_before: &Json, response: Json) -> Self {
+        let messages = [said_before.items(), vec![response::message_of(&response)]].concat();
+        Self { response, messages }
+    }
+}
+
+/// Fields that are ours: no provider knows them.
+const OURS: [&str; 8] =
+    ["metadata", "features", "files", "tool_ids", "filter_ids", "chat_id", "session_id", "id"];
+
+impl Kernel {
+    /// Runs a turn for a door. The body is live: what the filters made of it can be read after.
+    pub async fn turn(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
+        if wish.raw && !self.looks_at_answers() {
+            return self.forward(body, turn, wish).await;
+        }
+        let limit = self.settings().max_tool_iterations;
+        let done = run(self, body, turn, wish.stream, Tools::Run, limit).await?;
+        Ok(Reply::Answer(done.response))
+    }
+
+    /// Whether anybody wants to see what the model answers.
+    pub fn looks_at_answers(&self) -> bool {
+        !self.toolbox().is_empty()
+            || [Hook::Stream, Hook::StreamEnd, Hook::PostChat, Hook::Outlet]
+                .iter()
+                .any(|hook| self.chain().has(*hook))
+    }
+
+    /// A turn of which only the request is looked at: the answer is passed on byte for byte.
+    async fn forward(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
+        let model = body.get("model").unwrap_or_default();
+        let body = match inlet(self, body, turn).await? {
+            Outcome::Done(body) => body,
+            Outcome::Skipped(value) => return skipped(&value, turn, wish.stream).await,
+        };
+        let other = self.rerouted(&model, &body);
+        let kernel = other.as_ref().unwrap_or(self);
+        let stream = wish.stream.is_some();
+        let asked = match round::prepare(kernel, &body, turn).await? {
+            round::Prepared::Ask(asked) => asked,
+            round::Prepared::Answered(value) => return skipped(&value, turn, wish.stream).await,
+        };
+        // Without the word, unless the client said it.
+        if stream || asked.get("stream").is_some() {
+            let _ = asked.set("stream", stream);
+        }
+        let provider = round::provider(kernel)?;
+        let bytes = asked.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
+        match provider.forward(bytes.into(), stream) {
+            Some(forwarded) => Ok(Reply::Raw(forwarded.await?)),
+            None => {
+                let mut outgoing = Outgoing::new(wish.stream, request::wants_usage(&body));
+                let answer = round::ask(kernel, &asked, turn, &mut outgoing).await?;
+                outgoing.finish(&answer).await?;
+                Ok(Reply::Answer(answer))
+            }
+        }
+    }
+}
+
+async fn skipped(value: &Json, turn: &Turn, stream: Option<Sender<Piece>>) -> Result<Reply, Fault> {
+    let answer = answer::from_value(value, turn);
+    Outgoing::new(stream, false).finish(&answer).await?;
+    Ok(Reply::Answer(answer))
+}
+
+/// The whole turn.
+pub(super) async fn run(
+    kernel: &Kernel,
+    body: Json,
+    turn: &Turn,
+    stream: Option<Sender<Piece>>,
+    tools: Tools,
+    limit: usize,
+) -> Result<Done, Fault> {
+    let mut outgoing = Outgoing::new(stream, request::wants_usage(&body));
+    outgoing.hold(kernel.settings().hold);
+    let model = body.get("model").unwrap_or_default();
+    let body = match inlet(kernel, body.clone(), turn).await? {
+        Outcome::Done(body) => body,
+        Outcome::Skipped(value) => {
+            let response = answer::from_value(&value, turn);
+            outgoing.finish(&response).await?;
+            return Ok(Done::new(&body.get("messages").unwrap_or_default(), response));
+        }
+    };
+    let other = kernel.rerouted(&model, &body);
+    let kernel = other.as_ref().unwrap_or(kernel);
+    let messages = body.get("messages").unwrap_or_else(Json::array);
+    let mut calls_made = 0;
+    let response = loop {
+        remember(turn, &messages);
+        let response = round::run(kernel, &body, turn, &mut outgoing).await?;
+        calls_made += 1;
+        let said = response::message_of(&response);
+        call::ensure_ids(&said);
+        let calls = Call::all(&said);
+        if tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &body, call)) {
+            break response;
+        }
+        push(&messages, said)?;
+        if calls_made >= limit {
+            return Err(Fault::ToolLoop { limit, transcript: messages.copy() });
+        }
+        for call in calls {
+            let result = if runs_here(kernel, &body, &call) {
+                invocation::answer_call(kernel, &call, turn).await?
+            } else {
+                // The client could only run it after this turn, which its result would have to be part of.
+                invocation::error_text(
+                    "this tool runs at the client; call it without tools of the host beside it",
+                )
+            };
+            push(&messages, message::tool(&call.id, result))?;
+        }
+        outgoing.next_round(&response, kernel.toolbox()).await?;
+    };
+    let response = outlet(kernel, &body, &messages, response, turn).await?;
+    outgoing.finish(&response).await?;
+    Ok(Done::new(&messages, response))
+}
+
+/// A tool of ours, or one nobody has where there are tools of ours. What the client brought along
+/// is the client's to run.
+fn runs_here(kernel: &Kernel, body: &Json, call: &Call) -> bool {
+    if kernel.toolbox().is_empty() {
+        return false;
+    }
+    let client_tools = body.get("tools").unwrap_or_default();
+    let is_the_clients = client_tools.items().iter().any(|tool| {
+        tool.get("function").and_then(|function| function.text("name")).is_some_and(|name| name == call.name)
+    });
+    kernel.toolbox().find(&call.name).is_some() || !is_the_clients
+}
+
+/// `context.history` is what was said up to this model call.
+fn remember(turn: &Turn, messages: &Json) {
+    if let Json::Array(history) = turn.context().history() {
+        // Messages never hold the context they are remembered in.
+        let _ = history.replace(messages.items());
+    }
+}
+
+fn push(messages: &Json, message: Json) -> Result<(), Fault> {
+    let Json::Array(messages) = messages else { return Ok(()) };
+    messages.push(message).map_err(|error| Fault::Host(format!("failed to keep a message: {error}")))
+}
+
+/// The inlet chain, and what leaves the body after it.
+async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Fault> {
+    request::check(&body)?;
+    let outcome = kernel.chain().run(Hook::Inlet, body, turn).await?;
+    if let Outcome::Done(body) = &outcome {
+        request::check(body)?;
+        if kernel.settings().files_handled {
+            body.remove("files");
+            body.get("metadata").and_then(|metadata| metadata.remove("files"));
+            turn.metadata().remove("files");
+        }
+    }
+    Ok(outcome)
+}
+
+/// A body as a provider may see it: without what is ours.
+pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
+    let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    let mut messages = Some(messages);
+    let kept = entries.into_iter().filter(|(key, _)| !OURS.contains(&key.as_str())).map(|(key, value)| {
+        let value = match (key.as_str(), model) {
+            ("messages", _) => messages.take().unwrap_or(value),
+            ("model", Some(model)) => model.into(),
+            _ => value,
+        };
+        (key, value)
+    });
+    kept.collect::<Object>().into()
+}
+
+/// The outlet chain, on the conversation with the answer last; its edits of the answer count.
+async fn outlet(
+    kernel: &Kernel,
+    body: &Json,
+    messages: &Json,
+    response: Json,
+    turn: &Turn,
+) -> Result<Json, Fault> {
+    if !kernel.chain().has(Hook::Outlet) {
+        return Ok(response);
+    }
+    // Each choice is an end of the conversation of its own.
+    for choice in response.get("choices").unwrap_or_default().items() {
+        let said = choice.get("message").unwrap_or_default();
+        let shown = answer::shown_to_outlet(&choice, &said, &response);
+        let mut history = messages.items();
+        history.push(shown.clone());
+        let conversation = Json::from([
+            ("model", body.get("model").unwrap_or_default()),
+            ("messages", history.into()),
+            ("chat_id", turn.facts().chat_id.as_str().into()),
+            ("session_id", body.get("session_id").unwrap_or_default()),
+            ("id", turn.facts().message_id.as_str().into()),
+        ]);
+        match kernel.chain().run(Hook::Outlet, conversation, turn).await? {
+            Outcome::Done(conversation) => {
+                let last =
+                    conversation.get("messages").and_then(|messages| messages.at(-1)).unwrap_or_default();
+                if is_role(&last, "assistant") || last.is_same(&shown) {
+                    answer::take_edits(&choice, &said, &last);
+                } else {
+                    tracing::warn!("an outlet took the answer out of the conversation; it is sent as it was");
+                }
+            }
+            Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
+        }
+    }
+    Ok(response)
+}
