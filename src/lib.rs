@@ -7,7 +7,7 @@
 //!
 //! To follow one request: `server` (`openai/chat.rs`) takes a `host` snapshot and runs the
 //! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
-//! filters in `script`.
+//! filters in [`script`].
 
 // -- words: plain values, no input or output
 pub mod json;
@@ -29,3 +29,4 @@ pub mod store;
 
 // -- makers: the turn, which knows no scripts; scripts, which know no doors
 pub mod kernel;
+pub mod script;

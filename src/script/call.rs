@@ -1,0 +1,81 @@
+//! The call that runs on this thread: for which plugin, in which turn.
+//!
+//! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
+
+use crate::context::Turn;
+use crate::store::Kv;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Lines a single call may print.
+const PRINTED_LINES: u32 = 100;
+/// Characters of one printed line.
+const PRINTED_CHARACTERS: usize = 4_000;
+
+/// Whose call it is.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) turn: Turn,
+    /// The scripts' maps, where the plugin may use its own.
+    pub(crate) kv: Option<Arc<Kv>>,
+    pub(crate) printed: u32,
+}
+
+thread_local! {
+    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// Names the running call until it is dropped; the one before comes back then.
+pub(crate) struct Running(Option<Call>);
+
+impl Running {
+    pub(crate) fn enter(plugin: &Arc<str>, turn: &Turn, kv: Option<Arc<Kv>>) -> Self {
+        let call = Call { plugin: plugin.clone(), turn: turn.clone(), kv, printed: 0 };
+        Self(CALL.replace(Some(call)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        CALL.set(self.0.take());
+    }
+}
+
+/// The plugin that runs, "" outside of a call.
+pub(crate) fn plugin() -> String {
+    CALL.with_borrow(|call| call.as_ref().map(|call| call.plugin.to_string()).unwrap_or_default())
+}
+
+/// The running call.
+pub(crate) fn current() -> Option<Call> {
+    CALL.with_borrow(Clone::clone)
+}
+
+/// Writes one line of a script to the log, cut where it is too much.
+pub(crate) fn log(level: tracing::Level, text: &str) {
+    let printed = CALL.with_borrow_mut(|call| {
+        call.as_mut().map_or(1, |call| {
+            call.printed += 1;
+            call.printed
+        })
+    });
+    if printed > PRINTED_LINES + 1 {
+        return;
+    }
+    let plugin = plugin();
+    let text: std::borrow::Cow<'_, str> = if printed > PRINTED_LINES {
+        format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
+    } else {
+        match text.char_indices().nth(PRINTED_CHARACTERS) {
+            Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()).into(),
+            None => text.into(),
+        }
+    };
+    match level {
+        tracing::Level::ERROR => tracing::error!(target: "script", plugin, "{text}"),
+        tracing::Level::WARN => tracing::warn!(target: "script", plugin, "{text}"),
+        tracing::Level::DEBUG => tracing::debug!(target: "script", plugin, "{text}"),
+        _ => tracing::info!(target: "script", plugin, "{text}"),
+    }
+}

@@ -1,0 +1,89 @@
+//! An engine per plugin: cheap, since everything in it but the limits is shared.
+
+use super::package;
+use super::{answer, budget, call, tokens, value};
+use rhai::packages::{Package, StandardPackage};
+use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// Longest string a script may build.
+const STRING: usize = 4 * 1024 * 1024;
+/// Most elements of an array of Rhai's own.
+const ARRAY: usize = 100_000;
+/// Most keys of a map of Rhai's own.
+const MAP: usize = 10_000;
+
+/// An engine with every host function, every limit, and no way to the outside.
+pub(crate) fn new() -> Engine {
+    let mut engine = Engine::new_raw();
+    engine.register_global_module(standard());
+    engine.register_global_module(value::functions());
+    engine.register_global_module(package::globals());
+    engine.register_global_module(own());
+    for (name, module) in package::modules() {
+        engine.register_static_module(*name, module.clone());
+    }
+    engine
+        .set_optimization_level(OptimizationLevel::Simple)
+        .set_max_strings_interned(0)
+        .set_max_call_levels(32)
+        .set_max_expr_depths(128, 64)
+        .set_max_string_size(STRING)
+        .set_max_array_size(ARRAY)
+        .set_max_map_size(MAP)
+        .set_max_variables(256)
+        .set_max_functions(200)
+        .set_max_modules(0)
+        .disable_symbol("eval");
+    engine.on_print(|text| call::log(tracing::Level::INFO, text));
+    engine.on_debug(|text, _, position| {
+        call::log(tracing::Level::DEBUG, &format!("{position:?} {text}"));
+    });
+    budget::obey(&mut engine);
+    tokens::free_reserved_words(&mut engine);
+    answer::own_throw(&mut engine);
+    value::lend_missing_functions(&mut engine);
+    engine
+}
+
+/// Resolves names that Rhai cannot: constants of the file within its functions, and the one form
+/// of a caught error.
+pub(crate) fn resolve_names(engine: &mut Engine, constants: HashMap<String, Dynamic>, caught: Vec<String>) {
+    if constants.is_empty() && caught.is_empty() {
+        return;
+    }
+    let constants = Arc::new(constants);
+    #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
+    engine.on_var(move |name, _, mut context| {
+        if caught.iter().any(|caught| caught == name) {
+            let scope = context.scope_mut();
+            let converted = scope.get_value_ref::<rhai::Map>(name).cloned().map(Dynamic::from);
+            if let Some(thrown) = converted.as_ref().and_then(answer::from_catch) {
+                scope.set_value(name.to_owned(), thrown);
+            }
+            return Ok(None);
+        }
+        if context.scope().contains(name) {
+            return Ok(None);
+        }
+        Ok(constants.get(name).cloned())
+    });
+}
+
+fn standard() -> Shared<Module> {
+    static STANDARD: OnceLock<StandardPackage> = OnceLock::new();
+    STANDARD.get_or_init(StandardPackage::new).as_shared_module()
+}
+
+fn own() -> Shared<Module> {
+    static OWN: OnceLock<Shared<Module>> = OnceLock::new();
+    OWN.get_or_init(|| {
+        let mut module = Module::new();
+        answer::register(&mut module);
+        package::turn::register(&mut module);
+        module.build_index();
+        module.into()
+    })
+    .clone()
+}

@@ -1,0 +1,369 @@
+//! A script as a filter: its hooks called with what they ask for, its answers turned into verdicts.
+
+use super::Shape;
+use super::answer::Answered;
+use super::compile::{Ended, Script};
+use super::hooks::Param;
+use super::value::{List, Map, json_of, live};
+use crate::fault::Breakage;
+use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use crate::json::{Json, Object};
+use rhai::{Dynamic, FnPtr};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Effective user valves of one plugin: per user id, and for everybody else.
+#[derive(Debug, Clone, Default)]
+pub struct UserValves {
+    /// By user id; read-only values.
+    pub by_user: HashMap<String, Json>,
+    /// The script's defaults.
+    pub default: Json,
+}
+
+/// A script among filters.
+struct ScriptFilter {
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+}
+
+impl Script {
+    /// The filter this script is.
+    pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> Filter {
+        let hooks: Hooks = self.hooks().collect();
+        let (priority, on_break) = (self.priority(), self.manifest.on_break);
+        let sees_failures = self.manifest.on_tool_error;
+        let name = self.file.id.clone();
+        let run = ScriptFilter { script: self, users };
+        Filter::new(name, hooks, Arc::new(run))
+            .priority(priority)
+            .on_break(on_break)
+            .seeing_failures(sees_failures)
+    }
+}
+
+impl Run for ScriptFilter {
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let Some(function) = self.script.hook(hook) else { return Ok(Verdict::Continue(ctx)) };
+        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect();
+        match self.script.call(hook, args, &ctx.turn) {
+            Ok(value) => self.verdict(hook, ctx, &value),
+            Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(Ended::Broken(breakage)) => Err(breakage),
+        }
+    }
+
+    fn waits(&self, _: Hook) -> bool {
+        self.script.waits()
+    }
+}
+
+/// How a hook's own value is held.
+const fn shape_of(hook: Hook) -> Shape {
+    match hook {
+        Hook::Inlet | Hook::Outlet => Shape::Body,
+        Hook::Stream | Hook::StreamEnd => Shape::Event,
+        Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation => Shape::Ctx,
+    }
+}
+
+impl ScriptFilter {
+    fn argument(&self, param: Param, hook: Hook, ctx: &FilterContext) -> Dynamic {
+        let facts = ctx.turn.facts();
+        let plain = |json: &Json| live(json, Shape::Plain);
+        match param {
+            Param::Subject => live(&ctx.value, shape_of(hook)),
+            Param::Valves => plain(&self.script.valves),
+            Param::State => plain(&ctx.turn.state(self.script.id())),
+            Param::Id => self.script.id().to_owned().into(),
+            Param::User => plain(&self.user(&facts.user)),
+            Param::Metadata => plain(ctx.metadata()),
+            Param::Model => plain(&facts.model),
+            Param::Request => plain(&facts.request),
+            Param::ChatId => facts.chat_id.clone().into(),
+            Param::MessageId => facts.message_id.clone().into(),
+            Param::Features => plain(&facts.features),
+            Param::Files => plain(&facts.files),
+            Param::EventEmitter => function_value("emit"),
+            Param::EventCall => function_value("ask"),
+        }
+    }
+
+    /// The user with this script's own user valves; no other script ever sees them.
+    fn user(&self, user: &Json) -> Json {
+        let valves =
+            user.text("id").and_then(|id| self.users.by_user.get(id.as_str())).unwrap_or(&self.users.default);
+        let entries = user.as_object().map(Object::entries).unwrap_or_default();
+        let valves = match valves {
+            Json::Null => Json::object(),
+            there => there.clone(),
+        };
+        entries.into_iter().chain([("valves".into(), valves)]).collect::<Object>().into()
+    }
+
+    fn verdict(&self, hook: Hook, ctx: FilterContext, value: &Dynamic) -> Result<Verdict, Breakage> {
+        if let Some(answer) = value.read_lock::<Answered>() {
+            return match &*answer {
+                Answered::Skip(value) => Ok(Verdict::Skip(value.clone())),
+                Answered::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
+                Answered::Ok(value) => self.go_on(hook, ctx, Some(value.clone())),
+            };
+        }
+        if value.is_unit() {
+            return self.go_on(hook, ctx, None);
+        }
+        let is_map = value.is_map() || value.is::<Map>();
+        let is_list = value.is_array() || value.is::<List>();
+        let fits = is_map || (is_list && matches!(hook, Hook::Stream | Hook::StreamEnd));
+        // `stream_end` may end on a bare text, which is its last piece.
+        let text = hook == Hook::StreamEnd && value.is_string();
+        if !fits && !text {
+            return Err(self.wrong(hook, &format!("returned {}", article(value.type_name()))));
+        }
+        let value = json_of(value)
+            .map_err(|error| self.wrong(hook, &format!("returned what is no JSON: {error}")))?;
+        self.go_on(hook, ctx, Some(value))
+    }
+
+    fn go_on(&self, hook: Hook, ctx: FilterContext, returned: Option<Json>) -> Result<Verdict, Breakage> {
+        let ctx = match returned {
+            Some(value) if shape_of(hook) == Shape::Ctx => merge(ctx, &value),
+            Some(value) => FilterContext { value, ..ctx },
+            None if hook == Hook::StreamEnd => FilterContext { value: Json::array(), ..ctx },
+            None => ctx,
+        };
+        let needs_messages = matches!(hook, Hook::Inlet | Hook::Outlet | Hook::PreChat);
+        if needs_messages && !matches!(ctx.messages(), Json::Array(_)) {
+            let kind = ctx.messages().kind();
+            return Err(self.wrong(hook, &format!("left `messages` as {kind}; it must be an array")));
+        }
+        if hook == Hook::PreInvocation && !matches!(ctx.args(), Json::Object(_)) {
+            let kind = ctx.args().kind();
+            return Err(self.wrong(hook, &format!("left `args` as {kind}; it must be a map")));
+        }
+        Ok(Verdict::Continue(ctx))
+    }
+
+    fn wrong(&self, hook: Hook, what: &str) -> Breakage {
+        let subject = super::hooks::subject_name(hook).unwrap_or("events");
+        Breakage::new(format!(
+            "{}: {hook} {what}; it returns `{subject}`, nothing, or skip(…)/error(…)",
+            self.script.file.path.display()
+        ))
+    }
+}
+
+/// A returned ctx: its fields take the place of those of the same name.
+fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
+    let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.is_same(b));
+    if !same && let Json::Object(fields) = returned {
+        for (name, value) in fields.entries() {
+            let _ = ctx.value.set(&name, value);
+        }
+    }
+    ctx
+}
+
+fn function_value(name: &str) -> Dynamic {
+    FnPtr::new(name).map_or(Dynamic::UNIT, Dynamic::from)
+}
+
+fn article(type_name: &str) -> String {
+    let short = type_name.rsplit("::").next().unwrap_or(type_name);
+    let word = match short {
+        "i64" => "a whole number",
+        "f64" => "a number",
+        "bool" => "true or false",
+        "ImmutableString" | "string" | "String" => "a string",
+        "Vec<rhai::types::dynamic::Dynamic>" | "array" | "List" => "an array",
+        "FnPtr" => "a function",
+        other => other,
+    };
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Context, Events, Turn, TurnFacts};
+    use crate::fault::Fault;
+    use crate::filter::{Chain, Outcome};
+    use crate::script::{Settings, SourceFile};
+
+    fn script(text: &str) -> Script {
+        let file = SourceFile { id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+        Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
+            panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        })
+    }
+
+    async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Fault> {
+        let filter = Arc::new(script(text)).into_filter(Arc::default());
+        let facts =
+            TurnFacts { user: Json::parse(br#"{"id":"ann","name":"Ann"}"#).unwrap(), ..TurnFacts::default() };
+        let turn = Turn::new(facts, Context::default(), Events::default());
+        match Chain::new(vec![filter]).run(hook, Json::parse(value.as_bytes()).unwrap(), &turn).await? {
+            Outcome::Done(value) | Outcome::Skipped(value) => Ok(value),
+        }
+    }
+
+    /// Runs statements over a body of two messages and gives `body.out`.
+    async fn eval(code: &str) -> Json {
+        let text = format!(
+            "const Valves = #{{ list: [1, 2], debug: true, name: \"n\" }};\nconst WORDS = [\"a\", \"b\"];\nfn inlet(body, valves, state, __user__, __metadata__) {{ {code} }}"
+        );
+        let body = r#"{"z":1e2,"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}],"n":7}"#;
+        let out = run(&text, Hook::Inlet, body).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+        out.get("out").unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn live_values_behave_like_python_objects() {
+        let cases = [
+            (r#"body.out = body.messages.len();"#, "3"),
+            (r#"body.out = body.messages[-1].text; body"#, r#""a""#),
+            (
+                r#"let m = body.messages[1]; m.content = "changed"; body.out = body.messages[1].content;"#,
+                r#""changed""#,
+            ),
+            (r#"body.messages[1].content += "!"; body.out = body.messages[1].content;"#, r#""hi!""#),
+            (
+                r#"let m = body.messages; m.push(#{role: "user", content: "x"}); body.out = body.messages.len();"#,
+                "4",
+            ),
+            (r#"for m in body.messages { m.seen = true; } body.out = body.messages[2].seen;"#, "true"),
+            (r#"body.out = body.messages.filter(|m| m.role == "user").len();"#, "1"),
+            (
+                r#"let users = body.messages.filter(|m| m.role == "user"); users[0].content = "via"; body.out = body.messages[1].content;"#,
+                r#""via""#,
+            ),
+            (r#"body.out = body.messages.map(|m| m.role);"#, r#"["system","user","assistant"]"#),
+            (
+                r#"let f = body.messages.find(|m| m.role == "user"); f.content = "found"; body.out = body.messages[1].content;"#,
+                r#""found""#,
+            ),
+            (r#"body.out = body.messages.some(|m| m.role == "tool");"#, "false"),
+            (
+                r#"let both = body.messages + [#{role: "user", content: "y"}]; both[1].content = "same"; body.out = [both.len(), body.messages.len(), body.messages[1].content];"#,
+                r#"[4,3,"same"]"#,
+            ),
+            (r#"body.messages.retain(|m| m.role != "system"); body.out = body.messages.len();"#, "2"),
+            (
+                r#"body.out = type_of(body.messages) + type_of(body) + type_of(body.n) + type_of(body.messages[1].content);"#,
+                r#""arraymapi64string""#,
+            ),
+            (r#"body.out = body.nothing == ();"#, "true"),
+            (r#"body.out = "n" in body && !("q" in body);"#, "true"),
+            (r#"let keys = []; for k in body { keys.push(k); } body.out = keys;"#, r#"["z","messages","n"]"#),
+            (r#"body.out = body.messages.last("user").content;"#, r#""hi""#),
+            (r#"body.out = body.messages.count("user");"#, "1"),
+            (
+                r#"body.out = body.messages.system; body.messages.system = "S"; body.messages.append_system("T"); body.out += body.messages[0].content;"#,
+                r#""sS\n\nT""#,
+            ),
+            (r#"body.out = body.messages[2].images.len();"#, "1"),
+            (r#"body.messages[2].text = "new"; body.out = body.messages[2].parts.len();"#, "2"),
+            (
+                r#"let f = body.ensure("metadata.features", #{}); f.web = true; body.out = body.metadata.features.web;"#,
+                "true",
+            ),
+            (
+                r#"body.out = [empty(()), empty(""), empty([]), empty(#{}), empty(0), empty(body.messages), empty("x")];"#,
+                "[true,true,true,true,true,false,false]",
+            ),
+            (
+                r#"let c = body.messages.copy(); c[0].content = "other"; body.out = body.messages[0].content;"#,
+                r#""s""#,
+            ),
+            (r#"body.out = valves.debug && Valves.debug;"#, "true"),
+            (r#"body.out = Valves.list.len() + Valves["list"][1];"#, "4"),
+            (r#"let k = "name"; body.out = Valves[k];"#, r#""n""#),
+            (r#"let f = |x| x + Valves.list.len(); body.out = f.call(1);"#, "3"),
+            (r#"let k = "list"; let f = |x| x + Valves[k].len(); body.out = f.call(1);"#, "3"),
+            (r#"body.out = WORDS.contains("a") && WORDS.len() == 2;"#, "true"),
+            (
+                r#"body.out = #{ default: 1, match: 2, new: 3, in: 4, if: 5 }; body.out.default = (body.out.in) + body.out.match + body.out["if"];"#,
+                r#"{"default":11,"if":5,"in":4,"match":2,"new":3}"#,
+            ),
+            (
+                r#"try { throw "no"; } catch (e) { body.out = [e.message, e.status, e.plugin, e.line, `${e}`]; }"#,
+                r#"["no",400,"x",3,"no"]"#,
+            ),
+            (
+                r#"try { throw #{status: 429, message: "slow", retry_after: 3}; } catch (e) { body.out = [e.message, e.status, e.retry_after, "" + e]; }"#,
+                r#"["slow",429,3,"slow"]"#,
+            ),
+            (
+                r#"try { body.messages[99]; } catch (e) { body.out = [e.status, e.message]; }"#,
+                r#"[500,"index 99 is out of range: the array has 3 elements"]"#,
+            ),
+            (
+                r#"try { let a = [1]; a[5]; } catch (e) { body.out = [e.status, e.plugin, e.line, e.message.contains("out of bounds"), `${e}` == e.message]; }"#,
+                r#"[500,"x",3,true,true]"#,
+            ),
+            (r#"try { deny("go", 403); } catch (e) { body.out = e.status; }"#, "403"),
+            (
+                r#"try { body.messages[0].me = body; } catch (e) { body.out = e.message; }"#,
+                r#""a value cannot be put inside itself; put in a copy: `value.copy()`""#,
+            ),
+            (
+                r#"try { valves.debug = false; } catch (e) { body.out = e.message; }"#,
+                r#""this value can only be read; work on a copy: `value.copy()`""#,
+            ),
+            (r#"state.count = (state.count ?? 0) + 1; body.out = state.count;"#, "1"),
+            (r#"__metadata__.x = 1; body.out = __metadata__;"#, r#"{"x":1}"#),
+            (r#"body.out = __user__.name + __user__.id;"#, r#""Annann""#),
+            (r#"body.out = `${body.messages[1]}`;"#, r#""{\"role\":\"user\",\"content\":\"hi\"}""#),
+            (r#"body.out = body.messages[1] == #{role: "user", content: "hi"};"#, "true"),
+            (r#"body.out = body.messages == ();"#, "false"),
+            (r#"body.out = body.get("none", 5) + body.get("n");"#, "12"),
+            (r#"body.messages.keep_last(1); body.out = body.messages.len();"#, "2"),
+            (r#"body.out = body.messages.tail(1)[0].role;"#, r#""assistant""#),
+            (
+                r#"body.messages.insert(0, #{role: "x"}); body.messages.remove(1); body.out = body.messages[0].role;"#,
+                r#""x""#,
+            ),
+            (r#"body.out = body.messages.index_of(|m| m.role == "user");"#, "1"),
+            (
+                r#"body.messages.sort(|a, b| if a.role < b.role { -1 } else { 1 }); body.out = body.messages[0].role;"#,
+                r#""assistant""#,
+            ),
+            (
+                r#"let t = ""; for m in body.messages { for p in m.texts { t += p.text; p.text = "R"; } } body.out = t + body.messages[2].text;"#,
+                r#""shiaR""#,
+            ),
+            (r#"body.out = switch body.messages[1].role { "user" => "u", _ => "other" };"#, r#""u""#),
+            (r#"body.out = body.messages.reduce(|sum, m| sum + m.text.len(), 0);"#, "4"),
+            (r#"body.out = body.messages[-2..].map(|m| m.role);"#, r#"["user","assistant"]"#),
+            (
+                r#"let part = body.messages[0..=1]; part[1].content = "via"; body.out = [part.len(), body.messages[1].content, part.count("user")];"#,
+                r#"[2,"via",1]"#,
+            ),
+            (
+                r#"let m = body.messages; let n = 2; body.out = [m[1..].len(), m[..-1].len(), m[-9..n].len(), m[5..9].len(), m[..=-2].len(), m[2..1].len()];"#,
+                "[2,2,2,0,2,0]",
+            ),
+            (
+                r#"body.messages = [body.messages[0]] + body.messages[-1..]; body.out = body.messages.len();"#,
+                "2",
+            ),
+            (
+                r#"let f = || missing_one(1); try { f.call(); } catch (e) { body.out = e.message; }"#,
+                r#""Function not found: missing_one (i64)""#,
+            ),
+            (r#"body.remove("n"); body.out = body.keys();"#, r#"["z","messages"]"#),
+        ];
+        let mut wrong = Vec::new();
+        for (code, expected) in cases {
+            let got = std::panic::AssertUnwindSafe(eval(code));
+            let got = match futures::FutureExt::catch_unwind(got).await {
+                Ok(value) => value.to_string(),
+                Err(panic) => format!("{:?}", panic.downcast_ref::<String>()),
+            };
+            if got != expected {
+                wrong.push(format!("{code}\n  expected {expected}\n  got      {got}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

@@ -1,0 +1,49 @@
+//! Literal constants as their author wrote them: Rhai's own maps would sort the keys.
+
+use super::value::json_of;
+use crate::json::{Json, Object};
+use rhai::{AST, Expr, Stmt};
+
+/// The literal constants of a file, in its order, with their keys in theirs.
+///
+/// `folded` is the file compiled with constants folded, so that `60 * 60` counts as a literal;
+/// `plain` the file compiled without, which still has the order.
+pub(super) fn constants(folded: &AST, plain: &AST) -> Vec<(String, Json)> {
+    let values = folded.iter_literal_variables(true, false);
+    let values = values.filter_map(|(name, _, value)| Some((name.to_owned(), json_of(&value).ok()?)));
+    values
+        .map(|(name, value)| match written(plain, &name) {
+            Some(expression) => {
+                let value = in_order(expression, value);
+                (name, value)
+            }
+            None => (name, value),
+        })
+        .collect()
+}
+
+fn written<'a>(plain: &'a AST, name: &str) -> Option<&'a Expr> {
+    plain.statements().iter().rev().find_map(|statement| match statement {
+        Stmt::Var(variable, ..) if variable.0.name == name => Some(&variable.1),
+        _ => None,
+    })
+}
+
+/// A value with its keys in the order of the expression it was read from.
+fn in_order(expression: &Expr, value: Json) -> Json {
+    match (expression, &value) {
+        (Expr::Map(entries, _), Json::Object(fields)) => entries
+            .0
+            .iter()
+            .filter_map(|(key, expression)| {
+                Some((key.name.as_str().into(), in_order(expression, fields.get(&key.name)?)))
+            })
+            .collect::<Object>()
+            .into(),
+        (Expr::Array(items, _), Json::Array(values)) => {
+            let items = items.iter().zip(values.items());
+            items.map(|(expression, value)| in_order(expression, value)).collect::<Vec<_>>().into()
+        }
+        _ => value,
+    }
+}

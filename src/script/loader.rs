@@ -1,0 +1,256 @@
+//! From a folder to the script files in it; what cannot be read is a problem beside the others.
+//!
+//! A look at the folder costs a `stat` per file. A file is read again when its stamp changed, or
+//! when it was read so soon after it was written that another save could wear the same stamp.
+
+use super::compile::{MAX_SOURCE, SourceFile};
+use super::problem::Problem;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::Metadata;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A save within this time of the last one may leave the same stamp.
+const STAMP_GRAIN: Duration = Duration::from_secs(2);
+/// Files that are saved together follow each other within this time.
+pub(super) const REST: Duration = Duration::from_millis(25);
+/// Folders inside folders.
+const MAX_NESTING: usize = 16;
+
+/// What one look at a folder found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Files that could be read, by id. Of two files with one id the later path counts.
+    pub files: BTreeMap<Arc<str>, Read>,
+    /// Files that could not, and files that share an id.
+    pub problems: Vec<Problem>,
+    /// When the latest change of a file was.
+    pub latest: Option<SystemTime>,
+    /// Folders that are there and could not be listed: what is in them is not known.
+    pub unlisted: Vec<PathBuf>,
+}
+
+impl Found {
+    /// Whether somebody seems to be in the middle of saving.
+    pub fn is_restless(&self) -> bool {
+        let age = self.latest.and_then(|latest| latest.elapsed().ok());
+        age.is_some_and(|age| age < REST)
+    }
+
+    /// Whether a file may well be there although it was not found.
+    pub fn leaves_open(&self, path: &Path) -> bool {
+        self.unlisted.iter().any(|folder| path.starts_with(folder))
+    }
+}
+
+/// A file as it was read.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// Its text.
+    pub file: SourceFile,
+    /// SHA-256 of its bytes, hex.
+    pub hash: Arc<str>,
+}
+
+/// Remembers what was read, so that unchanged files are not read again.
+#[derive(Debug, Default)]
+pub struct Loader {
+    seen: HashMap<PathBuf, Seen>,
+}
+
+#[derive(Debug, Clone)]
+struct Seen {
+    stamp: Stamp,
+    read_at: SystemTime,
+    content: Result<Read, Problem>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+    changed: Option<SystemTime>,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        let modified = metadata.modified().ok();
+        Self { len: metadata.len(), modified, changed: changed(metadata), inode }
+    }
+
+    /// Whether a later save could not be told from this one by its stamp.
+    fn is_fresh(&self, read_at: SystemTime) -> bool {
+        match self.modified {
+            Some(modified) => {
+                read_at.duration_since(modified).is_ok_and(|age| age < STAMP_GRAIN) || modified > read_at
+            }
+            None => true,
+        }
+    }
+}
+
+/// When a file became what it is and where it is. On Unix that counts a rename, which leaves the
+/// time of modification as it was, and nobody can set it back.
+fn changed(metadata: &Metadata) -> Option<SystemTime> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let seconds = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+        let nanos = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(seconds + nanos)
+    }
+    #[cfg(not(unix))]
+    metadata.modified().ok()
+}
+
+impl Loader {
+    /// Looks at a folder and the folders in it. A folder that is not there is empty.
+    pub fn look(&mut self, folder: &Path) -> Found {
+        let mut found = Found::default();
+        let mut paths = Vec::new();
+        collect(folder, 0, &mut paths, &mut found);
+        paths.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found.latest = paths.iter().filter_map(|(_, metadata)| changed(metadata)).max();
+        for (path, metadata) in &paths {
+            match self.read(path, metadata) {
+                Ok(read) => {
+                    let id = read.file.id.clone();
+                    if let Some(earlier) = found.files.insert(id.clone(), read) {
+                        let other = earlier.file.path;
+                        let twice = |path: &Path, other: &Path, what: &str| {
+                            Problem::new(&id, path, format!("two files have the id `{id}`: {what}"))
+                                .help(format!("rename this one or {}", other.display()))
+                                .warning()
+                        };
+                        found.problems.push(twice(&other, path, "this one is not used"));
+                        found.problems.push(twice(path, &other, "this one is used"));
+                    }
+                }
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+        let there: HashSet<&PathBuf> = paths.iter().map(|(path, _)| path).collect();
+        self.seen.retain(|path, _| !path.starts_with(folder) || there.contains(path));
+        found
+    }
+
+    fn read(&mut self, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+        let stamp = Stamp::of(metadata);
+        if let Some(seen) = self.seen.get(path)
+            && seen.stamp == stamp
+            && !stamp.is_fresh(seen.read_at)
+        {
+            return seen.content.clone();
+        }
+        let read_at = SystemTime::now();
+        let content = read(path, metadata);
+        self.seen.insert(path.to_owned(), Seen { stamp, read_at, content: content.clone() });
+        content
+    }
+}
+
+/// Reads one file, wherever it is.
+pub fn read_file(path: &Path) -> Result<Read, Problem> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => read(path, &metadata),
+        Err(error) => Err(Problem::new("", path, format!("cannot read this file: {error}"))),
+    }
+}
+
+fn collect(folder: &Path, depth: usize, paths: &mut Vec<(PathBuf, Metadata)>, found: &mut Found) {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => {
+            found.problems.push(Problem::new("", folder, format!("cannot list this folder: {error}")));
+            found.unlisted.push(folder.to_owned());
+            return;
+        }
+    };
+    for entry in entries.flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.to_string_lossy();
+        // Hidden files, editors' own, and what Kubernetes keeps beside its links.
+        if name.starts_with(['.', '#', '_']) || name.ends_with('~') {
+            continue;
+        }
+        // Follows links: a link that points nowhere is as good as deleted.
+        let Ok(metadata) = std::fs::metadata(&path) else { continue };
+        if metadata.is_dir() {
+            if name != "lib" && depth < MAX_NESTING {
+                collect(&path, depth + 1, paths, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rhai") {
+            // `turn_limit.test.rhai` is a test beside its script.
+            if !name.ends_with(".test.rhai") {
+                paths.push((path, metadata));
+            }
+        }
+    }
+}
+
+fn read(path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let problem = |message: String| Problem::new(&stem, path, message);
+    if !is_id(&stem) {
+        return Err(problem(format!("`{stem}` cannot be an id"))
+            .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
+    }
+    // A pipe would hold up whoever opens it, a device may have no end.
+    if !metadata.is_file() {
+        return Err(problem("this is no regular file".into()).help("put a text file in its place"));
+    }
+    if metadata.len() > MAX_SOURCE as u64 {
+        return Err(problem(format!(
+            "the file has {} KB; at most {} KB are read",
+            metadata.len() / 1024,
+            MAX_SOURCE / 1024
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| problem(format!("cannot read this file: {error}")))?;
+    let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = String::from_utf8(bytes).map_err(|error| {
+        problem(format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()))
+            .help("save it as UTF-8; a script is a text file")
+    })?;
+    if text.trim().is_empty() {
+        return Err(
+            problem("the file is empty".into()).help("write at least one hook: fn inlet(body) { body }")
+        );
+    }
+    if text.contains('\0') {
+        return Err(problem("the file holds NUL bytes; it is no script".into()));
+    }
+    Ok(Read {
+        file: SourceFile { id: stem.into(), path: path.to_owned(), text: text.into() },
+        hash: hash.into(),
+    })
+}
+
+/// How a file begins that cannot be loaded, as far as it is text; "" where it cannot be read.
+pub fn beginning(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && let Ok(file) = std::fs::File::open(path)
+    {
+        // What was read before an error is all there is.
+        let _ = file.take(MAX_SOURCE as u64).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a file's stem may be a plugin's id.
+pub fn is_id(stem: &str) -> bool {
+    (1..=64).contains(&stem.len())
+        && stem
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
+}

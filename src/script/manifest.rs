@@ -1,0 +1,243 @@
+//! What a script says of itself: the comment it opens with, and its literal constants.
+
+use super::problem::Problem;
+use crate::filter::OnBreak;
+use crate::json::Json;
+use crate::valve::Schema;
+use crate::words::nearest;
+use std::path::Path;
+
+/// Something a script may only do when it is declared and granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Capability {
+    /// Requests to other hosts.
+    Http,
+    /// A durable map of its own.
+    Kv,
+    /// Asking a model.
+    Llm,
+    /// Files in granted folders.
+    Files,
+    /// Other programs.
+    Shell,
+    /// Environment variables.
+    Env,
+}
+
+impl Capability {
+    /// All there are.
+    pub const ALL: [Self; 6] = [Self::Http, Self::Kv, Self::Llm, Self::Files, Self::Shell, Self::Env];
+
+    /// Whether this version of the host has it.
+    pub const fn is_here(self) -> bool {
+        matches!(self, Self::Kv)
+    }
+
+    /// As `requirements` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Kv => "kv",
+            Self::Llm => "llm",
+            Self::Files => "files",
+            Self::Shell => "shell",
+            Self::Env => "env",
+        }
+    }
+}
+
+/// What a script says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Manifest {
+    /// Everything in the opening comment, in order, last duplicate wins.
+    pub frontmatter: Vec<(String, String)>,
+    /// Settings operators may change.
+    pub valves: Schema,
+    /// Settings each user may change; None when there are none.
+    pub user_valves: Option<Schema>,
+    /// What it wants to do.
+    pub requirements: Vec<Capability>,
+    /// Runs for every model.
+    pub global: bool,
+    /// Only runs for requests that ask for it.
+    pub toggle: bool,
+    /// What breaking does to the request.
+    pub on_break: OnBreak,
+    /// A guard: it can never drop out silently.
+    pub security: bool,
+    /// Streamed answers wait for its last word.
+    pub hold: bool,
+    /// Uploaded files are its business: they are taken out of the body.
+    pub file_handler: bool,
+    /// Also sees failed tool calls.
+    pub on_tool_error: bool,
+    /// A picture for people.
+    pub icon: Option<String>,
+}
+
+impl Manifest {
+    /// A word of the opening comment.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.frontmatter.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Its title, or else its id.
+    pub fn title<'a>(&'a self, id: &'a str) -> &'a str {
+        self.get("title").filter(|title| !title.is_empty()).unwrap_or(id)
+    }
+}
+
+/// Words of the opening comment that are switches: what they may say.
+const SWITCHES: [(&str, &[&str]); 4] = [
+    ("global", &["true", "false"]),
+    ("security", &["true", "false"]),
+    ("hold", &["true", "false"]),
+    ("on_error", &["abort", "continue"]),
+];
+
+/// Reads frontmatter and constants; every problem is an error, since a guard misread is none.
+pub(crate) fn read(
+    id: &str,
+    path: &Path,
+    source: &str,
+    constants: &[(String, Json)],
+) -> Result<Manifest, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut wrong = |word: &str, message: String, help: Option<String>| {
+        let problem = Problem::new(id, path, message).at_word(source, word);
+        problems.push(match help {
+            Some(help) => problem.help(help),
+            None => problem,
+        });
+    };
+    let mut manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
+
+    for (key, allowed) in SWITCHES {
+        let Some(value) = manifest.get(key).map(str::to_lowercase) else { continue };
+        if !allowed.contains(&value.as_str()) {
+            wrong(key, format!("`{key}` is {value}"), Some(format!("it may be {}", allowed.join(" or "))));
+        }
+        match (key, value.as_str()) {
+            ("global", value) => manifest.global = value != "false",
+            ("security", value) => manifest.security = value == "true",
+            ("hold", value) => manifest.hold = value == "true",
+            ("on_error", "continue") => manifest.on_break = OnBreak::Continue,
+            _ => {}
+        }
+    }
+    if manifest.security {
+        manifest.on_break = OnBreak::Abort;
+    }
+    for word in manifest.get("requirements").map(str::to_owned).unwrap_or_default().split(',').map(str::trim)
+    {
+        if word.is_empty() {
+            continue;
+        }
+        match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
+            Some(capability) if manifest.requirements.contains(&capability) => {}
+            Some(capability) if !capability.is_here() => wrong(
+                word,
+                format!("this version of the host has no `{word}` yet"),
+                Some("a script that needs it cannot run here".into()),
+            ),
+            Some(capability) => manifest.requirements.push(capability),
+            None => {
+                let known = Capability::ALL.map(Capability::name);
+                let near =
+                    nearest(word, known).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                wrong(
+                    word,
+                    format!("unknown requirement `{word}`"),
+                    Some(format!("{near}the capabilities are {}", known.join(", "))),
+                );
+            }
+        }
+    }
+    if let Some(wanted) = manifest.get("required_host_version").filter(|wanted| !wanted.is_empty()) {
+        let own = env!("CARGO_PKG_VERSION");
+        match (semver::Version::parse(wanted), semver::Version::parse(own)) {
+            (Ok(needed), Ok(host)) if needed > host => wrong(
+                "required_host_version",
+                format!("needs version {wanted} of the host, this is {own}"),
+                Some("upgrade the host".into()),
+            ),
+            (Err(error), _) => wrong(
+                "required_host_version",
+                format!("`{wanted}` is no version: {error}"),
+                Some("write it as in 1.2.0".into()),
+            ),
+            _ => {}
+        }
+    }
+    for (name, value) in constants {
+        match name.as_str() {
+            "Valves" | "UserValves" => match declare(value) {
+                Ok(schema) if name == "Valves" => manifest.valves = schema,
+                Ok(schema) => manifest.user_valves = Some(schema),
+                Err(messages) => {
+                    for message in messages {
+                        let word = message.split('`').nth(1).unwrap_or(name).to_owned();
+                        wrong(&word, message, None);
+                    }
+                }
+            },
+            "file_handler" => manifest.file_handler = !value.is_empty(),
+            "toggle" => manifest.toggle = !value.is_empty(),
+            "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
+            "icon" => manifest.icon = value.as_str().map(str::to_owned),
+            _ => {}
+        }
+    }
+    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+}
+
+fn declare(value: &Json) -> Result<Schema, Vec<String>> {
+    match value {
+        Json::Object(_) => Schema::declare(value),
+        other => Err(vec![format!("must be a map `#{{ name: default, … }}`, is {}", other.kind())]),
+    }
+}
+
+/// What the opening comment of a script that does not load says: whether it is a guard, and whether
+/// it is for every model.
+pub fn says_of_itself(source: &str) -> (bool, bool) {
+    let pairs = frontmatter(source);
+    let says = |key: &str, value: &str| pairs.iter().any(|(k, v)| k == key && v.eq_ignore_ascii_case(value));
+    (says("security", "true"), !says("global", "false"))
+}
+
+/// The `key: value` lines of the block comment that a file opens with.
+fn frontmatter(source: &str) -> Vec<(String, String)> {
+    let text = source.trim_start_matches('\u{feff}').trim_start();
+    let Some(rest) = text.strip_prefix("/*") else { return Vec::new() };
+    let block = rest.split_once("*/").map_or(rest, |(block, _)| block);
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for line in block.lines() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let key = key.trim_start();
+        if key.is_empty() || !key.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_') {
+            continue;
+        }
+        let value = value.trim().to_owned();
+        match pairs.iter_mut().find(|(name, _)| name == key) {
+            Some(pair) => pair.1 = value,
+            None => pairs.push((key.to_owned(), value)),
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frontmatter_is_read_line_by_line() {
+        let pairs = frontmatter(
+            "\u{feff}\n/*\r\ntitle: A: b\r\n  author: Ann\r\nauthor-url: x\r\nkey1: y\r\nno pair\r\ntitle : z\r\nTitle:B\r\ntitle: C\r\nempty:\r\n*/\nfn x() {}",
+        );
+        let expected = [("title", "C"), ("author", "Ann"), ("Title", "B"), ("empty", "")];
+        assert_eq!(pairs, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert!(frontmatter("// x\n/*\ntitle: A\n*/").is_empty());
+    }
+}

@@ -1,0 +1,137 @@
+//! The names a script uses, read from its syntax tree without running it.
+
+use super::compile::SourceFile;
+use super::manifest::{Capability, Manifest};
+use super::package;
+use super::problem::Problem;
+use crate::json::Json;
+use rhai::{AST, ASTNode, Expr, FnCallExpr, Position, Stmt};
+use std::collections::BTreeSet;
+
+/// What a script names.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Behind a dot.
+    pub(super) properties: BTreeSet<String>,
+    pub(super) variables: BTreeSet<String>,
+    /// Functions it calls, and variables that may hold one.
+    pub(super) calls: BTreeSet<String>,
+    /// In front of `::`.
+    pub(super) modules: BTreeSet<String>,
+    /// Variables of `catch`.
+    pub(super) caught: BTreeSet<String>,
+}
+
+impl Names {
+    pub(super) fn of(ast: &AST) -> Self {
+        let mut names = Self::default();
+        ast.walk(&mut |path: &[ASTNode<'_>]| {
+            match path.last() {
+                Some(ASTNode::Expr(Expr::Property(property, _))) => {
+                    names.properties.insert(property.2.to_string());
+                }
+                Some(ASTNode::Expr(Expr::Variable(variable, ..))) => {
+                    names.variables.insert(variable.1.to_string());
+                    names.calls.insert(variable.1.to_string());
+                }
+                Some(ASTNode::Stmt(Stmt::TryCatch(flow, _))) => {
+                    if let Expr::Variable(variable, ..) = &flow.expr {
+                        names.caught.insert(variable.1.to_string());
+                    }
+                }
+                Some(node) => {
+                    if let Some((call, _)) = call_of(node) {
+                        names.calls.insert(call.name.to_string());
+                        names.modules.extend(module_of(call).map(str::to_owned));
+                    }
+                }
+                None => {}
+            }
+            true
+        });
+        names
+    }
+}
+
+fn call_of<'a>(node: &ASTNode<'a>) -> Option<(&'a FnCallExpr, Position)> {
+    match node {
+        ASTNode::Expr(Expr::FnCall(call, position) | Expr::MethodCall(call, position))
+        | ASTNode::Stmt(Stmt::FnCall(call, position)) => Some((call, *position)),
+        _ => None,
+    }
+}
+
+/// The word in front of `::`.
+fn module_of(call: &FnCallExpr) -> Option<&str> {
+    call.namespace.path.first().map(|root| root.name.as_str())
+}
+
+/// Calls that would only fail once they run: of what was not declared, of what is not there, of
+/// patterns that are none.
+pub(super) fn misused(ast: &AST, manifest: &Manifest, file: &SourceFile, source: &str) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    ast.walk(&mut |path: &[ASTNode<'_>]| {
+        let Some((call, position)) = path.last().and_then(call_of) else { return true };
+        let Some(module) = module_of(call) else { return true };
+        let problem = |message: String| Problem::new(&file.id, &file.path, message).at(source, position);
+        if let Some(capability) = Capability::ALL.into_iter().find(|capability| capability.name() == module) {
+            if !capability.is_here() {
+                problems.push(
+                    problem(format!("this version of the host has no `{module}` yet"))
+                        .help("use what is there: kv, regex, text, json, time, hash, url, html, tokens …"),
+                );
+            } else if !manifest.requirements.contains(&capability) {
+                problems.push(problem(format!("`{module}` is used and not declared")).help(format!(
+                    "add a line to the comment that the file opens with: requirements: {module}"
+                )));
+            }
+        }
+        if module == "regex"
+            && let Some(Expr::StringConstant(pattern, place)) = call.args.get(1)
+            && let Err(why) = package::check_pattern(pattern)
+        {
+            problems.push(Problem::new(&file.id, &file.path, why).at(source, *place));
+        }
+        true
+    });
+    problems
+}
+
+/// Writes to the file's constants: they could only fail once they run.
+pub(super) fn assigned(
+    ast: &AST,
+    constants: &[(String, Json)],
+    file: &SourceFile,
+    source: &str,
+) -> Vec<Problem> {
+    let mut own: BTreeSet<String> =
+        ast.iter_functions().flat_map(|function| function.params).map(str::to_owned).collect();
+    let mut written: Vec<(String, Position)> = Vec::new();
+    ast.walk(&mut |path: &[ASTNode<'_>]| {
+        match path.last() {
+            Some(ASTNode::Stmt(Stmt::Var(variable, ..))) if path.len() > 1 => {
+                own.insert(variable.0.name.to_string());
+            }
+            Some(ASTNode::Stmt(Stmt::Assignment(assignment))) => {
+                let mut target = &assignment.1.lhs;
+                while let Expr::Dot(chain, ..) | Expr::Index(chain, ..) = target {
+                    target = &chain.lhs;
+                }
+                if let Expr::Variable(variable, _, position) = target {
+                    written.push((variable.1.to_string(), *position));
+                }
+            }
+            _ => {}
+        }
+        true
+    });
+    let of_file = |name: &str| constants.iter().any(|(constant, _)| constant == name) && !own.contains(name);
+    let written = written.into_iter().filter(|(name, _)| of_file(name));
+    written
+        .map(|(name, position)| {
+            Problem::new(&file.id, &file.path, format!("`{name}` is a constant and cannot be written"))
+                .at(source, position)
+                .help("copy it into a `let`, or keep what changes in `state` or kv")
+        })
+        .collect()
+}

@@ -1,0 +1,278 @@
+//! `kv::…`: what a script keeps for itself, beyond the turn and the restart.
+//!
+//! Three maps with the same functions: `kv::` is the script's own, `kv::user::` one per user,
+//! `kv::chat::` one per chat. A caller without a user id is the user "", whom all such callers share;
+//! without a chat id the chat is this one turn, and what it keeps ends with it.
+
+use super::argument::{AnyNumber, RhaiResultOf, fail, float};
+use crate::script::Shape;
+use crate::script::call;
+use crate::script::value::{json_of, live};
+use crate::store::{Kv, KvError, KvMap};
+use rhai::{Array, Dynamic, EvalAltResult, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
+use std::time::Duration;
+
+/// Longest time to live: a hundred years.
+const LONGEST_TTL: f64 = 100.0 * 366.0 * 86_400.0;
+
+/// Whose map a function means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Own,
+    User,
+    Chat,
+}
+
+/// `kv::…` with `kv::user::…` and `kv::chat::…` in it.
+pub(super) fn module() -> Module {
+    let mut module = functions(Scope::Own);
+    for (name, scope) in [("user", Scope::User), ("chat", Scope::Chat)] {
+        let mut below = functions(scope);
+        below.set_id(format!("kv::{name}"));
+        below.build_index();
+        module.set_sub_module(name, below);
+    }
+    module
+}
+
+fn functions(scope: Scope) -> Module {
+    let mut module = Module::new();
+    let place = scope.name();
+    let function = |name: &'static str, params: &[&str], comment: String| {
+        FuncRegistration::new(name)
+            .with_volatility(true)
+            .with_params_info(params)
+            .with_comments(comment.lines().map(|line| format!("/// {line}")).collect::<Vec<_>>())
+    };
+
+    function(
+        "get",
+        &["key: &str", "Dynamic"],
+        format!("The value of a key in {place}, `()` when there is none."),
+    )
+    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
+        let value = scope.map("get")?.get(key).unwrap_or_default();
+        Ok(live(&value, Shape::Plain))
+    });
+    function(
+        "get",
+        &["key: &str", "fallback", "Dynamic"],
+        format!("The value of a key in {place}, or the fallback."),
+    )
+    .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
+        Ok(scope.map("get")?.get(key).map_or(fallback, |value| live(&value, Shape::Plain)))
+    });
+
+    function(
+        "set",
+        &["key: &str", "value"],
+        format!("Sets a key in {place}; it stays until it is deleted. `()` deletes it."),
+    )
+    .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None));
+    function(
+        "set",
+        &["key: &str", "value", "ttl_seconds"],
+        format!("Sets a key in {place} for so many seconds. `()` deletes it."),
+    )
+    .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
+        scope.set(key, &value, Some(ttl_seconds))
+    });
+
+    function(
+        "delete",
+        &["key: &str", "bool"],
+        format!("Takes a key out of {place}; true when it was there."),
+    )
+    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<bool> {
+        Ok(scope.map("delete")?.delete(key))
+    });
+
+    const COUNTS: &str = "A new counter starts at 0. Turns at the same time lose no count.";
+    function(
+        "incr",
+        &["key: &str", "Dynamic"],
+        format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
+    )
+    .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None));
+    function(
+        "incr",
+        &["key: &str", "by", "Dynamic"],
+        format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
+    )
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None));
+    function(
+        "incr",
+        &["key: &str", "by", "ttl_seconds", "Dynamic"],
+        format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
+    )
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
+        scope.incr(key, &by, Some(ttl_seconds))
+    });
+
+    function("keys", &["Array"], format!("All keys of {place}, in alphabetical order."))
+        .set_into_module(&mut module, move || scope.keys(""));
+    function(
+        "keys",
+        &["prefix: &str", "Array"],
+        format!("The keys of {place} that begin with `prefix`, in alphabetical order."),
+    )
+    .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
+
+    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, so it should only compute.";
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "Dynamic"],
+        format!(
+            "Replaces a value in {place} by what the function makes of it, and gives the new one.\n{UPDATES}"
+        ),
+    )
+    .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
+        scope.update(&context, key, &change, None)
+    });
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "ttl_seconds", "Dynamic"],
+        format!("The same, and the new value stays in {place} for so many seconds.\n{UPDATES}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |context: NativeCallContext<'_>, key: &str, change: FnPtr, ttl_seconds: AnyNumber| {
+            scope.update(&context, key, &change, Some(ttl_seconds))
+        },
+    );
+
+    function(
+        "window",
+        &["key: &str", "seconds", "limit: i64", "Map"],
+        format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
+    )
+    .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
+        scope.window(key, &seconds, limit)
+    });
+    module
+}
+
+impl Scope {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "the script's map",
+            Self::User => "the script's map for this user",
+            Self::Chat => "the script's map for this chat",
+        }
+    }
+
+    /// The running call's map.
+    fn map(self, function: &str) -> RhaiResultOf<KvMap> {
+        let outside = || fail(&self.called(function), "there is nothing to keep outside of a turn");
+        let call = call::current().ok_or_else(outside)?;
+        let undeclared =
+            || fail(&self.called(function), "declare it in the opening comment: requirements: kv");
+        let kv = call.kv.ok_or_else(undeclared)?;
+        let facts = call.turn.facts();
+        Ok(match self {
+            Self::Own => kv.map(&call.plugin, "own"),
+            Self::User => {
+                let id = facts.user.get("id").unwrap_or_default();
+                let id = id
+                    .as_str()
+                    .map_or_else(|| if id.is_null() { String::new() } else { id.to_string() }, str::to_owned);
+                kv.map(&call.plugin, format!("user/{id}"))
+            }
+            Self::Chat if facts.chat_id.is_empty() => call.turn.local::<Kv>().map(&call.plugin, "chat"),
+            Self::Chat => kv.map(&call.plugin, format!("chat/{}", facts.chat_id)),
+        })
+    }
+
+    fn called(self, function: &str) -> String {
+        match self {
+            Self::Own => format!("kv::{function}"),
+            Self::User => format!("kv::user::{function}"),
+            Self::Chat => format!("kv::chat::{function}"),
+        }
+    }
+
+    fn refused(self, function: &str, error: &KvError) -> Box<EvalAltResult> {
+        fail(&self.called(function), error)
+    }
+
+    fn ttl(self, function: &str, seconds: Option<AnyNumber>) -> RhaiResultOf<Option<Duration>> {
+        seconds.map(|seconds| self.seconds(function, "ttl_seconds", &seconds)).transpose()
+    }
+
+    fn seconds(self, function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
+        let function = self.called(function);
+        let seconds = float(&function, name, value)?;
+        if seconds > 0.0 && seconds <= LONGEST_TTL {
+            return Ok(Duration::from_secs_f64(seconds));
+        }
+        Err(fail(&function, format!("`{name}` must be above 0 and at most 100 years, not {value}")))
+    }
+
+    fn set(self, key: &str, value: &Dynamic, ttl: Option<AnyNumber>) -> RhaiResultOf<()> {
+        let ttl = self.ttl("set", ttl)?;
+        let value = json_of(value)?;
+        self.map("set")?.set(key, &value, ttl).map_err(|error| self.refused("set", &error))
+    }
+
+    fn incr(self, key: &str, by: &Dynamic, ttl: Option<AnyNumber>) -> RhaiResultOf<Dynamic> {
+        let ttl = self.ttl("incr", ttl)?;
+        let by = json_of(by)?;
+        let sum = self.map("incr")?.incr(key, &by, ttl).map_err(|error| self.refused("incr", &error))?;
+        Ok(live(&sum, Shape::Plain))
+    }
+
+    fn keys(self, prefix: &str) -> RhaiResultOf<Array> {
+        Ok(self.map("keys")?.keys(prefix).into_iter().map(Dynamic::from).collect())
+    }
+
+    fn update(
+        self,
+        context: &NativeCallContext<'_>,
+        key: &str,
+        change: &FnPtr,
+        ttl: Option<AnyNumber>,
+    ) -> RhaiResultOf<Dynamic> {
+        let ttl = self.ttl("update", ttl)?;
+        let after = self.map("update")?.update(key, ttl, |old| {
+            let old = live(&old, Shape::Plain);
+            let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
+            json_of(&new).map_err(Failed::Script)
+        });
+        match after {
+            Ok(value) => Ok(live(&value, Shape::Plain)),
+            Err(Failed::Script(error)) => Err(error),
+            Err(Failed::Kv(error)) => Err(self.refused("update", &error)),
+        }
+    }
+
+    fn window(self, key: &str, seconds: &Dynamic, limit: i64) -> RhaiResultOf<Map> {
+        let length = self.seconds("window", "seconds", seconds)?;
+        let negative = |_| fail(&self.called("window"), format!("`limit` must not be negative, not {limit}"));
+        let limit = u64::try_from(limit).map_err(negative)?;
+        let window =
+            self.map("window")?.window(key, length, limit).map_err(|error| self.refused("window", &error))?;
+        let number = |number: u64| Dynamic::from(i64::try_from(number).unwrap_or(i64::MAX));
+        Ok([
+            ("allowed".into(), window.allowed.into()),
+            ("count".into(), number(window.count)),
+            ("retry_after".into(), number(window.retry_after)),
+        ]
+        .into_iter()
+        .collect())
+    }
+}
+
+/// Why an update did not come about.
+enum Failed {
+    Script(Box<EvalAltResult>),
+    Kv(KvError),
+}
+
+impl From<KvError> for Failed {
+    fn from(error: KvError) -> Self {
+        Self::Kv(error)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! The functions every script may call: a file per theme, each a module of plain functions whose
+//! doc comments are the API reference.
+//!
+//! They leave their arguments alone, bound what they hand back (`output`), and say in an error what
+//! to do instead. What belongs to the running call (`emit`, `ask`, `log`) is in `turn`.
+
+// The macro that exports a theme exports what is `pub` in it.
+#![allow(unreachable_pub)]
+
+mod argument;
+mod base64;
+mod hash;
+mod html;
+mod json;
+mod kv;
+mod markup;
+mod output;
+mod pattern;
+mod random;
+mod regex;
+mod template;
+mod text;
+mod time;
+mod tokens;
+pub(crate) mod turn;
+mod url;
+mod values;
+mod zone;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use pattern::check as check_pattern;
+pub(crate) use tokens::prepare as prepare_tokens;
+
+use rhai::{Module, Shared, exported_module};
+use std::sync::OnceLock;
+
+/// The modules behind a name, such as `regex::`; for `Engine::register_static_module`.
+pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
+    static MODULES: OnceLock<Vec<(&'static str, Shared<Module>)>> = OnceLock::new();
+    MODULES.get_or_init(|| {
+        let themes = [
+            ("base64", exported_module!(base64::functions)),
+            ("hash", exported_module!(hash::functions)),
+            ("html", exported_module!(html::functions)),
+            ("json", exported_module!(json::functions)),
+            ("random", exported_module!(random::functions)),
+            ("regex", exported_module!(regex::functions)),
+            ("text", exported_module!(text::functions)),
+            ("time", exported_module!(time::functions)),
+            ("tokens", exported_module!(tokens::functions)),
+            ("url", exported_module!(url::functions)),
+        ];
+        let of_the_turn = [("log", turn::log()), ("kv", kv::module()), ("models", turn::models())];
+        themes.into_iter().chain(of_the_turn).map(|(name, module)| (name, ready(name, module))).collect()
+    })
+}
+
+/// The functions without a module, such as `uuid()`; for `Engine::register_global_module`.
+pub(crate) fn globals() -> Shared<Module> {
+    static GLOBALS: OnceLock<Shared<Module>> = OnceLock::new();
+    GLOBALS.get_or_init(|| ready("values", exported_module!(values::functions))).clone()
+}
+
+/// Named and indexed once, so that every engine shares it; an engine copies what lacks either.
+fn ready(name: &str, mut module: Module) -> Shared<Module> {
+    module.set_id(name);
+    module.build_index();
+    module.into()
+}

@@ -1,0 +1,113 @@
+//! Functions that belong to the running turn: events, questions, the log.
+
+use crate::json::Json;
+use crate::script::value::{error, json_of, live};
+use crate::script::{Shape, budget, call};
+use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use std::time::Duration;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// How long a question waits when it does not say.
+const ASK_TIMEOUT_MS: i64 = 60_000;
+
+pub(crate) fn register(module: &mut Module) {
+    fn global(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
+        FuncRegistration::new(name)
+            .with_namespace(FnNamespace::Global)
+            .with_params_info(params)
+            .with_comments([comment])
+    }
+    global("emit", &["event"], "/// Sends an event `#{type, data}` to the people on the other side.")
+        .set_into_module(module, |event: Dynamic| -> Answer<()> {
+            let event = checked_event(&event)?;
+            if let Some(call) = call::current() {
+                call.turn.events().emit(event);
+            }
+            Ok(())
+        });
+    global(
+        "ask",
+        &["question"],
+        "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
+    )
+    .set_into_module(module, |question: Dynamic| -> Answer<Dynamic> {
+        let event = checked_event(&question)?;
+        let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
+        let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
+        let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
+        let answer = budget::waiting(|| call.turn.events().ask(event, timeout));
+        answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
+    });
+    // Rhai's own would ignore every budget; it has one per kind of number.
+    let comment = "/// Not available: a script that waits holds up its turn.";
+    global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
+    global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: f64| no_sleep());
+}
+
+fn no_sleep() -> Answer<()> {
+    Err(error("there is no `sleep`; a script that waits holds up its turn"))
+}
+
+fn checked_event(event: &Dynamic) -> Answer<Json> {
+    let event = json_of(event)?.copy();
+    match event.get("type") {
+        Some(Json::Text(_)) => Ok(event),
+        _ => Err(error("an event is a map with a `type`: `#{ type: \"status\", data: #{ … } }`")),
+    }
+}
+
+/// `models::list()` and `models::get(id)`.
+pub(super) fn models() -> Module {
+    fn all() -> Json {
+        call::current().map(|call| call.turn.facts().models.clone()).unwrap_or_default()
+    }
+    let mut module = Module::new();
+    FuncRegistration::new("list")
+        .with_comments(["/// The models of this host, each with `id name provider`."])
+        .with_volatility(true)
+        .set_into_module(&mut module, || match all() {
+            Json::Null => live(&Json::array(), Shape::Plain),
+            models => live(&models, Shape::Plain),
+        });
+    FuncRegistration::new("get")
+        .with_params_info(["id: &str"])
+        .with_comments(["/// What is known of a model, `()` for an unknown one."])
+        .with_volatility(true)
+        .set_into_module(&mut module, |id: &str| {
+            let found = all().items().into_iter().find(|model| model.text("id").is_some_and(|own| own == id));
+            live(&found.unwrap_or_default(), Shape::Plain)
+        });
+    module
+}
+
+/// `log::info` and its siblings.
+pub(super) fn log() -> Module {
+    let mut module = Module::new();
+    for (name, level) in [
+        ("debug", tracing::Level::DEBUG),
+        ("info", tracing::Level::INFO),
+        ("warn", tracing::Level::WARN),
+        ("error", tracing::Level::ERROR),
+    ] {
+        FuncRegistration::new(name)
+            .with_params_info(["value"])
+            .with_comments([format!("/// Writes a line of level `{name}` to the log.")])
+            .set_into_module(&mut module, move |value: Dynamic| call::log(level, &line_of(&value)));
+    }
+    module
+}
+
+/// A value as a line of the log: containers as JSON, live or not.
+fn line_of(value: &Dynamic) -> String {
+    match json_of(value) {
+        Ok(json @ (Json::Array(_) | Json::Object(_))) => json.to_string(),
+        _ => value.to_string(),
+    }
+}
+
+/// Milliseconds since the turn began.
+pub(crate) fn elapsed_ms() -> i64 {
+    call::current()
+        .map_or(0, |call| i64::try_from(call.turn.started().elapsed().as_millis()).unwrap_or(i64::MAX))
+}

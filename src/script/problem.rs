@@ -1,0 +1,327 @@
+//! What is wrong with a script, where, and how to mend it.
+
+use rhai::{EvalAltResult, ParseError, Position};
+use std::path::{Path, PathBuf};
+
+/// How much a problem matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The script does not load.
+    Error,
+    /// It loads, and something about it is surely not meant.
+    Warning,
+}
+
+/// Something wrong with a script file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// The plugin's id, the file's stem.
+    pub id: String,
+    /// The file.
+    pub path: PathBuf,
+    /// 1-based, where the place is known.
+    pub line: Option<usize>,
+    /// 1-based, in characters.
+    pub column: Option<usize>,
+    /// The line itself.
+    pub excerpt: String,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: Option<String>,
+    /// How much it matters.
+    pub severity: Severity,
+}
+
+impl Problem {
+    /// A problem with a file as a whole.
+    pub fn new(id: &str, path: &Path, message: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            path: path.into(),
+            line: None,
+            column: None,
+            excerpt: String::new(),
+            message: message.into(),
+            help: None,
+            severity: Severity::Error,
+        }
+    }
+
+    /// The same, with how to mend it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same as a warning.
+    #[must_use]
+    pub fn warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
+    /// The same at a place of its source.
+    #[must_use]
+    pub(crate) fn at(mut self, source: &str, position: Position) -> Self {
+        self.line = position.line();
+        self.column = position.position().or(position.line().map(|_| 1));
+        if let Some(line) = self.line {
+            self.excerpt = source.lines().nth(line - 1).unwrap_or_default().trim_end().to_owned();
+        }
+        self
+    }
+
+    /// The same at the first place where a word stands in the source.
+    #[must_use]
+    pub(crate) fn at_word(self, source: &str, word: &str) -> Self {
+        let found = source.lines().enumerate().find_map(|(index, line)| {
+            let column = find_word(line, word)?;
+            Some((index + 1, line[..column].chars().count() + 1))
+        });
+        match found {
+            Some((line, column)) => match (u16::try_from(line), u16::try_from(column)) {
+                (Ok(line), Ok(column)) => self.at(source, Position::new(line, column)),
+                _ => self,
+            },
+            None => self,
+        }
+    }
+
+    /// `filters/x.rhai:3:12`
+    pub fn place(&self) -> String {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{}:{line}:{column}", self.path.display()),
+            (Some(line), None) => format!("{}:{line}", self.path.display()),
+            _ => self.path.display().to_string(),
+        }
+    }
+
+    /// How many characters the word at the place has.
+    pub fn width(&self) -> usize {
+        let Some(column) = self.column else { return 1 };
+        let rest = self.excerpt.chars().skip(column - 1);
+        rest.take_while(|letter| letter.is_alphanumeric() || *letter == '_').count().max(1)
+    }
+}
+
+/// Place, message, the line, a caret, the help.
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{}: {word}: {}", self.place(), self.message)?;
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            // Long lines are shown around the place.
+            let from = column.saturating_sub(60);
+            let shown: String = self.excerpt.chars().skip(from).take(100).collect();
+            let shown = shown.replace('\t', " ");
+            let gutter = line.to_string();
+            let blank = " ".repeat(gutter.len());
+            let indent = " ".repeat(column - 1 - from.min(column - 1));
+            write!(f, "\n {blank} |\n {gutter} | {shown}\n {blank} | {indent}{}", "^".repeat(self.width()))?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n   = help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+fn find_word(line: &str, word: &str) -> Option<usize> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    line.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|&at| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+}
+
+/// What a parse error says, and what mends the usual ones.
+pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Problem {
+    let message = lower_first(&error.err_type().to_string());
+    let problem = Problem::new(id, path, message).at(source, error.position());
+    match help_for(&problem) {
+        Some(help) => problem.help(help),
+        None => problem,
+    }
+}
+
+fn help_for(problem: &Problem) -> Option<String> {
+    let text = &problem.message;
+    let line = problem.excerpt.trim_start();
+    if line.starts_with("def ") || line.starts_with("class ") || line.starts_with("async def") {
+        return Some("this is Python; a hook is `fn inlet(body) { … }` at the top level".into());
+    }
+    if line.starts_with("///") {
+        return Some("`///` may only stand before `fn`; use `//`".into());
+    }
+    if let Some(help) = help_for_foreign(problem) {
+        return Some(help.into());
+    }
+    if text.contains("cannot be assigned to") {
+        return Some("put it into a variable first: `let there = …; there.field = …`".into());
+    }
+    if text.contains("';'") {
+        return Some("a statement ends with `;`".into());
+    }
+    if let Some(name) =
+        text.strip_prefix("undefined variable: ").or(text.strip_prefix("variable not found: "))
+    {
+        return Some(format!(
+            "`{name}` is neither a parameter, a `let`, nor a literal constant of this file"
+        ));
+    }
+    None
+}
+
+/// How to write here what was written as in Python or JavaScript.
+fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
+    let text = &problem.message;
+    if text.starts_with("invalid character: '") {
+        return Some("text stands in double quotes or backticks; single quotes hold one character");
+    }
+    if text == "unexpected 'try'" {
+        return Some("`try` has no value; declare the variable before and set it inside");
+    }
+    if text == "open string is not terminated" {
+        return Some("a text over several lines stands in backticks");
+    }
+    if text == "unknown operator: '?'" {
+        return Some("a choice is `if a { b } else { c }`, also as a value; `a ?? b` is `b` where `a` is ()");
+    }
+    match text.strip_prefix("undefined variable: ") {
+        Some("null" | "None" | "nil" | "undefined" | "none") => return Some("nothing is written `()`"),
+        Some("True" | "False") => return Some("write `true` and `false`"),
+        Some("not") => return Some("not is `!`, as in `!(a in b)`"),
+        _ => {}
+    }
+    if text.starts_with("undefined variable") {
+        return None;
+    }
+    let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
+    let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
+    let before = before.trim_end();
+    match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
+        "and" => return Some("and is `&&`"),
+        "or" => return Some("or is `||`; `a ?? b` is `b` where `a` is ()"),
+        "not" => return Some("not is `!`, as in `!(a in b)`"),
+        _ if before.ends_with("not") || at.contains("\" not in ") => {
+            return Some("not is `!`, as in `!(a in b)`");
+        }
+        _ if before.ends_with("elif") => return Some("write `else if`"),
+        "fn" if before.ends_with("async") => {
+            return Some("functions are plain `fn`; what waits, waits by itself");
+        }
+        _ => {}
+    }
+    let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
+    if at.starts_with(':') && opened.is_some() {
+        return Some("a map is written `#{ key: value }`");
+    }
+    None
+}
+
+/// An error while a script ran, told for the log: message, function, file:line:column, the calls.
+pub(crate) fn of_run(path: &Path, function: &str, error: &EvalAltResult) -> String {
+    let root = error.unwrap_inner();
+    let position = root.position();
+    let mut text = format!("{}: {}", place(path, position), lower_first(&message_of(root)));
+    text.push_str(&format!(", in {function}"));
+    if let Some(help) = help_for_run(root) {
+        text.push_str(&format!(" (help: {help})"));
+    }
+    let mut frame = error;
+    let mut calls = Vec::new();
+    while let EvalAltResult::ErrorInFunctionCall(name, _, inner, position) = frame {
+        calls.push(format!("{name} called at {}", place(path, *position)));
+        frame = inner;
+    }
+    if !calls.is_empty() {
+        text.push_str(&format!(" ({})", calls.join(", ")));
+    }
+    text
+}
+
+fn message_of(error: &EvalAltResult) -> String {
+    match error {
+        EvalAltResult::ErrorTerminated(token, _) => token
+            .read_lock::<super::budget::Exceeded>()
+            .map_or("was ended".into(), |exceeded| exceeded.to_string()),
+        EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<super::answer::Thrown>() {
+            Some(thrown) => thrown.refusal.message.clone(),
+            None => value.to_string(),
+        },
+        // The place is said by us, with the file.
+        other => without_place(&other.to_string()).to_owned(),
+    }
+}
+
+/// What Rhai says, without its own way to say where: that names files of the operator, and a
+/// caught error may be shown to anybody.
+pub(super) fn without_place(text: &str) -> &str {
+    let text = text.split("\nin c").next().unwrap_or(text);
+    let text = match text.rfind(" (line ") {
+        Some(at) if text.ends_with(')') => &text[..at],
+        _ => text,
+    };
+    match text.rfind(" @ '") {
+        Some(at) if text.ends_with('\'') => &text[..at],
+        _ => text,
+    }
+}
+
+/// How to say here what is said otherwise in Python or JavaScript.
+fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
+    match error {
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => {
+            Some(match signature.split(" (").next().unwrap_or_default() {
+                "append" | "add" => "`push(value)` adds one, `append(array)` adds all",
+                "join" => "text::join(array, separator)",
+                "first" => "`[0]` is the first",
+                "items" | "entries" => "`for key in map { let value = map[key]; }`",
+                "extend" | "concat" => "`append(array)` or `+`",
+                "update" | "assign" => "`mixin(map)`",
+                "startswith" | "startsWith" => "`starts_with(text)`",
+                "endswith" | "endsWith" => "`ends_with(text)`",
+                "lower" | "toLowerCase" => "`to_lower()`",
+                "upper" | "toUpperCase" => "`to_upper()`",
+                "strip" => "text::trim(text)",
+                "includes" | "has" | "has_key" => "`contains(value)` or `value in it`",
+                "length" | "size" => "`len()`",
+                "substring" | "substr" | "slice" => "`sub_string(start, length)` or `[start..end]`",
+                "str" | "toString" => "`to_string()` or `${…}` within backticks",
+                "int" | "to_int" => "`parse_int(text)`",
+                "float" | "to_float" => "`parse_float(text)`",
+                _ => return None,
+            })
+        }
+        EvalAltResult::ErrorMismatchDataType(_, given, _) if given.contains("ops::range::Range") => {
+            Some("an array that the script made is cut with `extract(start..end)`")
+        }
+        EvalAltResult::ErrorDotExpr(text, _) if text.ends_with("for type '()'") => {
+            Some("what stands before the `.` is `()`, nothing; `?.` reads on only where there is something")
+        }
+        EvalAltResult::ErrorDotExpr(text, _) if text.contains("for type '()' to handle") => {
+            Some("what stands before the last `.` is `()`, nothing; set it first, or use `ensure(path, #{})`")
+        }
+        _ => None,
+    }
+}
+
+fn place(path: &Path, position: Position) -> String {
+    match (position.line(), position.position()) {
+        (Some(line), Some(column)) => format!("{}:{line}:{column}", path.display()),
+        (Some(line), None) => format!("{}:{line}", path.display()),
+        _ => path.display().to_string(),
+    }
+}
+
+fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_lowercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
