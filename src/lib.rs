@@ -5,7 +5,7 @@
 //! they build on each other, and each uses only those of earlier groups (`tests/it/floors.rs`
 //! checks it).
 //!
-//! To follow one request: `server` (`openai/chat.rs`) takes a `host` snapshot and runs the
+//! To follow one request: `server` (`openai/chat.rs`) takes a [`host`] snapshot and runs the
 //! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
 //! filters in [`script`].
 
@@ -30,3 +30,6 @@ pub mod store;
 // -- makers: the turn, which knows no scripts; scripts, which know no doors
 pub mod kernel;
 pub mod script;
+
+// -- life: the one snapshot, and the one writer that swaps it
+pub mod host;

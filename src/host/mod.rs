@@ -1,0 +1,229 @@
+//! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
+
+mod plan;
+mod plugin;
+mod reload;
+mod snapshot;
+
+pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
+pub use plugin::{Plugin, State};
+pub use snapshot::{Decision, Ready, Snapshot};
+
+use crate::script::{Problem, Watch};
+use crate::store::{Kv, Store, StoreError};
+use arc_swap::ArcSwap;
+use reload::Reload;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{Mutex, broadcast};
+
+/// How often the store is asked for its generation.
+const STORE_POLL: Duration = Duration::from_millis(100);
+/// How long what scripts keep may wait to be written: what a crash can lose.
+const KV_DELAY: Duration = Duration::from_millis(100);
+/// How often a host says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What a new generation brought.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The generation.
+    pub generation: u64,
+    /// What is new in it.
+    pub changes: Vec<Change>,
+    /// From the look at the folder to the swap.
+    pub took: Duration,
+}
+
+/// One plugin's news.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A new file runs.
+    Loaded(Arc<str>),
+    /// A changed file runs.
+    Updated(Arc<str>),
+    /// A changed file does not load; its last good version runs on.
+    Stale(Arc<str>, Vec<Problem>),
+    /// A new file does not load.
+    Broken(Arc<str>, Vec<Problem>),
+    /// A file is gone, and what it was with it.
+    Removed(Arc<str>),
+    /// A guard's file is gone: requests are refused.
+    Missing(Arc<str>),
+    /// Valves or switches are other ones.
+    Settings(Arc<str>),
+    /// Something is wrong with a file that is no plugin.
+    Problem(Problem),
+}
+
+impl Change {
+    /// Whose news it is.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Loaded(id)
+            | Self::Updated(id)
+            | Self::Removed(id)
+            | Self::Missing(id)
+            | Self::Settings(id) => Some(id),
+            Self::Stale(id, _) | Self::Broken(id, _) => Some(id),
+            Self::Problem(_) => None,
+        }
+    }
+}
+
+/// The running set of plugins, swapped whole.
+pub struct Host {
+    id: String,
+    current: ArcSwap<Snapshot>,
+    writer: Mutex<Reload>,
+    store: Arc<dyn Store>,
+    kv: Arc<Kv>,
+    /// The store's generation that the current snapshot obeys.
+    applied: AtomicU64,
+    reports: broadcast::Sender<Arc<Report>>,
+}
+
+impl Host {
+    /// Loads everything once.
+    pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
+        let kv = Arc::new(Kv::load(store.kv_all().await?));
+        let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
+        let first = writer.look(None).await;
+        let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
+        writer.save(&snapshot, &first.report.changes).await;
+        let id = uuid::Uuid::new_v4().to_string();
+        let (reports, _) = broadcast::channel(64);
+        let host = Self {
+            id,
+            current: ArcSwap::from_pointee(snapshot),
+            writer: Mutex::new(writer),
+            store,
+            kv,
+            applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
+            reports,
+        };
+        Ok(Arc::new(host))
+    }
+
+    /// What a host would run now. Leaves no trace in the store: for those who only look.
+    pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
+        let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
+        let first = reader.look(None).await;
+        Ok(first.snapshot.unwrap_or_else(|| reader.empty()))
+    }
+
+    /// The snapshot of this moment; a turn keeps it to its end.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// News as they come.
+    pub fn reports(&self) -> broadcast::Receiver<Arc<Report>> {
+        self.reports.subscribe()
+    }
+
+    /// Where valves and switches are kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Looks at folders and store now. Several at once wait for each other.
+    pub async fn reload(&self) -> Arc<Snapshot> {
+        while let Some(again) = self.look().await {
+            tokio::time::sleep(again).await;
+        }
+        self.snapshot()
+    }
+
+    /// One look; when another one should follow soon, after which time.
+    async fn look(&self) -> Option<Duration> {
+        let mut writer = self.writer.lock().await;
+        let current = self.snapshot();
+        let outcome = writer.look(Some(&current)).await;
+        if let Some(snapshot) = outcome.snapshot {
+            let snapshot = Arc::new(snapshot);
+            self.current.store(snapshot.clone());
+            let report = Arc::new(outcome.report);
+            // Nobody listening is fine.
+            let _ = self.reports.send(report.clone());
+            // Live first, remembered after: the disk takes its time.
+            writer.save(&snapshot, &report.changes).await;
+        }
+        if let Some(applied) = outcome.stored_generation {
+            self.applied.store(applied, Relaxed);
+            self.announce().await;
+        }
+        outcome.again
+    }
+
+    /// Follows folders and store until it is dropped.
+    pub async fn follow(self: Arc<Self>) {
+        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv());
+    }
+
+    async fn follow_folders(&self) {
+        let mut watch = Watch::new([self.snapshot().plan().filters.clone()]);
+        loop {
+            watch.tick().await;
+            self.reload().await;
+        }
+    }
+
+    /// Also says from time to time that this host lives, and which generation it serves.
+    async fn follow_store(&self) {
+        let mut poll = tokio::time::interval(STORE_POLL);
+        poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut applied = None;
+        let mut announced = tokio::time::Instant::now();
+        loop {
+            poll.tick().await;
+            let news = match self.store.generation().await {
+                Ok(generation) => applied.replace(generation) != Some(generation),
+                Err(_) => false,
+            };
+            if news {
+                self.reload().await;
+            } else if announced.elapsed() > HEARTBEAT {
+                self.announce().await;
+            } else {
+                continue;
+            }
+            announced = tokio::time::Instant::now();
+        }
+    }
+
+    async fn announce(&self) {
+        let applied = self.applied.load(Relaxed);
+        if let Err(error) = self.store.announce(&self.id, std::process::id(), applied).await {
+            tracing::debug!("not announced: {error}");
+        }
+    }
+
+    /// Writes what scripts keep, a moment after they kept it.
+    async fn keep_kv(&self) {
+        loop {
+            tokio::time::sleep(KV_DELAY).await;
+            self.write_kv().await;
+        }
+    }
+
+    async fn write_kv(&self) {
+        let changes = self.kv.take_changes();
+        if changes.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.kv_write(&changes).await {
+            tracing::warn!("what scripts keep is not stored yet, trying again: {error}");
+            self.kv.give_back(&changes);
+        }
+    }
+
+    /// Writes what is left and says good-bye to the store.
+    pub async fn close(&self) {
+        self.write_kv().await;
+        if let Err(error) = self.store.leave(&self.id).await {
+            tracing::debug!("left without a word: {error}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the configuration says the host shall be: plugins' settings, providers, models.
+
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::kernel::{ModelSettings, Route, Routes};
+use crate::llm::Provider;
+use crate::script::Settings;
+use crate::tool::Tool;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Everything a host is built from that is not in the folders or the store.
+pub struct Plan {
+    /// Where filter scripts are.
+    pub filters: PathBuf,
+    /// What is configured for single plugins, by id.
+    pub plugins: HashMap<String, PluginPlan>,
+    /// Who serves models, in order.
+    pub providers: Vec<ProviderPlan>,
+    /// Models with words of their own.
+    pub models: Vec<ModelPlan>,
+    /// Tools that are no scripts.
+    pub tools: Vec<Tool>,
+}
+
+/// What is configured for one plugin.
+#[derive(Debug, Clone)]
+pub struct PluginPlan {
+    /// Values for its valves, and what it may spend.
+    pub settings: Settings,
+    /// Whether it runs at all.
+    pub enabled: bool,
+}
+
+impl Default for PluginPlan {
+    fn default() -> Self {
+        Self { settings: Settings::default(), enabled: true }
+    }
+}
+
+/// One service and which of its names reach it without being configured.
+pub struct ProviderPlan {
+    /// The service.
+    pub provider: Arc<dyn Provider>,
+    /// Names that are passed through.
+    pub passes: Passes,
+}
+
+/// Which model names a provider passes through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Passes {
+    /// Only what `[[models]]` names.
+    Nothing,
+    /// Any name: `provider/model`, or bare where there is one such provider.
+    Everything,
+    /// These names.
+    These(Vec<String>),
+}
+
+/// A configured model.
+#[derive(Debug, Clone)]
+pub struct ModelPlan {
+    /// What clients call it.
+    pub name: String,
+    /// Who serves it.
+    pub provider: String,
+    /// Filters with `global: false` that run for it.
+    pub filters: Vec<String>,
+    /// Tools it is offered: ids and `tag:x`.
+    pub tools: Vec<String>,
+    /// The rest.
+    pub settings: ModelSettings,
+    /// What scripts see as `__model__`.
+    pub facts: Json,
+}
+
+impl Plan {
+    /// The provider of a configured name.
+    pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Fault> {
+        let found = self.providers.iter().map(|plan| &plan.provider).find(|provider| provider.name() == name);
+        found.ok_or_else(|| Fault::Host(format!("no provider is called `{name}`")))
+    }
+
+    /// The provider that passes a name through, and the name it knows.
+    pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
+        let providers = &self.providers;
+        let listed = providers.iter().find_map(|plan| match &plan.passes {
+            Passes::These(names) if names.iter().any(|known| known == name) => Some((&plan.provider, name)),
+            _ => None,
+        });
+        if listed.is_some() {
+            return listed;
+        }
+        let prefixed = name.split_once('/').and_then(|(prefix, rest)| {
+            let plan = providers.iter().find(|plan| plan.provider.name() == prefix)?;
+            match &plan.passes {
+                Passes::Everything => Some((&plan.provider, rest)),
+                Passes::These(names) if names.iter().any(|known| known == rest) => {
+                    Some((&plan.provider, rest))
+                }
+                _ => None,
+            }
+        });
+        if prefixed.is_some() {
+            return prefixed;
+        }
+        let mut open = providers.iter().filter(|plan| plan.passes == Passes::Everything);
+        match (open.next(), open.next()) {
+            (Some(only), None) => Some((&only.provider, name)),
+            _ => None,
+        }
+    }
+}
+
+impl Routes for Plan {
+    fn route(&self, name: &str) -> Option<Route> {
+        if let Some(model) = self.models.iter().find(|model| model.name == name) {
+            let provider = self.provider(&model.provider).ok()?.clone();
+            return Some(Route { provider, settings: model.settings.clone() });
+        }
+        let (provider, upstream) = self.passes(name)?;
+        let model = (upstream != name).then(|| upstream.to_owned());
+        Some(Route {
+            provider: provider.clone(),
+            settings: ModelSettings { model, ..ModelSettings::default() },
+        })
+    }
+}
+
+impl Plan {
+    /// The models that are known without asking a provider.
+    pub(super) fn listed(&self) -> Json {
+        let configured = self.models.iter().map(|model| model.facts.clone());
+        let passed = self.providers.iter().flat_map(|plan| match &plan.passes {
+            Passes::These(names) => names.iter().map(|name| passed(name, plan.provider.name())).collect(),
+            Passes::Nothing | Passes::Everything => Vec::new(),
+        });
+        configured.chain(passed).collect::<Vec<_>>().into()
+    }
+}
+
+/// What scripts see of a model that is passed through.
+pub(super) fn passed(name: &str, provider: &str) -> Json {
+    Json::from([("id", name.into()), ("name", name.into()), ("provider", provider.into())])
+}

@@ -1,0 +1,117 @@
+//! One plugin as the host holds it: a script, and how it stands with its file.
+
+use crate::fault::{Breakage, Refusal};
+use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use crate::json::Json;
+use crate::script::{Problem, Script, UserValves};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How a plugin stands with its file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// The file as it is runs.
+    Live,
+    /// The file does not load; its last good version runs.
+    Stale(Vec<Problem>),
+    /// The file does not load and never has.
+    Broken(Vec<Problem>),
+    /// The file of a guard is gone, and nobody has said that it may be.
+    Missing,
+}
+
+impl State {
+    /// One word for lists.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Stale(_) => "stale",
+            Self::Broken(_) => "broken",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// What is wrong.
+    pub fn problems(&self) -> &[Problem] {
+        match self {
+            Self::Stale(problems) | Self::Broken(problems) => problems,
+            Self::Live | Self::Missing => &[],
+        }
+    }
+}
+
+/// A plugin of a snapshot; never changed.
+#[derive(Debug, Clone)]
+pub struct Plugin {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its file.
+    pub path: PathBuf,
+    /// What runs, where anything does.
+    pub script: Option<Arc<Script>>,
+    /// How it stands with its file.
+    pub state: State,
+    /// The hash of the file as it is, which is not what runs when that is stale.
+    pub(super) hash: Arc<str>,
+    /// A guard can never drop out silently.
+    pub security: bool,
+    /// Runs for every model.
+    pub global: bool,
+    /// Whether an operator lets it run.
+    pub enabled: bool,
+    /// What users set for themselves.
+    pub users: Arc<UserValves>,
+    /// What operators set, as it is stored.
+    pub(super) stored: Json,
+}
+
+impl Plugin {
+    /// The filter it is in a chain; none when it has nothing to do there.
+    pub fn filter(&self) -> Option<Filter> {
+        match &self.script {
+            Some(script) if self.state != State::Missing => {
+                script.hooks().next()?;
+                Some(script.clone().into_filter(self.users.clone()))
+            }
+            _ => self.refusal().map(|message| refuser(&self.id, message)),
+        }
+    }
+
+    /// Why requests are refused because of it, when they are: a guard that cannot run.
+    pub fn refusal(&self) -> Option<String> {
+        if !self.security {
+            return None;
+        }
+        match (&self.state, &self.script) {
+            (State::Missing, _) => Some(format!(
+                "the guard `{0}` is gone; an operator has to run: valvehouse confirm-removal {0}",
+                self.id
+            )),
+            (State::Broken(_), _) | (_, None) => Some(format!(
+                "the guard `{0}` does not load; an operator has to mend it: valvehouse check {0}",
+                self.id
+            )),
+            _ => None,
+        }
+    }
+
+    /// Whether a request has to ask for it.
+    pub fn is_toggle(&self) -> bool {
+        self.script.as_ref().is_some_and(|script| script.manifest.toggle)
+    }
+}
+
+/// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
+struct Refuser(String);
+
+impl Run for Refuser {
+    fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
+        Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
+    }
+}
+
+fn refuser(id: &Arc<str>, message: String) -> Filter {
+    let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
+    // Before every other filter: nothing shall happen on the way to a refusal.
+    Filter::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
+}

@@ -1,0 +1,451 @@
+//! From what the folders and the store say now to the next snapshot. One writer at a time.
+//!
+//! Every tick reads the folder afresh and compares content: a lost event costs a delay, never a
+//! wrong state. Nothing is taken away before what takes its place has loaded.
+
+use super::plan::{Plan, PluginPlan};
+use super::plugin::{Plugin, State};
+use super::snapshot::Snapshot;
+use super::{Change, Report};
+use crate::json::Json;
+use crate::script::{Found, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves};
+use crate::store::{Kv, LastGood, Store, StoreError, StoredValves, Switch};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The writer's memory between two looks.
+pub(super) struct Reload {
+    pub(super) plan: Arc<Plan>,
+    loader: Loader,
+    store: Arc<dyn Store>,
+    kv: Arc<Kv>,
+    stored: Stored,
+    /// Last good versions that the store remembers, for files that do not load at the start.
+    last_good: HashMap<String, LastGood>,
+    /// Files that were gone at the last look: a save by rename leaves a gap.
+    vanished: BTreeSet<Arc<str>>,
+    /// Since when news wait for each other.
+    waiting: Option<Instant>,
+}
+
+/// When files that are being saved are looked at again, and how long they may go on.
+const NEXT_LOOK: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_millis(100);
+/// When a vanished file is looked for again.
+const SECOND_LOOK: Duration = Duration::from_millis(150);
+
+/// What the store says, as of a generation.
+#[derive(Default)]
+struct Stored {
+    generation: Option<u64>,
+    valves: HashMap<String, Json>,
+    user_valves: HashMap<String, Vec<(String, Json)>>,
+    switches: HashMap<String, Switch>,
+}
+
+impl Stored {
+    fn new(generation: u64, valves: Vec<StoredValves>, switches: Vec<Switch>) -> Self {
+        let mut stored = Self { generation: Some(generation), ..Self::default() };
+        for row in valves {
+            match row.user {
+                Some(user) => stored.user_valves.entry(row.plugin).or_default().push((user, row.values)),
+                None => {
+                    stored.valves.insert(row.plugin, row.values);
+                }
+            }
+        }
+        stored.switches = switches.into_iter().map(|switch| (switch.plugin.clone(), switch)).collect();
+        stored
+    }
+}
+
+/// What came of a look.
+pub(super) struct Outcome {
+    /// The next snapshot, when anything changed.
+    pub(super) snapshot: Option<Snapshot>,
+    pub(super) report: Report,
+    /// The store's generation that is applied now; None while its news wait.
+    pub(super) stored_generation: Option<u64>,
+    /// Look again after this: something is about to come, or to come back.
+    pub(super) again: Option<Duration>,
+}
+
+impl Outcome {
+    /// Nothing yet: what is on its way goes live together.
+    fn later(again: Duration, generation: u64, began: Instant) -> Self {
+        let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
+        Self { snapshot: None, report, stored_generation: None, again: Some(again) }
+    }
+}
+
+impl Reload {
+    pub(super) async fn new(plan: Arc<Plan>, store: Arc<dyn Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
+        let last_good =
+            store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
+        Ok(Self {
+            plan,
+            loader: Loader::default(),
+            store,
+            kv,
+            stored: Stored::default(),
+            last_good,
+            vanished: BTreeSet::new(),
+            waiting: None,
+        })
+    }
+
+    /// Looks at folders and store and writes nothing. A store that is away costs its news, not the
+    /// folder's.
+    pub(super) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
+        let began = Instant::now();
+        if let Err(error) = self.read_store().await {
+            tracing::warn!("going on with what is known of the store: {error}");
+        }
+        let found = self.loader.look(&self.plan.filters);
+        let generation = current.map_or(0, |current| current.generation);
+        let may_wait = current.is_some() && self.waiting.get_or_insert(began).elapsed() < PATIENCE;
+        if may_wait && found.is_restless() {
+            return Outcome::later(NEXT_LOOK, generation, began);
+        }
+        let empty = BTreeMap::new();
+        let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
+
+        let mut plugins = BTreeMap::new();
+        let mut changes = Vec::new();
+        let unreadable = unreadable(&found);
+        let ids: BTreeSet<&Arc<str>> =
+            found.files.keys().chain(before.keys()).chain(unreadable.keys()).collect();
+        for id in ids {
+            let read = match (found.files.get(id), unreadable.get(id)) {
+                (Some(read), _) => Ok(read),
+                (None, Some(problem)) => Err(Some(*problem)),
+                (None, None) => Err(None),
+            };
+            // Not found where nothing could be looked for: it stays as it is.
+            if let (Err(None), Some(known)) = (&read, before.get(id))
+                && found.leaves_open(&known.path)
+            {
+                plugins.insert(id.clone(), known.clone());
+                continue;
+            }
+            if let Some((plugin, change)) = self.next(id, read, before.get(id)) {
+                plugins.insert(id.clone(), plugin);
+                changes.extend(change);
+            } else {
+                changes.push(Change::Removed(id.clone()));
+            }
+        }
+        let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
+        if may_wait && unsettled {
+            // At the next look what takes its place may be there: they go together.
+            return Outcome::later(SECOND_LOOK, generation, began);
+        }
+        self.waiting = None;
+        self.add_lost_guards(&mut plugins, &mut changes);
+        let problems: Vec<Problem> = found
+            .problems
+            .iter()
+            .filter(|problem| !plugins.values().any(|plugin| plugin.state.problems().contains(problem)))
+            .cloned()
+            .collect();
+        let news = problems
+            .iter()
+            .filter(|problem| !current.is_some_and(|current| current.problems.contains(problem)));
+        changes.extend(news.cloned().map(Change::Problem));
+        let problems_gone = current.is_some_and(|current| current.problems != problems);
+
+        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone)
+            .then(|| Snapshot::new(generation + 1, plugins, problems, self.plan.clone()));
+        let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
+        Outcome {
+            snapshot,
+            report: Report { generation, changes, took: began.elapsed() },
+            stored_generation: Some(self.stored.generation.unwrap_or(0)),
+            again: unsettled.then_some(SECOND_LOOK),
+        }
+    }
+
+    /// The first generation where there is nothing at all.
+    pub(super) fn empty(&self) -> Snapshot {
+        Snapshot::new(1, BTreeMap::new(), Vec::new(), self.plan.clone())
+    }
+
+    async fn read_store(&mut self) -> Result<(), StoreError> {
+        // The number first: a change in between costs one more look and is never missed.
+        let generation = self.store.generation().await?;
+        if self.stored.generation != Some(generation) {
+            let valves = self.store.all_valves().await?;
+            let switches = self.store.switches().await?;
+            self.stored = Stored::new(generation, valves, switches);
+            let last_good = self.store.last_good().await?;
+            self.last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
+        }
+        Ok(())
+    }
+
+    /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load.
+    /// None when it is gone.
+    fn next(
+        &self,
+        id: &Arc<str>,
+        read: Result<&Read, Option<&Problem>>,
+        before: Option<&Arc<Plugin>>,
+    ) -> Option<(Arc<Plugin>, Option<Change>)> {
+        let stored = self.stored.valves.get(&**id).cloned().unwrap_or_default();
+        let read = match read {
+            Ok(read) => read,
+            Err(Some(problem)) => {
+                let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, stored);
+                return Some(self.compared(kept, before));
+            }
+            Err(None) => {
+                // Gone, or a guard that stays missed.
+                let plugin = before.filter(|plugin| plugin.security)?;
+                if !self.last_good.contains_key(&**id) && plugin.state == State::Missing {
+                    return None;
+                }
+                let missing = Plugin { state: State::Missing, ..(**plugin).clone() };
+                return Some(self.compared(missing, before));
+            }
+        };
+        if let Some(before) = before
+            && before.hash == read.hash
+            && before.path == read.file.path
+            && before.stored == stored
+            && before.state != State::Missing
+        {
+            let same = self.switched((**before).clone());
+            return Some(self.compared(same, Some(before)));
+        }
+        let next = match self.compile(&read.file, &stored) {
+            Ok(script) => self.live(read, script, stored),
+            Err(problems) => {
+                let kept = self.keep(id, read.file.path.clone(), problems, before, stored);
+                Plugin { hash: read.hash.clone(), ..kept }
+            }
+        };
+        Some(self.compared(next, before))
+    }
+
+    fn compile(&self, file: &SourceFile, stored: &Json) -> Result<Script, Vec<Problem>> {
+        let settings =
+            Settings { stored: stored.clone(), kv: self.kv.clone(), ..self.planned(&file.id).settings };
+        Script::compile(file, &settings)
+    }
+
+    fn planned(&self, id: &str) -> PluginPlan {
+        self.plan.plugins.get(id).cloned().unwrap_or_default()
+    }
+
+    fn live(&self, read: &Read, script: Script, stored: Json) -> Plugin {
+        let (security, global) = (script.manifest.security, script.manifest.global);
+        self.switched(Plugin {
+            id: read.file.id.clone(),
+            path: read.file.path.clone(),
+            script: Some(Arc::new(script)),
+            state: State::Live,
+            hash: read.hash.clone(),
+            security,
+            global,
+            enabled: true,
+            users: Arc::default(),
+            stored,
+        })
+    }
+
+    /// The last good version in place of a file that does not load; without one, nothing runs.
+    fn keep(
+        &self,
+        id: &Arc<str>,
+        path: PathBuf,
+        problems: Vec<Problem>,
+        before: Option<&Arc<Plugin>>,
+        stored: Json,
+    ) -> Plugin {
+        let recompiled = |file: &SourceFile| self.compile(file, &stored).ok().map(Arc::new);
+        let script = match before.and_then(|before| before.script.as_ref()) {
+            Some(script) if before.is_some_and(|before| before.stored == stored) => Some(script.clone()),
+            Some(script) => recompiled(&script.file).or_else(|| Some(script.clone())),
+            None => self.last_good.get(&**id).and_then(|version| {
+                let text = version.source.as_str().into();
+                recompiled(&SourceFile { id: id.clone(), path: path.clone(), text })
+            }),
+        };
+        let says = script.as_ref().map(|script| (script.manifest.security, script.manifest.global));
+        let (security, global) =
+            says.unwrap_or_else(|| crate::script::says_of_itself(&crate::script::beginning(&path)));
+        self.switched(Plugin {
+            id: id.clone(),
+            path,
+            state: if script.is_some() { State::Stale(problems) } else { State::Broken(problems) },
+            script,
+            hash: "".into(),
+            security,
+            global,
+            enabled: true,
+            users: Arc::default(),
+            stored,
+        })
+    }
+
+    /// With the operator's switches and the users' valves as they are stored now.
+    fn switched(&self, mut plugin: Plugin) -> Plugin {
+        let switch = self.stored.switches.get(&*plugin.id);
+        plugin.enabled =
+            switch.and_then(|switch| switch.enabled).unwrap_or_else(|| self.planned(&plugin.id).enabled);
+        if let Some(script) = &plugin.script {
+            plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global);
+            if let Some(schema) = &script.manifest.user_valves {
+                let rows = self.stored.user_valves.get(&*plugin.id).map(Vec::as_slice).unwrap_or_default();
+                let effective = |values: &Json| schema.effective(&[values]).0.freeze();
+                plugin.users = Arc::new(UserValves {
+                    by_user: rows.iter().map(|(user, values)| (user.clone(), effective(values))).collect(),
+                    default: effective(&Json::Null),
+                });
+            }
+        }
+        plugin
+    }
+
+    /// The plugin, and what is new about it. What is not new keeps its old pointer.
+    fn compared(&self, next: Plugin, before: Option<&Arc<Plugin>>) -> (Arc<Plugin>, Option<Change>) {
+        let id = next.id.clone();
+        let Some(before) = before else {
+            let change = match &next.state {
+                State::Live => Change::Loaded(id),
+                State::Stale(problems) => Change::Stale(id, problems.clone()),
+                State::Broken(problems) => Change::Broken(id, problems.clone()),
+                State::Missing => Change::Missing(id),
+            };
+            return (Arc::new(next), Some(change));
+        };
+        let change = match (&before.state, &next.state) {
+            (_, State::Live) if before.hash != next.hash || before.path != next.path => {
+                Some(Change::Updated(id))
+            }
+            (old, State::Live) if *old != State::Live => Some(Change::Updated(id)),
+            (old, State::Stale(problems)) if *old != next.state => Some(Change::Stale(id, problems.clone())),
+            (old, State::Broken(problems)) if *old != next.state => {
+                Some(Change::Broken(id, problems.clone()))
+            }
+            (old, State::Missing) if *old != State::Missing => Some(Change::Missing(id)),
+            _ if before.stored != next.stored
+                || before.users.by_user != next.users.by_user
+                || before.enabled != next.enabled
+                || before.global != next.global =>
+            {
+                Some(Change::Settings(id))
+            }
+            _ => None,
+        };
+        match change {
+            None if before.hash == next.hash => (before.clone(), None),
+            change => (Arc::new(next), change),
+        }
+    }
+
+    /// A file that is gone for the first time may be on its way back: it keeps running until the
+    /// next look.
+    fn remember_vanished(
+        &mut self,
+        found: &Found,
+        unreadable: &BTreeMap<Arc<str>, &Problem>,
+        before: &BTreeMap<Arc<str>, Arc<Plugin>>,
+        plugins: &mut BTreeMap<Arc<str>, Arc<Plugin>>,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let mut gone = BTreeSet::new();
+        for (id, plugin) in before {
+            let known = found.files.contains_key(id) || unreadable.contains_key(id);
+            if known || found.leaves_open(&plugin.path) || plugin.state == State::Missing {
+                continue;
+            }
+            if !self.vanished.contains(id) {
+                gone.insert(id.clone());
+                plugins.insert(id.clone(), plugin.clone());
+                changes.retain(|change| change.id() != Some(&**id));
+            }
+        }
+        self.vanished = gone;
+        !self.vanished.is_empty()
+    }
+
+    /// Guards whose files went away while no host ran.
+    fn add_lost_guards(&self, plugins: &mut BTreeMap<Arc<str>, Arc<Plugin>>, changes: &mut Vec<Change>) {
+        for version in self.last_good.values().filter(|version| version.security) {
+            if plugins.contains_key(version.id.as_str()) {
+                continue;
+            }
+            let id: Arc<str> = version.id.as_str().into();
+            let (_, global) = crate::script::says_of_itself(&version.source);
+            let plugin = Plugin {
+                id: id.clone(),
+                path: PathBuf::from(&version.path),
+                script: None,
+                state: State::Missing,
+                hash: "".into(),
+                security: true,
+                global,
+                enabled: true,
+                users: Arc::default(),
+                stored: Json::Null,
+            };
+            plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
+            changes.push(Change::Missing(id));
+        }
+    }
+
+    /// Remembers what loaded, forgets what is gone.
+    pub(super) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
+        let mut good = Vec::new();
+        for change in changes {
+            if let Change::Loaded(id) | Change::Updated(id) = change
+                && let Some(plugin) = snapshot.plugins.get(id)
+                && let (State::Live, Some(script)) = (&plugin.state, &plugin.script)
+            {
+                let known = self.last_good.get(&**id).is_some_and(|version| version.hash == *plugin.hash);
+                if !known {
+                    good.push(LastGood {
+                        id: id.to_string(),
+                        path: plugin.path.display().to_string(),
+                        hash: plugin.hash.to_string(),
+                        source: script.file.text.to_string(),
+                        security: plugin.security,
+                        saved_at: now_ms(),
+                    });
+                }
+            }
+        }
+        if !good.is_empty() {
+            if let Err(error) = self.store.save_last_good(&good).await {
+                tracing::warn!("last good versions are not remembered across a restart: {error}");
+            }
+            self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
+        }
+        for change in changes {
+            if let Change::Removed(id) = change {
+                self.last_good.remove(&**id);
+                if let Err(error) = self.store.forget_last_good(id).await {
+                    tracing::warn!(plugin = &**id, "its last good version is not forgotten: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Files whose id is known but whose content could not be read, by id.
+fn unreadable(found: &Found) -> BTreeMap<Arc<str>, &Problem> {
+    let errors = found.problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let named = errors.filter(|problem| crate::script::is_id(&problem.id));
+    named
+        .filter(|problem| !found.files.contains_key(problem.id.as_str()))
+        .map(|problem| (problem.id.as_str().into(), problem))
+        .collect()
+}
+
+fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+}

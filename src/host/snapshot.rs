@@ -1,0 +1,234 @@
+//! What a turn takes once and keeps to its end: plugins, chains, models. Never changed.
+
+use super::plan::{self, ModelPlan, Passes, Plan};
+use super::plugin::Plugin;
+use crate::fault::{Fault, RequestFault};
+use crate::filter::Chain;
+use crate::json::Json;
+use crate::kernel::{Kernel, ModelSettings};
+use crate::llm::Provider;
+use crate::script::Problem;
+use crate::tool::Tool;
+use crate::words::nearest;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// One whole generation of the host.
+pub struct Snapshot {
+    /// Its number, named in every answer.
+    pub generation: u64,
+    /// Plugins by id.
+    pub plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
+    /// What is wrong with files that are no plugins.
+    pub problems: Vec<Problem>,
+    plan: Arc<Plan>,
+    /// For names that are not configured.
+    passing: Selected,
+    /// The models that are known without asking a provider, as scripts see them.
+    listed: Json,
+    /// For configured models, by name.
+    models: HashMap<String, Selected>,
+}
+
+/// What is selected for a model when a request asks for nothing special.
+#[derive(Default)]
+struct Selected {
+    chain: Chain,
+    tools: Vec<Tool>,
+    settings: ModelSettings,
+}
+
+/// A model that a request named, ready to run.
+pub struct Ready {
+    /// The filters, tools and provider of its turns.
+    pub kernel: Kernel,
+    /// What scripts see as `__model__`.
+    pub facts: Json,
+    /// What scripts see as `models::list()`.
+    pub models: Json,
+}
+
+/// Whether a filter runs for a request, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It runs.
+    Runs,
+    /// It cannot run and is a guard: the request is refused.
+    Refuses(String),
+    /// An operator switched it off.
+    Off,
+    /// It is not global and the model does not list it.
+    NotListed,
+    /// It is a toggle and the request does not ask for it.
+    NotAskedFor,
+    /// It never loaded.
+    Broken,
+    /// It has no hooks.
+    NoHooks,
+}
+
+impl Snapshot {
+    pub(super) fn new(
+        generation: u64,
+        plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
+        problems: Vec<Problem>,
+        plan: Arc<Plan>,
+    ) -> Self {
+        let mut snapshot = Self {
+            generation,
+            plugins,
+            problems,
+            plan,
+            passing: Selected::default(),
+            listed: Json::Null,
+            models: HashMap::new(),
+        };
+        snapshot.listed = snapshot.plan.listed().freeze();
+        snapshot.passing = snapshot.select(None, &[]);
+        let names = snapshot.plan.models.iter();
+        snapshot.models =
+            names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
+        snapshot
+    }
+
+    /// Selection = enabled AND (global OR listed by the model), minus toggles nobody asked for.
+    pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> Decision {
+        if !plugin.enabled {
+            return Decision::Off;
+        }
+        if !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
+            return Decision::NotListed;
+        }
+        if let Some(message) = plugin.refusal() {
+            return Decision::Refuses(message);
+        }
+        if plugin.is_toggle() && !asked.iter().any(|id| **id == *plugin.id) {
+            return Decision::NotAskedFor;
+        }
+        match &plugin.script {
+            None => Decision::Broken,
+            Some(script) if script.hooks().next().is_none() => Decision::NoHooks,
+            Some(_) => Decision::Runs,
+        }
+    }
+
+    fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
+        let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
+        let chosen: Vec<&Arc<Plugin>> = self
+            .plugins
+            .values()
+            .filter(|plugin| {
+                matches!(self.decide(plugin, listed, asked), Decision::Runs | Decision::Refuses(_))
+            })
+            .collect();
+        let says = |what: fn(&crate::script::Manifest) -> bool| {
+            chosen.iter().filter_map(|plugin| plugin.script.as_ref()).any(|script| what(&script.manifest))
+        };
+        let mut settings = model.map(|model| model.settings.clone()).unwrap_or_default();
+        settings.files_handled = says(|manifest| manifest.file_handler);
+        settings.hold = says(|manifest| manifest.hold);
+        let wanted = model.map(|model| model.tools.as_slice()).unwrap_or_default();
+        Selected {
+            chain: Chain::new(chosen.iter().filter_map(|plugin| plugin.filter()).collect()),
+            tools: self.plan.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned().collect(),
+            settings,
+        }
+    }
+
+    /// The model a request names, with the filters it asks for.
+    pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+        if let Some(model) = self.plan.models.iter().find(|model| model.name == name) {
+            let provider = self.plan.provider(&model.provider)?;
+            let selected = self.models.get(name);
+            return Ok(self.assemble(selected, Some(model), asked, provider, None, model.facts.clone()));
+        }
+        let (provider, upstream) = self.plan.passes(name).ok_or_else(|| self.unknown(name))?;
+        let facts = plan::passed(name, provider.name());
+        let upstream = (upstream != name).then(|| upstream.to_owned());
+        Ok(self.assemble(Some(&self.passing), None, asked, provider, upstream, facts.freeze()))
+    }
+
+    fn assemble(
+        &self,
+        selected: Option<&Selected>,
+        model: Option<&ModelPlan>,
+        asked: &[String],
+        provider: &Arc<dyn Provider>,
+        upstream: Option<String>,
+        facts: Json,
+    ) -> Ready {
+        let asks_for_more = !asked.is_empty() && self.plugins.values().any(|plugin| plugin.is_toggle());
+        let special;
+        let selected = match selected {
+            Some(selected) if !asks_for_more => selected,
+            _ => {
+                special = self.select(model, asked);
+                &special
+            }
+        };
+        let settings = match upstream {
+            Some(model) => ModelSettings { model: Some(model), ..selected.settings.clone() },
+            None => selected.settings.clone(),
+        };
+        let (chain, tools) = (selected.chain.clone(), selected.tools.clone());
+        let kernel = Kernel::assembled(chain, tools, provider.clone(), settings, self.plan.clone());
+        Ready { kernel, facts, models: self.listed.clone() }
+    }
+
+    fn unknown(&self, name: &str) -> Fault {
+        let known = self.model_names();
+        let hint = match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => format!("; the models are {}", known.join(", ")),
+        };
+        Fault::Request {
+            message: format!("the model `{name}` does not exist{hint}"),
+            param: Some("model"),
+            code: Some("model_not_found"),
+            kind: RequestFault::NotFound,
+        }
+    }
+
+    /// The names that are known without asking a provider.
+    pub fn model_names(&self) -> Vec<String> {
+        let configured = self.plan.models.iter().map(|model| model.name.clone());
+        let passed = self.plan.providers.iter().flat_map(|plan| match &plan.passes {
+            Passes::These(names) => names.clone(),
+            _ => Vec::new(),
+        });
+        configured.chain(passed).collect()
+    }
+
+    /// The plan it was built from.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Per plugin in running order: whether it runs for a model and user, and why not.
+    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
+        let listed = self.plan.models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
+        let listed = listed.unwrap_or_default();
+        let mut all: Vec<(Arc<Plugin>, Decision)> = self
+            .plugins
+            .values()
+            .map(|plugin| (plugin.clone(), self.decide(plugin, &listed, asked)))
+            .collect();
+        let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
+            // A refusal comes before everything else.
+            (Decision::Refuses(_), _) => f64::NEG_INFINITY,
+            (_, Some(script)) => script.priority(),
+            (_, None) => 0.0,
+        };
+        all.sort_by(|(a, why_a), (b, why_b)| {
+            place(a, why_a).total_cmp(&place(b, why_b)).then_with(|| a.id.cmp(&b.id))
+        });
+        all
+    }
+}
+
+fn is_offered(tool: &Tool, wanted: &[String]) -> bool {
+    wanted.iter().any(|word| match word.strip_prefix("tag:") {
+        Some(tag) => tool.spec.tags.iter().any(|own| own == tag),
+        None => word == tool.name(),
+    })
+}
