@@ -5,7 +5,7 @@
 //! they build on each other, and each uses only those of earlier groups (`tests/it/floors.rs`
 //! checks it).
 //!
-//! To follow one request: `server` (`openai/chat.rs`) takes a [`host`] snapshot and runs the
+//! To follow one request: [`server`] (`openai/chat.rs`) takes a [`host`] snapshot and runs the
 //! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
 //! filters in [`script`].
 
@@ -33,3 +33,11 @@ pub mod script;
 
 // -- life: the one snapshot, and the one writer that swaps it
 pub mod host;
+
+// -- assembly: opens everything, owns every task
+pub mod app;
+
+// -- doors: each reads its wire, runs the turn, writes its wire
+pub mod server;
+
+// -- command line: a file per command

@@ -1,0 +1,159 @@
+//! Everything a host is made of, opened in order and closed in order; owner of every task.
+
+use crate::config::{self, Config, Offered, Wire};
+use crate::context::Questions;
+use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Snapshot};
+use crate::json::Json;
+use crate::kernel::ModelSettings;
+use crate::llm::{Demo, OpenAi, Provider};
+use crate::net::Client;
+use crate::script::Settings;
+use crate::store::{self, Store};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// A host with its store, its settings and its background tasks.
+pub struct App {
+    /// The settings it was opened with.
+    pub config: Config,
+    /// The plugins and models.
+    pub host: Arc<Host>,
+    /// Questions of plugins that wait for an answer.
+    pub questions: Questions,
+    tasks: parking_lot::Mutex<JoinSet<()>>,
+}
+
+/// Why a host could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The settings name something that cannot be had.
+    #[error("{0}")]
+    Config(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+}
+
+impl App {
+    /// Opens store and folders and loads everything once. Nothing runs in the background yet.
+    pub async fn open(config: Config) -> Result<Arc<Self>, OpenError> {
+        let plan = plan(&config, Keys::Read)?;
+        let store = store::open(&config.store).await?;
+        let host = Host::open(plan, store).await?;
+        Ok(Arc::new(Self { config, host, questions: Questions::default(), tasks: Default::default() }))
+    }
+
+    /// Follows changes of files and valves from now on.
+    pub fn follow(&self) {
+        self.tasks.lock().spawn(self.host.clone().follow());
+    }
+
+    /// Ends the background tasks and lets go of the store.
+    pub async fn close(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
+        self.host.close().await;
+        self.host.store().close().await;
+    }
+}
+
+/// What a host with these settings would run now, and its store, for commands that only look: no
+/// running host notices, and no provider's key has to be at hand.
+pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+    let plan = plan(config, Keys::Left)?;
+    let store = store::open(&config.store).await?;
+    let snapshot = Host::peek(plan, store.clone()).await?;
+    Ok((snapshot, store))
+}
+
+/// What is configured for a script, for those who compile it by themselves.
+pub fn settings_of(config: &Config, id: &str) -> Settings {
+    config.filters.get(id).map(|settings| plugin(settings).settings).unwrap_or_default()
+}
+
+/// Whether the providers' keys are needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Read,
+    Left,
+}
+
+fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
+    let providers =
+        config.providers.iter().map(|settings| provider(settings, keys)).collect::<Result<Vec<_>, _>>()?;
+    let plugins = config.filters.iter().map(|(id, settings)| (id.clone(), plugin(settings))).collect();
+    let models = config.models.iter().map(model).collect();
+    Ok(Plan { filters: config.folders.filters.clone(), plugins, providers, models, tools: Vec::new() })
+}
+
+fn plugin(settings: &config::PluginSettings) -> PluginPlan {
+    let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
+    for budget in [&mut own.stream, &mut own.hook] {
+        if let Some(ms) = settings.budget.ms {
+            budget.time = Duration::from_millis(ms);
+        }
+        if let Some(operations) = settings.budget.operations {
+            budget.operations = operations;
+        }
+    }
+    PluginPlan { settings: own, enabled: settings.enabled }
+}
+
+fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderPlan, OpenError> {
+    let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
+    let provider: Arc<dyn Provider> = match settings.kind.wire {
+        Wire::Demo => Arc::new(Demo::default()),
+        // Ollama speaks this wire too, beside its own.
+        Wire::OpenAi | Wire::Ollama => {
+            let client =
+                Client::with_timeouts(settings.timeouts).map_err(|fault| problem(fault.to_string()))?;
+            let made = OpenAi::new(&settings.name, &settings.base_url, client);
+            let mut made = made.map_err(|fault| problem(fault.to_string()))?;
+            if let Some(source) = settings.api_key.as_ref().filter(|_| keys == Keys::Read) {
+                let key = source.read().map_err(|error| problem(error.to_string()))?;
+                made = made.with_key(key);
+            }
+            Arc::new(made)
+        }
+        Wire::Anthropic => {
+            let text =
+                "kind \"anthropic\" is not in this version; use an OpenAI-compatible service".to_owned();
+            return Err(problem(text));
+        }
+    };
+    let passes = match &settings.models {
+        Offered::All => Passes::Everything,
+        Offered::Listed(names) if names.is_empty() => Passes::Nothing,
+        Offered::Listed(names) => Passes::These(names.clone()),
+    };
+    Ok(ProviderPlan { provider, passes })
+}
+
+fn model(settings: &config::ModelSettings) -> ModelPlan {
+    let list = |words: &[String]| words.iter().map(|word| Json::from(word.as_str())).collect::<Vec<_>>();
+    let facts = Json::from([
+        ("id", settings.name.as_str().into()),
+        ("name", settings.name.as_str().into()),
+        ("provider", settings.provider.as_str().into()),
+        ("model", settings.model.as_str().into()),
+        ("system_prompt", settings.system_prompt.clone().into()),
+        ("filters", list(&settings.filters).into()),
+        ("tools", list(&settings.tools).into()),
+        ("max_tool_iterations", settings.max_tool_iterations.into()),
+        ("memory", settings.memory.into()),
+    ]);
+    ModelPlan {
+        name: settings.name.clone(),
+        provider: settings.provider.clone(),
+        filters: settings.filters.clone(),
+        tools: settings.tools.clone(),
+        settings: ModelSettings {
+            model: (settings.model != settings.name).then(|| settings.model.clone()),
+            system_prompt: settings.system_prompt.clone(),
+            max_tool_iterations: settings.max_tool_iterations,
+            ..ModelSettings::default()
+        },
+        facts: facts.freeze(),
+    }
+}

@@ -1,0 +1,106 @@
+//! What a request says about itself, as scripts see it.
+
+use crate::app::App;
+use crate::context::{Context, TurnFacts};
+use crate::host::Ready;
+use crate::json::{Json, Object};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
+use std::net::SocketAddr;
+
+/// Headers that carry credentials: no script sees them.
+const CREDENTIALS: [&str; 6] =
+    ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-openwebui-user-jwt"];
+
+/// The facts of a chat request.
+pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, ready: &Ready) -> TurnFacts {
+    let headers = &parts.headers;
+    let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let chat_id = text(body.get("chat_id"))
+        .or_else(|| text(Some(body.at_path("metadata.chat_id"))))
+        .or_else(|| header("x-valvehouse-chat-id"))
+        .unwrap_or_default();
+    let message_id = text(body.get("id")).or_else(|| text(Some(body.at_path("metadata.message_id"))));
+    TurnFacts {
+        user: user(app, headers, body, key_user),
+        model: ready.facts.clone(),
+        models: ready.models.clone(),
+        request: request(parts).freeze(),
+        chat_id,
+        message_id: message_id.unwrap_or_default(),
+        features: body.get("features").unwrap_or_else(|| body.at_path("metadata.features")),
+        files: body.get("files").unwrap_or_else(|| body.at_path("metadata.files")),
+        filter_ids: filter_ids(body),
+    }
+}
+
+/// The toggle filters a request asks for.
+pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
+    let ids = body.get("filter_ids").unwrap_or_else(|| body.at_path("metadata.filter_ids"));
+    ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
+}
+
+/// Variables the request brings along, and its metadata as the turn's own.
+pub(crate) fn context(body: &Json) -> Context {
+    let context = Context::new(body.at_path("metadata.variables").copy());
+    if let (Some(Json::Object(given)), Json::Object(own)) = (body.get("metadata"), context.metadata()) {
+        for (key, value) in given.entries() {
+            // A copy: the body's metadata goes its own way.
+            let _ = own.set(&key, value.copy());
+        }
+    }
+    context
+}
+
+/// The key's user; else, where they are trusted, Open WebUI's headers; else the body's `user`.
+fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
+    if let Json::Object(_) = key_user {
+        return key_user.copy();
+    }
+    if app.config.server.trust_user_headers {
+        let named = [
+            ("id", "x-openwebui-user-id"),
+            ("name", "x-openwebui-user-name"),
+            ("email", "x-openwebui-user-email"),
+            ("role", "x-openwebui-user-role"),
+        ];
+        let found = named.iter().filter_map(|(key, header)| {
+            let value = headers.get(*header)?.to_str().ok()?;
+            Some(((*key).into(), Json::from(decoded(value))))
+        });
+        let user: Object = found.collect();
+        if !user.is_empty() {
+            return user.into();
+        }
+    }
+    match body.get("user") {
+        Some(Json::Text(id)) => Json::from([("id", id.into())]),
+        Some(user @ Json::Object(_)) if user.get("id").is_some() => user.copy(),
+        _ => Json::object(),
+    }
+}
+
+/// Open WebUI percent-encodes what is no ASCII.
+fn decoded(value: &str) -> String {
+    percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
+}
+
+fn request(parts: &Parts) -> Json {
+    let is_shown = |name: &HeaderName| !CREDENTIALS.contains(&name.as_str());
+    let headers: Object = parts
+        .headers
+        .iter()
+        .filter(|(name, _)| is_shown(name))
+        .map(|(name, value)| {
+            (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()).into_owned().into())
+        })
+        .collect();
+    let client = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>();
+    Json::from([
+        ("method", parts.method.as_str().into()),
+        ("path", parts.uri.path().into()),
+        ("headers", headers.into()),
+        ("client", client.map(|client| client.0.to_string()).into()),
+    ])
+}

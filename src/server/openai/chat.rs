@@ -1,0 +1,289 @@
+//! `POST /v1/chat/completions`.
+
+use super::{relay, wire};
+use crate::app::App;
+use crate::chat::request;
+use crate::context::{Event, Events, Turn};
+use crate::fault::{Fault, RequestFault};
+use crate::host::Ready;
+use crate::json::Json;
+use crate::kernel::{Reply, Wish};
+use crate::llm::{Forwarded, Piece};
+use crate::server::reply::{OpenAiError, json_response};
+use crate::server::{GENERATION, auth, facts};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use tokio::sync::mpsc;
+
+/// Clients that want to see what plugins emit say so with this header.
+const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
+/// Emitted events in a header are cut here.
+const EVENTS_LENGTH: usize = 8 * 1024;
+/// Pieces that may wait for a slow client before the model's stream waits too.
+const AHEAD: usize = 32;
+
+/// One chat.
+pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
+    // One snapshot for the whole turn, a streamed answer to its end.
+    let snapshot = app.host.snapshot();
+    let generation = HeaderValue::from(snapshot.generation);
+    let mut response = match answer(app, &snapshot, request).await {
+        Ok(response) => response,
+        Err(fault) => refused(fault),
+    };
+    response.headers_mut().insert(GENERATION, generation);
+    response
+}
+
+fn refused(fault: Fault) -> Response {
+    tracing::debug!("refused: {fault}");
+    OpenAiError(fault).into_response()
+}
+
+async fn answer(
+    app: Arc<App>,
+    snapshot: &crate::host::Snapshot,
+    request: Request,
+) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let key_user = auth::user_of_key(&app, &parts.headers)?;
+    let bytes = read(body, app.config.server.max_body_mb).await?;
+    if let Some((ready, stream)) = nobody_looks(snapshot, &bytes)
+        && let Some(provider) = ready.kernel.provider()
+        && let Some(forwarded) = provider.forward(bytes.clone(), stream)
+    {
+        return relay::relay(forwarded.await?).await;
+    }
+    let body = Json::parse(&bytes)
+        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))?;
+    request::check(&body)?;
+    let model = body.text("model").unwrap_or_default();
+    let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
+    let facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
+    let context = facts::context(&body);
+    if request::wants_stream(&body) {
+        return streamed(&app, ready, body, facts, context, &parts).await;
+    }
+    let turn = Turn::new(facts, context, Events::default());
+    let reply = ready.kernel.turn(body, &turn, Wish { stream: None, raw: true }).await;
+    let mut response = match reply {
+        Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &answer),
+        Ok(Reply::Raw(forwarded)) => relay::relay(forwarded).await.unwrap_or_else(refused),
+        Err(fault) => refused(fault),
+    };
+    if let Some(events) = events_header(&turn.events().take()) {
+        response.headers_mut().insert(EVENTS, events);
+    }
+    Ok(response)
+}
+
+async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+    let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
+    axum::body::to_bytes(body, limit).await.map_err(|error| {
+        let source = std::error::Error::source(&error);
+        if source.is_some_and(|source| source.to_string().contains("length limit")) {
+            return Fault::Request {
+                message: format!("the request body is larger than {max_mb} MB ([server] max_body_mb)"),
+                param: None,
+                code: Some("request_too_large"),
+                kind: RequestFault::TooLarge,
+            };
+        }
+        Fault::invalid(format!("the request body could not be read: {error}"), None)
+    })
+}
+
+/// What has to be known of a body that nobody looks at. Keys that are ours make it a looked-at one.
+#[derive(serde::Deserialize)]
+struct Glance<'a> {
+    #[serde(borrow)]
+    model: std::borrow::Cow<'a, str>,
+    #[serde(default)]
+    stream: Option<bool>,
+    messages: Vec<serde::de::IgnoredAny>,
+    metadata: Option<serde::de::IgnoredAny>,
+    features: Option<serde::de::IgnoredAny>,
+    files: Option<serde::de::IgnoredAny>,
+    tool_ids: Option<serde::de::IgnoredAny>,
+    filter_ids: Option<serde::de::IgnoredAny>,
+    chat_id: Option<serde::de::IgnoredAny>,
+    session_id: Option<serde::de::IgnoredAny>,
+    id: Option<serde::de::IgnoredAny>,
+}
+
+/// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
+/// go both ways as they are.
+fn nobody_looks(snapshot: &crate::host::Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
+    let glance: Glance<'_> = serde_json::from_slice(bytes).ok()?;
+    let ours = [
+        glance.metadata,
+        glance.features,
+        glance.files,
+        glance.tool_ids,
+        glance.filter_ids,
+        glance.chat_id,
+        glance.session_id,
+        glance.id,
+    ];
+    if ours.iter().any(Option::is_some) || glance.messages.is_empty() {
+        return None;
+    }
+    let ready = snapshot.ready(&glance.model, &[]).ok()?;
+    let settings = ready.kernel.settings();
+    let untouched = ready.kernel.chain().filters().is_empty()
+        && ready.kernel.toolbox().is_empty()
+        && settings.system_prompt.is_none()
+        && settings.model.is_none();
+    untouched.then(|| (ready, glance.stream.unwrap_or(false)))
+}
+
+fn events_header(events: &[Event]) -> Option<HeaderValue> {
+    if events.is_empty() {
+        return None;
+    }
+    let mut shown: Vec<Json> = events.iter().map(|event| event.0.clone()).collect();
+    let mut text = ascii(&Json::from(shown.clone()).to_string());
+    while text.len() > EVENTS_LENGTH && !shown.is_empty() {
+        shown.pop();
+        let marked = [shown.clone(), vec![Json::from([("type", "cut".into())])]].concat();
+        text = ascii(&Json::from(marked).to_string());
+    }
+    HeaderValue::from_str(&text).ok()
+}
+
+/// JSON in ASCII, as a header has to be.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for unit in json.chars() {
+        if unit.is_ascii() {
+            out.push(unit);
+        } else {
+            let mut units = [0; 2];
+            unit.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
+/// What a streaming turn gives, in the order it gives it.
+enum Item {
+    Piece(Piece),
+    Emitted(Json),
+    Raw(Forwarded),
+    Failed(Fault),
+}
+
+/// A turn and its client in one task: the turn runs while the client reads, and ends when the
+/// client goes away.
+struct Streaming {
+    work: Option<BoxFuture<'static, Result<Reply, Fault>>>,
+    pieces: mpsc::Receiver<Piece>,
+    emitted: mpsc::UnboundedReceiver<Json>,
+    failed: Option<Fault>,
+}
+
+impl Streaming {
+    fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+        loop {
+            // What is there is taken without asking the runtime: its turn-taking would say "later"
+            // of pieces that only this task can take.
+            if let Some(item) = self.take_ready() {
+                return Poll::Ready(Some(item));
+            }
+            let Some(work) = &mut self.work else {
+                return Poll::Ready(self.failed.take().map(Item::Failed));
+            };
+            let Poll::Ready(reply) = work.as_mut().poll(context) else {
+                return match self.take_ready() {
+                    Some(item) => Poll::Ready(Some(item)),
+                    None => self.wait_for_events(context),
+                };
+            };
+            self.work = None;
+            match reply {
+                Ok(Reply::Raw(forwarded)) => return Poll::Ready(Some(Item::Raw(forwarded))),
+                Ok(Reply::Answer(_)) => {}
+                Err(fault) => self.failed = Some(fault),
+            }
+        }
+    }
+
+    fn take_ready(&mut self) -> Option<Item> {
+        if let Ok(event) = self.emitted.try_recv() {
+            return Some(Item::Emitted(event));
+        }
+        self.pieces.try_recv().ok().map(Item::Piece)
+    }
+
+    /// Pieces come from the turn, which is polled here; events also from scripts on other threads.
+    fn wait_for_events(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+        match self.emitted.poll_recv(context) {
+            Poll::Ready(Some(event)) => Poll::Ready(Some(Item::Emitted(event))),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+async fn streamed(
+    app: &App,
+    ready: Ready,
+    body: Json,
+    facts: crate::context::TurnFacts,
+    context: crate::context::Context,
+    parts: &Parts,
+) -> Result<Response, Fault> {
+    let (sender, pieces) = mpsc::channel(AHEAD);
+    let (emitter, emitted) = mpsc::unbounded_channel();
+    let wants_events = wants_events(&parts.headers);
+    let events = if wants_events {
+        let send = move |event: &Event| drop(emitter.send(event.0.clone()));
+        Events::listening(send, Some(app.questions.clone()))
+    } else {
+        Events::default()
+    };
+    let turn = Turn::new(facts, context, events);
+    // What is emitted has its place between pieces; raw bytes have no pieces.
+    let wish = Wish { stream: Some(sender), raw: !wants_events };
+    let work = async move { ready.kernel.turn(body, &turn, wish).await };
+    let mut streaming = Streaming { work: Some(Box::pin(work)), pieces, emitted, failed: None };
+    // Until the first piece there is a status to tell the truth with.
+    let first = std::future::poll_fn(|context| streaming.poll_next(context)).await;
+    let first = match first {
+        Some(Item::Failed(fault)) => return Err(fault),
+        Some(Item::Raw(forwarded)) => return relay::relay(forwarded).await,
+        first => first,
+    };
+    let rest = stream::poll_fn(move |context| streaming.poll_next(context));
+    let items = stream::iter(first).chain(rest);
+    let bytes = items
+        .map(|item| match item {
+            Item::Piece(piece) => wire::event(&piece),
+            Item::Emitted(event) => wire::emitted(&event),
+            Item::Failed(fault) => {
+                tracing::warn!("a stream ended with an error: {fault}");
+                // Its own end follows: see below.
+                wire::event(&Piece::new(crate::server::reply::body(&fault)))
+            }
+            Item::Raw(_) => Bytes::new(),
+        })
+        .chain(stream::once(std::future::ready(Bytes::from_static(wire::DONE))))
+        .map(Ok::<_, std::convert::Infallible>);
+    let mut response = Response::new(Body::from_stream(bytes));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(response)
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let asks = headers.get(&EVENTS).is_some_and(|value| value == "1");
+    asks || headers.contains_key("x-openwebui-chat-id")
+}

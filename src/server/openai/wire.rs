@@ -1,0 +1,48 @@
+//! Server-sent events as OpenAI writes them.
+
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::llm::Piece;
+use crate::server::reply;
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// The end of every stream.
+pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// One event. What nobody changed goes out as it came in.
+pub(super) fn event(piece: &Piece) -> Bytes {
+    let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
+    if let Some(name) = &piece.name {
+        out.put_slice(b"event: ");
+        out.put_slice(name.as_bytes());
+        out.put_u8(b'\n');
+    }
+    out.put_slice(b"data: ");
+    if piece.raw.is_empty() {
+        out.put_slice(&encoded(&piece.event));
+    } else {
+        out.put_slice(&piece.raw);
+    }
+    out.put_slice(b"\n\n");
+    out.freeze()
+}
+
+/// What a plugin emitted, in the stream.
+pub(super) fn emitted(event: &Json) -> Bytes {
+    let envelope = Json::from([("event", event.clone())]);
+    self::event(&Piece::new(envelope))
+}
+
+/// A failure in the middle of a stream, and the stream's end.
+pub(super) fn failed(fault: &Fault) -> Bytes {
+    let mut out = BytesMut::from(&event(&Piece::new(reply::body(fault)))[..]);
+    out.put_slice(DONE);
+    out.freeze()
+}
+
+fn encoded(event: &Json) -> Vec<u8> {
+    event.encode().unwrap_or_else(|error| {
+        tracing::error!("an event could not be written: {error}");
+        b"{}".to_vec()
+    })
+}

@@ -1,0 +1,156 @@
+//! From a fault to an answer: the only file that knows status codes.
+
+use crate::fault::{Fault, RequestFault};
+use crate::json::Json;
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+
+/// A fault as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
+pub(crate) struct OpenAiError(pub(crate) Fault);
+
+impl IntoResponse for OpenAiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = json_response(status, &body(&self.0));
+        if let Some(after) = retry_after(&self.0) {
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
+        response
+    }
+}
+
+/// A JSON answer.
+pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
+    let bytes = value.encode().unwrap_or_else(|error| {
+        tracing::error!("an answer could not be written: {error}");
+        Vec::new()
+    });
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn status(fault: &Fault) -> u16 {
+    match fault {
+        Fault::Request { kind, .. } => match kind {
+            RequestFault::Invalid => 400,
+            RequestFault::Unauthenticated => 401,
+            RequestFault::Forbidden => 403,
+            RequestFault::NotFound => 404,
+            RequestFault::Method => 405,
+            RequestFault::TooLarge => 413,
+        },
+        Fault::Refused(refusal) => refusal.status,
+        Fault::Unguarded { .. } => 503,
+        Fault::Answered { status, .. } => *status,
+        Fault::Provider { timeout: true, .. } => 504,
+        Fault::Provider { .. } => 502,
+        Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Host(_) => 500,
+    }
+}
+
+/// What is told of a fault. What only concerns us stays in the log.
+pub(crate) fn body(fault: &Fault) -> Json {
+    let error = |message: String, kind: &str, param: Json, code: Json| {
+        let error = Json::from([
+            ("message", message.into()),
+            ("type", kind.into()),
+            ("param", param),
+            ("code", code),
+        ]);
+        Json::from([("error", error)])
+    };
+    match fault {
+        Fault::Request { message, param, code, kind } => {
+            let (word, usual) = match kind {
+                RequestFault::Unauthenticated => ("authentication_error", Some("invalid_api_key")),
+                RequestFault::Forbidden => ("permission_error", None),
+                _ => ("invalid_request_error", None),
+            };
+            let param = param.map_or(Json::Null, Json::from);
+            error(message.clone(), word, param, code.or(usual).map_or(Json::Null, Json::from))
+        }
+        Fault::Refused(refusal) => {
+            let kind = if refusal.status == 429 { "rate_limit_error" } else { "policy_violation" };
+            error(refusal.message.clone(), kind, Json::Null, refusal.plugin.as_str().into())
+        }
+        Fault::Broken(breakage) => error(
+            format!(
+                "the plugin `{}` failed in its {}; its operator finds the reason in the log",
+                breakage.plugin, breakage.hook
+            ),
+            "server_error",
+            Json::Null,
+            "plugin_failed".into(),
+        ),
+        Fault::Unguarded { plugin, message } => {
+            error(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
+        }
+        Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
+        Fault::Provider { message, timeout } => {
+            let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
+            error(message.clone(), "upstream_error", Json::Null, code.into())
+        }
+        Fault::ToolLoop { .. } => {
+            error(fault.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
+        }
+        Fault::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
+    }
+}
+
+/// A service's own error: as it is where it has our shape, in our shape where it has not.
+fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
+    if let Some(Json::Object(_)) = body.get("error") {
+        return body.clone();
+    }
+    let text = |key: &str| body.text(key).map(String::from);
+    let message =
+        text("error").or_else(|| text("message")).or_else(|| text("detail")).or_else(|| match body {
+            Json::Text(text) if !text.is_empty() => Some(text.to_string()),
+            Json::Null => None,
+            other => Some(other.to_string()),
+        });
+    let message = message.unwrap_or_else(|| format!("provider {provider} answered {status} without a word"));
+    let error = Json::from([
+        ("message", message.into()),
+        ("type", "upstream_error".into()),
+        ("param", Json::Null),
+        ("code", body.get("code").unwrap_or_default()),
+    ]);
+    Json::from([("error", error)])
+}
+
+fn retry_after(fault: &Fault) -> Option<HeaderValue> {
+    match fault {
+        Fault::Refused(refusal) => {
+            let seconds = refusal.retry_after?.ceil().clamp(0.0, 1.0e9);
+            HeaderValue::from_str(&format!("{seconds:.0}")).ok()
+        }
+        Fault::Answered { retry_after, .. } => HeaderValue::from_str(retry_after.as_ref()?).ok(),
+        _ => None,
+    }
+}
+
+/// No such route.
+pub(crate) async fn not_found(method: Method, uri: Uri) -> Response {
+    OpenAiError(Fault::Request {
+        message: format!("there is no {method} {}; chats go to POST /v1/chat/completions", uri.path()),
+        param: None,
+        code: Some("not_found"),
+        kind: RequestFault::NotFound,
+    })
+    .into_response()
+}
+
+/// A route that takes another method.
+pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Response {
+    OpenAiError(Fault::Request {
+        message: format!("{} does not take {method}", uri.path()),
+        param: None,
+        code: Some("method_not_allowed"),
+        kind: RequestFault::Method,
+    })
+    .into_response()
+}
