@@ -41,3 +41,4 @@ pub mod app;
 pub mod server;
 
 // -- command line: a file per command
+pub mod cli;

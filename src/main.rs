@@ -1,3 +1,29 @@
 //! The `valvehouse` binary.
 
-fn main() {}
+use std::time::Duration;
+use valvehouse::cli::{self, Exit};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Scripts recurse on the stack of the thread that compiles or runs them.
+const STACK: usize = 64 << 20;
+/// How long a thread may hold up the end: one that waits for a terminal would for ever.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+fn main() -> Exit {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK).build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: failed to start threads: {error}");
+            return Exit::Internal;
+        }
+    };
+    // As a task, so that it runs on a thread with such a stack too.
+    let command = runtime.spawn(cli::run(std::env::args_os().collect()));
+    // A panic has been told where it happened.
+    let exit = runtime.block_on(command).unwrap_or(Exit::Internal);
+    runtime.shutdown_timeout(PATIENCE);
+    exit
+}

@@ -1,0 +1,223 @@
+//! What can be asked for on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A live, sandboxed plugin host for the traffic of large language models.
+///
+/// Drop scripts into filters/; they run on every chat from the moment they are saved.
+#[derive(Debug, Parser)]
+#[command(
+    name = "valvehouse",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:
+  valvehouse serve                            serve this folder on 127.0.0.1:9099
+  valvehouse chat \"hello\"                     ask the first model, with all filters
+  valvehouse check                            look for mistakes in filters/
+  valvehouse valves set turn_limit max_turns=8
+
+Exit codes: 0 done, 1 findings, 2 usage, 65 bad script or data, 69 service unavailable,
+70 internal, 78 settings. Settings: --set over VALVEHOUSE__SECTION__KEY over valvehouse.toml."
+)]
+pub(super) struct Line {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(super) struct Global {
+    /// The project's folder, the one with valvehouse.toml and filters/
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    pub(super) project: PathBuf,
+    /// A setting in place of the one in valvehouse.toml, such as server.listen=127.0.0.1:8080
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(super) set: Vec<(String, String)>,
+    /// How results are written
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(super) format: Format,
+    /// Results and errors only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// Say more; twice, say everything (VALVEHOUSE_LOG says exactly what)
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Human,
+    /// For programs: one JSON value a line.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Serve the project to OpenAI clients and follow its folder
+    Serve(Serve),
+    /// Ask a model through the same filters, without a server
+    Chat(Chat),
+    /// Show all plugins and how they stand
+    List,
+    /// Look for mistakes in scripts without running them
+    Check(Check),
+    /// Look at and change the settings that scripts declare
+    #[command(subcommand)]
+    Valves(Valves),
+    /// Show which filters run for a model, in which order, and why the others do not
+    Explain(Explain),
+    /// Let a missing security filter go, so that requests are answered again
+    ConfirmRemoval(ConfirmRemoval),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse serve
+  valvehouse serve --port 0                   any free port; it is told on stderr
+  valvehouse serve --listen 127.0.0.1:8080 --project ./gateway
+
+Ctrl-C lets answers under way finish for 30 s; a second one ends at once. SIGHUP looks at the
+folder again.")]
+pub(super) struct Serve {
+    /// Where to listen, in place of server.listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) listen: Option<String>,
+    /// The port to listen on; 0 for any free one
+    #[arg(long, value_name = "PORT")]
+    pub(super) port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse chat \"What is a valve?\"
+  valvehouse chat --model assistant --user ann \"hello\"
+  git diff | valvehouse chat                  the text comes from stdin
+  valvehouse chat                             a conversation, line by line")]
+pub(super) struct Chat {
+    /// What to say; without it stdin is read, or asked for at a terminal
+    #[arg(value_name = "TEXT")]
+    pub(super) text: Vec<String>,
+    /// The model; the first one where none is named
+    #[arg(long, short, value_name = "MODEL")]
+    pub(super) model: Option<String>,
+    /// The id of the user who asks
+    #[arg(long, short, value_name = "USER")]
+    pub(super) user: Option<String>,
+    /// Write the answer when it is whole
+    #[arg(long)]
+    pub(super) no_stream: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse check                            everything in filters/
+  valvehouse check filters/turn_limit.rhai
+  valvehouse check turn_limit --strict        by id; warnings count too
+  valvehouse check --format json | jq .problems")]
+pub(super) struct Check {
+    /// Files, folders or ids of filters; all filters where none is named
+    #[arg(value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+    /// Warnings are findings too
+    #[arg(long)]
+    pub(super) strict: bool,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  valvehouse valves get turn_limit
+  valvehouse valves set turn_limit max_turns=8
+  valvehouse valves set turn_limit bonus_turns=2 --user ann
+  valvehouse valves reset turn_limit max_turns")]
+pub(super) enum Valves {
+    /// Show the values in force and where each comes from
+    #[command(after_help = "Examples:
+  valvehouse valves get turn_limit
+  valvehouse valves get turn_limit max_turns  the bare value
+  valvehouse valves get turn_limit --user ann")]
+    Get {
+        /// The plugin
+        id: String,
+        /// Only this valve, as a bare value
+        key: Option<String>,
+        /// The valves of this user
+        #[arg(long, short, value_name = "USER")]
+        user: Option<String>,
+    },
+    /// Set values; those that are not named stay as they are
+    #[command(after_help = "Examples:
+  valvehouse valves set turn_limit max_turns=8
+  valvehouse valves set turn_limit max_turns=null    back to the default
+  valvehouse valves set redact words=alpha,beta
+  valvehouse valves set turn_limit bonus_turns=2 --user ann")]
+    Set {
+        /// The plugin
+        id: String,
+        /// What to set; null puts the default back
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
+        values: Vec<(String, String)>,
+        /// The valves of this user
+        #[arg(long, short, value_name = "USER")]
+        user: Option<String>,
+    },
+    /// Put values back to what valvehouse.toml and the script say
+    #[command(after_help = "Examples:
+  valvehouse valves reset turn_limit max_turns
+  valvehouse valves reset turn_limit          all of them")]
+    Reset {
+        /// The plugin
+        id: String,
+        /// Which; all where none is named
+        #[arg(value_name = "KEY")]
+        keys: Vec<String>,
+        /// The valves of this user
+        #[arg(long, short, value_name = "USER")]
+        user: Option<String>,
+    },
+    /// Print the JSON Schema of the values
+    #[command(after_help = "Examples:
+  valvehouse valves spec turn_limit
+  valvehouse valves spec turn_limit --user-valves")]
+    Spec {
+        /// The plugin
+        id: String,
+        /// Of what each user may set
+        #[arg(long)]
+        user_valves: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse explain --model demo
+  valvehouse explain --model demo --user ann  with that user's own valves")]
+pub(super) struct Explain {
+    /// The model
+    #[arg(long, short, value_name = "MODEL")]
+    pub(super) model: String,
+    /// The id of the user who asks
+    #[arg(long, short, value_name = "USER")]
+    pub(super) user: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse confirm-removal pii_guard")]
+pub(super) struct ConfirmRemoval {
+    /// The filter whose file is gone on purpose
+    pub(super) id: String,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,127 @@
+//! How a command ends: its exit code, and what it could not do.
+
+use crate::app::OpenError;
+use crate::config::ConfigError;
+use crate::fault::{Blame, Fault};
+use crate::store::StoreError;
+use std::io;
+use std::process::{ExitCode, Termination};
+
+/// How a command ended, as scripts around it read it; the numbers are those of `sysexits.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Done, and something was found or refused.
+    Findings = 1,
+    /// The command line asks for something there is not.
+    Usage = 2,
+    /// A script or a value is bad.
+    Data = 65,
+    /// A service, a port or the store cannot be had.
+    Unavailable = 69,
+    /// We failed.
+    Internal = 70,
+    /// The settings are wrong.
+    Configuration = 78,
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) exit: Exit,
+    /// What to tell; empty where everything was said.
+    pub(super) message: String,
+}
+
+impl Failure {
+    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// The command line asks for something there is not.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// A script or a value is bad.
+    pub(super) fn data(message: impl Into<String>) -> Self {
+        Self::new(Exit::Data, message)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
+        Self::new(Exit::Configuration, problems.join("\n"))
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Config(message) => Self::new(Exit::Configuration, message),
+            OpenError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(Exit::Unavailable, format!("failed to {error}"))
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let exit = match (&fault, fault.blame()) {
+            (Fault::Refused(_) | Fault::Unguarded { .. }, _) => Exit::Findings,
+            (_, Blame::Caller) => Exit::Usage,
+            (_, Blame::Plugin) => Exit::Data,
+            (_, Blame::Provider) => Exit::Unavailable,
+            (_, Blame::Host) => Exit::Internal,
+        };
+        let message = match &fault {
+            Fault::Refused(refusal) => {
+                format!("refused ({}) by {}: {}", refusal.status, refusal.plugin, refusal.message)
+            }
+            Fault::Unguarded { plugin, message } => format!("refused (503) by {plugin}: {message}"),
+            Fault::Answered { body, .. } => format!("{fault}: {}", said(body)),
+            _ => fault.to_string(),
+        };
+        Self::new(exit, message)
+    }
+}
+
+/// What a service's error says.
+fn said(body: &crate::json::Json) -> String {
+    let message = body.at_path("error.message");
+    match message.as_str() {
+        Some(text) => text.to_owned(),
+        None => body.to_string(),
+    }
+}
+
+/// A reader that has seen enough, such as `head`, is no failure.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::new(Exit::Done, ""),
+            _ => Self::new(Exit::Internal, format!("failed to write: {error}")),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The command line: a file per command.
+//!
+//! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`].
+
+mod args;
+mod exit;
+mod output;
+mod project;
+mod report;
+mod run;
+mod trace;
+
+mod chat;
+mod check;
+mod confirm_removal;
+mod explain;
+mod list;
+mod serve;
+mod valves;
+
+pub use exit::Exit;
+pub use run::run;

@@ -1,0 +1,218 @@
+//! Where results and talk go, and how they look there.
+
+use super::args::{Format, Global};
+use super::exit::{Exit, Failure};
+use crate::json::Json;
+use std::io::{self, IsTerminal, Write};
+
+/// Results to stdout, talk to stderr.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    format: Format,
+    quiet: bool,
+    /// Whether results go to a terminal, which text could steer.
+    is_terminal: bool,
+    results: Paint,
+    talk: Paint,
+}
+
+impl Output {
+    pub(super) fn new(global: &Global) -> Self {
+        Self {
+            format: global.format,
+            quiet: global.quiet,
+            is_terminal: io::stdout().is_terminal(),
+            results: Paint::on(&io::stdout()),
+            talk: Paint::on(&io::stderr()),
+        }
+    }
+
+    /// Whether programs read the results.
+    pub(super) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Colours for results.
+    pub(super) fn results(&self) -> Paint {
+        self.results
+    }
+
+    /// Colours for talk.
+    pub(super) fn talk(&self) -> Paint {
+        self.talk
+    }
+
+    /// Writes lines of the result.
+    pub(super) fn line(&self, text: &str) -> io::Result<()> {
+        self.piece(&format!("{text}\n"))
+    }
+
+    /// Writes a piece of the result and lets it be seen at once.
+    pub(super) fn piece(&self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+
+    /// Writes a piece of what a model said.
+    pub(super) fn text(&self, text: &str) -> io::Result<()> {
+        if self.is_terminal { self.piece(&clean(text)) } else { self.piece(text) }
+    }
+
+    /// Writes a result for programs.
+    pub(super) fn json(&self, value: &Json) -> io::Result<()> {
+        self.line(&value.to_string())
+    }
+
+    /// Says something to people, unless they want quiet; programs read results only.
+    pub(super) fn say(&self, text: &str) {
+        if !self.quiet && !self.is_json() {
+            complain(text);
+        }
+    }
+
+    /// Says something that happened, in the words of who listens.
+    pub(super) fn tell(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
+        match self.format {
+            Format::Human => self.say(&human()),
+            Format::Json if !self.quiet => complain(&json().to_string()),
+            Format::Json => {}
+        }
+    }
+
+    /// Says why a command did not do what it was asked.
+    pub(super) fn fail(&self, failure: &Failure) {
+        if failure.message.is_empty() {
+            return;
+        }
+        match self.format {
+            Format::Human => {
+                let several = failure.message.contains('\n');
+                let gap = if several { "\n  " } else { " " };
+                let message = clean(&failure.message).replace('\n', "\n  ");
+                // A refusal is an answer, no error.
+                let line = match failure.exit {
+                    Exit::Findings => message,
+                    _ => format!("{}{gap}{message}", self.talk.red("error:")),
+                };
+                complain(&line);
+            }
+            Format::Json => {
+                let error = Json::from([
+                    ("message", failure.message.as_str().into()),
+                    ("exit", u64::from(failure.exit.code()).into()),
+                ]);
+                complain(&Json::from([("error", error)]).to_string());
+            }
+        }
+    }
+}
+
+/// A line on stderr; nobody there to read it is no reason to stop.
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Colours, where they are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paint {
+    pub(super) colours: bool,
+}
+
+impl Paint {
+    /// At terminals only, and not with `NO_COLOR`.
+    fn on(stream: &impl IsTerminal) -> Self {
+        let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let is_dumb = says("TERM").is_some_and(|term| term == "dumb");
+        Self { colours: stream.is_terminal() && says("NO_COLOR").is_none() && !is_dumb }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colours { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    pub(super) fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub(super) fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    pub(super) fn red(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    pub(super) fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(super) fn yellow(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+}
+
+/// No colours at all.
+pub(super) const PLAIN: Paint = Paint { colours: false };
+
+/// Text of scripts, models and clients, without what would steer a terminal.
+pub(super) fn clean(text: &str) -> String {
+    let is_harmless = |letter: char| !letter.is_control() || letter == '\n' || letter == '\t';
+    text.chars().map(|letter| if is_harmless(letter) { letter } else { '\u{fffd}' }).collect()
+}
+
+/// Rows under each other, columns aligned; the last one is as long as it is.
+pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| wide(cell)).max();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let gap = if column + 1 == row.len() { 0 } else { width(column).unwrap_or(0) + 2 };
+            line.push_str(cell);
+            line.push_str(&" ".repeat(gap.saturating_sub(wide(cell))));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Characters that take room: colours do not.
+fn wide(cell: &str) -> usize {
+    let (mut count, mut in_colour) = (0, false);
+    for letter in cell.chars() {
+        match (in_colour, letter) {
+            (true, 'm') => in_colour = false,
+            (true, _) => {}
+            (false, '\u{1b}') => in_colour = true,
+            (false, _) => count += 1,
+        }
+    }
+    count
+}
+
+/// `1 file`, `2 files`.
+pub(super) fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_each_other_with_colours_too() {
+        let paint = Paint { colours: true };
+        let rows = [vec!["id".into(), "state".into()], vec!["turn_limit".into(), paint.green("live")]];
+        assert_eq!(table(&rows), "id          state\nturn_limit  \u{1b}[32mlive\u{1b}[0m");
+        assert_eq!(table(&[vec![paint.bold("a"), "b".into()]]), "\u{1b}[1ma\u{1b}[0m  b");
+    }
+
+    #[test]
+    fn no_text_steers_the_terminal() {
+        assert_eq!(clean("a\u{1b}[2Jb\r\nc\td"), "a\u{fffd}[2Jb\u{fffd}\nc\td");
+        assert_eq!((count(1, "file"), count(0, "file")), ("1 file".into(), "0 files".into()));
+    }
+}

@@ -1,0 +1,111 @@
+//! What commands share: a look at the project, a plugin by its id, word from the hosts that run.
+
+use super::exit::{Exit, Failure};
+use super::output::count;
+use super::report;
+use crate::app;
+use crate::config::Config;
+use crate::host::{Plugin, Snapshot, State};
+use crate::json::Json;
+use crate::script::Script;
+use crate::store::{Store, StoreError};
+use crate::words::nearest;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long running hosts may take to follow.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A project as it stands, without a host.
+pub(super) struct Project {
+    pub(super) snapshot: Snapshot,
+    pub(super) store: Arc<dyn Store>,
+}
+
+impl Project {
+    pub(super) async fn look(config: &Config) -> Result<Self, Failure> {
+        let (snapshot, store) = app::look(config).await?;
+        Ok(Self { snapshot, store })
+    }
+
+    /// The plugin of an id, or the id that was probably meant.
+    pub(super) fn plugin(&self, id: &str) -> Result<&Arc<Plugin>, Failure> {
+        let plugins = &self.snapshot.plugins;
+        plugins.get(id).ok_or_else(|| {
+            let ids = || plugins.keys().map(|id| &**id);
+            let hint = match nearest(id, ids()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if plugins.is_empty() => {
+                    let folder = report::near(&self.snapshot.plan().filters);
+                    format!("there are none in {}; --project names another folder", folder.display())
+                }
+                None => format!("there are: {}", ids().collect::<Vec<_>>().join(", ")),
+            };
+            Failure::usage(format!("there is no plugin `{id}`; {hint}"))
+        })
+    }
+
+    /// The script that runs for an id: the file's, or its last good version.
+    pub(super) fn script(&self, id: &str) -> Result<&Arc<Script>, Failure> {
+        let plugin = self.plugin(id)?;
+        plugin.script.as_ref().ok_or_else(|| {
+            let problems = plugin.state.problems().iter();
+            let told = problems.map(|problem| format!("\n{}", report::shown(problem, super::output::PLAIN)));
+            let told: String = told.collect();
+            let why = if plugin.state == State::Missing { "its file is gone" } else { "it has never loaded" };
+            Failure::data(format!("`{id}` has no valves to look at: {why}{told}"))
+        })
+    }
+
+    /// Waits until every running host has taken a change up, and says how far it came.
+    pub(super) async fn reach(&self, generation: u64) -> Result<Reach, StoreError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let hosts = self.store.hosts().await?;
+            let late = hosts.iter().filter(|host| host.applied_generation < generation).count();
+            if late == 0 || Instant::now() > end {
+                return Ok(Reach { hosts: hosts.len(), late });
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// How far a change came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Hosts that run on this project.
+    pub(super) hosts: usize,
+    /// Those that have not taken it up.
+    pub(super) late: usize,
+}
+
+impl Reach {
+    /// `live on 1 host`
+    pub(super) fn in_words(self) -> String {
+        match self {
+            Self { hosts: 0, .. } => "stored; no host is running on this project".to_owned(),
+            Self { hosts, late: 0 } => format!("live on {}", count(hosts, "host")),
+            Self { hosts, late } => {
+                let seconds = PATIENCE.as_secs();
+                format!("stored; {late} of {} did not take it up within {seconds} s", count(hosts, "host"))
+            }
+        }
+    }
+
+    /// The same for programs.
+    pub(super) fn as_json(self) -> Json {
+        Json::from([
+            ("hosts", self.hosts.into()),
+            ("late", self.late.into()),
+            ("live", (self.hosts > 0 && self.late == 0).into()),
+        ])
+    }
+
+    /// A host that does not follow is no success.
+    pub(super) fn exit(self) -> Exit {
+        if self.late > 0 { Exit::Unavailable } else { Exit::Done }
+    }
+}

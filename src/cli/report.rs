@@ -1,0 +1,199 @@
+//! Problems of scripts as people and programs read them.
+
+use super::output::{Paint, clean};
+use crate::json::Json;
+use crate::script::{Problem, Severity};
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
+    SourceCode, SourceSpan, SpanContents,
+};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Longer lines are shown in part, which only the plain form does.
+const LONG: usize = 160;
+
+/// Place, message, the line with a caret, the help: drawn at terminals, plain ASCII elsewhere.
+pub(super) fn shown(problem: &Problem, paint: Paint) -> String {
+    let problem = presentable(problem);
+    if !paint.colours || problem.excerpt.chars().count() > LONG {
+        return problem.to_string();
+    }
+    let mut drawn = String::new();
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode());
+    match handler.render_report(&mut drawn, &Drawing::of(&problem)) {
+        Ok(()) => drawn.trim_matches('\n').to_owned(),
+        Err(_) => problem.to_string(),
+    }
+}
+
+/// A problem as a JSON object.
+pub(super) fn as_json(problem: &Problem) -> Json {
+    let severity = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    Json::from([
+        ("id", problem.id.as_str().into()),
+        ("file", near(&problem.path).display().to_string().into()),
+        ("line", problem.line.into()),
+        ("column", problem.column.into()),
+        ("severity", severity.into()),
+        ("message", problem.message.as_str().into()),
+        ("help", problem.help.clone().into()),
+        ("excerpt", problem.excerpt.as_str().into()),
+    ])
+}
+
+/// Problems as a JSON array.
+pub(super) fn all_as_json<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Json {
+    problems.into_iter().map(as_json).collect::<Vec<_>>().into()
+}
+
+/// The path as somebody in this folder would type it.
+pub(super) fn near(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    let inside = here.and_then(|here| path.strip_prefix(&here).ok().map(Path::to_owned));
+    // A path with `./` in it means the same without.
+    inside.unwrap_or_else(|| path.to_owned()).components().collect()
+}
+
+fn presentable(problem: &Problem) -> Problem {
+    Problem {
+        path: near(&problem.path),
+        excerpt: clean(&problem.excerpt).replace('\t', " "),
+        message: clean(&problem.message),
+        help: problem.help.as_deref().map(clean),
+        ..problem.clone()
+    }
+}
+
+/// A problem in the form that miette draws.
+#[derive(Debug)]
+struct Drawing {
+    message: String,
+    help: Option<String>,
+    severity: Severity,
+    line: Option<Line>,
+}
+
+/// The one line of a file that is drawn.
+#[derive(Debug)]
+struct Line {
+    file: String,
+    /// From 1, as people count.
+    number: usize,
+    column: usize,
+    text: String,
+    /// What is underlined, in bytes.
+    word: SourceSpan,
+}
+
+impl Drawing {
+    fn of(problem: &Problem) -> Self {
+        let line = problem.line.zip(problem.column).map(|(number, column)| {
+            let bytes = |letters: usize, from: &str| -> usize {
+                from.chars().take(letters).map(char::len_utf8).sum()
+            };
+            let start = bytes(column - 1, &problem.excerpt);
+            let length = bytes(problem.width(), &problem.excerpt[start..]);
+            Line {
+                file: problem.path.display().to_string(),
+                number,
+                column,
+                text: problem.excerpt.clone(),
+                word: (start, length).into(),
+            }
+        });
+        let message = match &line {
+            Some(_) => problem.message.clone(),
+            None => format!("{}: {}", problem.place(), problem.message),
+        };
+        Self { message, help: problem.help.clone(), severity: problem.severity, line }
+    }
+}
+
+impl SourceCode for Line {
+    fn read_span<'a>(
+        &'a self,
+        _: &SourceSpan,
+        lines_before: usize,
+        _: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        // Asked for no lines around, miette wants to know the place; else what to draw.
+        let column = if lines_before == 0 { self.column - 1 } else { 0 };
+        let (whole, line) = ((0, self.text.len()).into(), self.number - 1);
+        let text = self.text.as_bytes();
+        Ok(Box::new(MietteSpanContents::new_named(self.file.clone(), text, whole, line, column, 1)))
+    }
+}
+
+impl fmt::Display for Drawing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Drawing {}
+
+impl Diagnostic for Drawing {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.line.as_ref().map(|line| line as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let labels = self.line.iter().map(|line| LabeledSpan::underline(line.word));
+        Some(Box::new(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem() -> Problem {
+        let mut problem =
+            Problem::new("x", Path::new("filters/x.rhai"), "unknown word").help("write another");
+        (problem.line, problem.column) = (Some(3), Some(9));
+        problem.excerpt = "  let ä\t= wrong;\u{1b}".into();
+        problem
+    }
+
+    #[test]
+    fn without_colours_it_is_plain_text() {
+        let text = shown(&problem(), Paint { colours: false });
+        assert_eq!(
+            text,
+            "filters/x.rhai:3:9: error: unknown word\n   |\n 3 |   let ä = wrong;\u{fffd}\n   |         ^\n   = help: write another"
+        );
+    }
+
+    #[test]
+    fn at_a_terminal_it_is_drawn_with_the_line_and_its_number() {
+        let text = shown(&problem(), Paint { colours: true });
+        assert!(text.contains("unknown word") && text.contains("filters/x.rhai:3:9"), "{text}");
+        assert!(text.contains("let ä = wrong;") && text.contains("write another"), "{text}");
+        let far = Problem { column: Some(900), ..problem() };
+        assert!(shown(&far, Paint { colours: true }).contains("unknown word"));
+        let whole = Problem::new("x", Path::new("filters/x.rhai"), "the file is empty");
+        assert!(shown(&whole, Paint { colours: true }).contains("filters/x.rhai: the file is empty"));
+    }
+
+    #[test]
+    fn programs_get_every_part() {
+        let json = as_json(&problem());
+        assert_eq!(json.at_path("column").as_i64(), Some(9));
+        assert_eq!(json.text("severity").as_deref(), Some("error"));
+    }
+}

@@ -1,0 +1,219 @@
+//! `valvehouse valves`: the settings that scripts declare, read and changed.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, table};
+use super::project::{Project, Reach};
+use crate::config::{Config, Origin};
+use crate::json::Json;
+use crate::valve::{Schema, ValveError};
+use crate::words::did_you_mean;
+
+pub(super) async fn run(asked: args::Valves, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let project = Project::look(config).await?;
+    let exit = match &asked {
+        args::Valves::Get { id, key, user } => {
+            Valves::of(&project, config, id, user.as_deref())?.get(key.as_deref(), out).await
+        }
+        args::Valves::Set { id, values, user } => {
+            Valves::of(&project, config, id, user.as_deref())?.set(values, out).await
+        }
+        args::Valves::Reset { id, keys, user } => {
+            Valves::of(&project, config, id, user.as_deref())?.reset(keys, out).await
+        }
+        args::Valves::Spec { id, user_valves } => {
+            let user = user_valves.then_some("anybody");
+            Valves::of(&project, config, id, user)?.spec(out)
+        }
+    }?;
+    project.store.close().await;
+    Ok(exit)
+}
+
+/// The valves of one plugin: the operators', or one user's own.
+struct Valves<'a> {
+    project: &'a Project,
+    id: &'a str,
+    user: Option<&'a str>,
+    schema: &'a Schema,
+    /// What valvehouse.toml says, and what to call that.
+    configured: Json,
+    configured_by: String,
+}
+
+impl<'a> Valves<'a> {
+    fn of(
+        project: &'a Project,
+        config: &Config,
+        id: &'a str,
+        user: Option<&'a str>,
+    ) -> Result<Self, Failure> {
+        let manifest = &project.script(id)?.manifest;
+        let none = || Failure::usage(format!("`{id}` has no user valves; leave --user out"));
+        let schema = match user {
+            Some(_) => manifest.user_valves.as_ref().ok_or_else(none)?,
+            None => &manifest.valves,
+        };
+        let configured = config.filters.get(id).filter(|_| user.is_none());
+        let configured_by = match config.origin(&format!("filters.{id}.valves")) {
+            Origin::Env(name) => name,
+            Origin::Flag(_) => "--set".to_owned(),
+            Origin::File { .. } | Origin::Default => "valvehouse.toml".to_owned(),
+        };
+        let configured = configured.map(|settings| settings.valves.clone()).unwrap_or_default();
+        Ok(Self { project, id, user, schema, configured, configured_by })
+    }
+
+    async fn get(&self, key: Option<&str>, out: &Output) -> Result<Exit, Failure> {
+        let now = self.in_force().await?;
+        for problem in &now.problems {
+            out.say(&format!("{} {problem}", out.talk().yellow("warning:")));
+        }
+        match key {
+            Some(key) => {
+                self.check_key(key)?;
+                let value = now.values.get(key).unwrap_or_default();
+                match value.as_str() {
+                    Some(text) if !out.is_json() => out.line(text)?,
+                    _ => out.json(&value)?,
+                }
+            }
+            None if out.is_json() => {
+                let names = self.schema.fields().iter().map(|field| field.name.as_str());
+                out.json(&self.as_json(names, &now))?;
+            }
+            None if self.schema.fields().is_empty() => out.say(&format!("`{}` has no valves", self.id)),
+            None => {
+                let rows = self.schema.fields().iter().map(|field| {
+                    let value = now.values.get(&field.name).unwrap_or_default().to_string();
+                    let about = field.description.as_deref().unwrap_or_default();
+                    let from = now.source(self, &field.name).to_owned();
+                    vec![out.results().bold(&field.name), value, from, out.results().dim(about)]
+                });
+                out.line(&table(&rows.collect::<Vec<_>>()))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn set(&self, values: &[(String, String)], out: &Output) -> Result<Exit, Failure> {
+        let changes = Json::object();
+        for (key, text) in values {
+            self.check_key(key)?;
+            let value = match text.as_str() {
+                "null" => Json::Null,
+                text => self.schema.check(key, &text.into()).map_err(|error| misfit(self.id, &error))?,
+            };
+            // A fresh object takes any key.
+            let _ = changes.set(key, value);
+        }
+        let generation = self.project.store.merge_valves(self.id, self.user, &changes).await?;
+        self.tell(values.iter().map(|(key, _)| key.as_str()), generation, out).await
+    }
+
+    async fn reset(&self, keys: &[String], out: &Output) -> Result<Exit, Failure> {
+        let stored = self.project.store.valves(self.id, self.user).await?;
+        for key in keys {
+            // What an older version of the script left behind may go too.
+            if stored.get(key).is_none() {
+                self.check_key(key)?;
+            }
+        }
+        let all = stored.as_object().map(|object| object.keys()).unwrap_or_default();
+        let all: Vec<String> = all.into_iter().map(String::from).collect();
+        let keys = if keys.is_empty() { &all } else { keys };
+        if keys.is_empty() {
+            out.say(&format!("nothing was set for `{}`", self.id));
+            return Ok(Exit::Done);
+        }
+        let generation = self.project.store.reset_valves(self.id, self.user, keys).await?;
+        self.tell(keys.iter().map(String::as_str), generation, out).await
+    }
+
+    fn spec(&self, out: &Output) -> Result<Exit, Failure> {
+        out.json(&self.schema.json_schema())?;
+        Ok(Exit::Done)
+    }
+
+    /// Says what the values are now, and how far that came.
+    async fn tell<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k str> + Clone,
+        generation: u64,
+        out: &Output,
+    ) -> Result<Exit, Failure> {
+        let reach: Reach = self.project.reach(generation).await?;
+        let now = self.in_force().await?;
+        if out.is_json() {
+            let told = self.as_json(keys, &now);
+            let _ = told.set("reach", reach.as_json());
+            out.json(&told)?;
+            return Ok(reach.exit());
+        }
+        for key in keys {
+            let value = now.values.get(key).map_or_else(|| "gone".to_owned(), |value| value.to_string());
+            let from = match now.source(self, key) {
+                "stored" => String::new(),
+                source => format!(" ({source})"),
+            };
+            out.line(&format!("{key} = {value}{from} — {}", reach.in_words()))?;
+        }
+        Ok(reach.exit())
+    }
+
+    fn as_json<'k>(&self, keys: impl Iterator<Item = &'k str>, now: &InForce) -> Json {
+        let valves = keys.map(|key| {
+            let value = now.values.get(key).unwrap_or_default();
+            (key.into(), Json::from([("value", value), ("source", now.source(self, key).into())]))
+        });
+        let valves: crate::json::Object = valves.collect();
+        Json::from([("id", self.id.into()), ("user", self.user.into()), ("valves", valves.into())])
+    }
+
+    async fn in_force(&self) -> Result<InForce, Failure> {
+        let stored = self.project.store.valves(self.id, self.user).await?;
+        let (values, problems) = self.schema.effective(&[&self.configured, &stored]);
+        Ok(InForce { values: self.schema.mask(&values), stored, problems })
+    }
+
+    fn check_key(&self, key: &str) -> Result<(), Failure> {
+        if self.schema.field(key).is_some() {
+            return Ok(());
+        }
+        let names = || self.schema.fields().iter().map(|field| field.name.as_str());
+        let hint = match did_you_mean(key, names()) {
+            none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
+            none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
+            hint => hint,
+        };
+        Err(Failure::usage(format!("`{}` has no valve `{key}`{hint}", self.id)))
+    }
+}
+
+/// The values in force, masked, and what they come from.
+struct InForce {
+    values: Json,
+    stored: Json,
+    problems: Vec<String>,
+}
+
+impl InForce {
+    /// Which layer a value comes from: the uppermost that has one that fits.
+    fn source<'v>(&self, valves: &'v Valves<'_>, key: &str) -> &'v str {
+        let fits = |layer: &Json| {
+            let value = layer.get(key).filter(|value| !value.is_null());
+            value.is_some_and(|value| valves.schema.check(key, &value).is_ok())
+        };
+        if fits(&self.stored) {
+            "stored"
+        } else if fits(&valves.configured) {
+            &valves.configured_by
+        } else {
+            "default"
+        }
+    }
+}
+
+fn misfit(id: &str, error: &ValveError) -> Failure {
+    Failure::data(format!("`{id}`: {error}; nothing was changed"))
+}
