@@ -1,0 +1,293 @@
+//! Whatever is put in: a clear word in the right place, and nothing else is disturbed.
+
+use crate::host::{Answer, TestHost, saying};
+use crate::upstream::{MODEL, Reply};
+use serde_json::json;
+
+/// Runs beside everything bad and must not notice.
+const GOOD: &str = r#"fn outlet(body) { body.messages[-1].text += " (good)"; body }"#;
+
+async fn undisturbed(host: &TestHost) {
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream (good)");
+    assert_eq!(host.ready().await["plugins"]["good"], "live");
+}
+
+/// The problem's words, its place and its help, as an operator reads them.
+fn told(host: &TestHost, id: &str) -> String {
+    host.problems(id).iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
+    let two_lines = "fn inlet(body) { body }\nfn outlet(body) { body ";
+    let bad: [(&str, &[u8], &str); 14] = [
+        ("empty", b"", "the file is empty"),
+        ("blank", b" \n\t\n", "the file is empty"),
+        ("binary", b"\x7fELF\x00\x01\x02", "NUL bytes"),
+        ("latin1", b"fn inlet(body) { // gr\xfc\xdf\n body }", "not UTF-8 text: byte 22"),
+        ("huge", &vec![b'/'; 10 * 1024 * 1024], "the file has 10240 KB; at most 256 KB are read"),
+        ("half", two_lines.as_bytes(), "half.rhai:2:"),
+        ("python", b"class Filter:\n    pass", "this is Python"),
+        ("parameter", b"fn inlet(body, __usr__) { body }", "unknown parameter `__usr__`"),
+        ("near", b"fn inlet(body, __usr__) { body }", "did you mean `__user__`"),
+        ("requirement", b"/*\nrequirements: htttp\n*/\nfn inlet(body) { body }", "did you mean `http`"),
+        ("newer", b"/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
+        ("computed", b"const Valves = #{ n: 1 + time::unix() };\nfn inlet(body) { body }", "computed"),
+        ("valves", b"const Valves = #{ n: #{ value: 1, minimum: 5 } };\nfn inlet(body) { body }", "minimum"),
+        ("Wrong Name", b"fn inlet(body) { body }", "`Wrong Name` cannot be an id"),
+    ];
+    let mut setup = TestHost::new().filter("good", GOOD);
+    for (id, source, _) in bad.iter().filter(|(id, ..)| *id != "half") {
+        setup = setup.filter(id, source);
+    }
+    let host = setup.start().await;
+    // One of them comes while the host runs.
+    host.save("half", two_lines);
+    host.stands("half", "broken").await;
+    for (id, _, expected) in bad {
+        let told = told(&host, id);
+        assert!(told.contains(expected), "{id}: {expected:?} is not in\n{told}");
+        assert!(told.contains(&format!("{id}.rhai")), "the file is named: {told}");
+        if id != "Wrong Name" {
+            host.stands(id, "broken").await;
+        }
+    }
+    undisturbed(&host).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_that_cannot_be_read_holds_up_nobody() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    let path = |id: &str| host.path_of(id);
+    // Readable by its rights, root included, and yet not to be read.
+    std::os::unix::fs::symlink("/proc/self/mem", path("unreadable")).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", path("dangling")).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    // Nobody writes into it: who opens it waits for ever.
+    let made = std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap();
+    assert!(made.success());
+    std::fs::create_dir(path("folder")).unwrap();
+    for id in ["unreadable", "socket", "pipe"] {
+        host.stands(id, "broken").await;
+    }
+    assert!(told(&host, "unreadable").contains("cannot read this file"), "{}", told(&host, "unreadable"));
+    for id in ["socket", "pipe"] {
+        assert!(told(&host, id).contains("no regular file"), "{}", told(&host, id));
+    }
+    undisturbed(&host).await;
+    drop(socket);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_that_cannot_be_listed_takes_no_filter_away() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    let generation = host.generation().await;
+    let (filters, aside) = (host.folder().join("filters"), host.folder().join("aside"));
+    std::fs::rename(&filters, aside).unwrap();
+    std::fs::write(&filters, "a file in the folder's place").unwrap();
+    crate::host::until("the folder's problem is told", || async {
+        host.app().host.reload().await;
+        host.snapshot().problems.iter().any(|problem| problem.message.contains("cannot list this folder"))
+    })
+    .await;
+    assert!(host.generation().await > generation);
+    undisturbed(&host).await;
+}
+
+#[tokio::test]
+async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_told() {
+    let host = TestHost::new()
+        .filter("good", GOOD)
+        .filter("twin", r#"fn inlet(body) { throw "first"; }"#)
+        .start()
+        .await;
+    host.ask("hi").await.refused(400, "first");
+    host.save("zz/twin", r#"fn inlet(body) { body.twin = "second"; body }"#);
+    crate::host::until("both are told", || async { host.problems("twin").len() == 2 }).await;
+    let told = told(&host, "twin");
+    assert!(told.contains("two files have the id `twin`: this one is not used"), "{told}");
+    assert!(told.contains("two files have the id `twin`: this one is used"), "{told}");
+    undisturbed(&host).await;
+    assert_eq!(host.upstream.last().json()["twin"], "second");
+
+    std::fs::remove_file(host.path_of("zz/twin")).unwrap();
+    crate::host::until("the first one runs again", || async { host.problems("twin").is_empty() }).await;
+    host.ask("hi").await.refused(400, "first");
+}
+
+#[tokio::test]
+async fn a_valve_of_the_wrong_type_falls_back_and_is_told() {
+    let limit = r#"
+const Valves = #{ max: #{ value: 4, minimum: 1 }, word: "w" };
+const UserValves = #{ bonus: 0 };
+fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user__.valves.bonus]; body }
+"#;
+    let host = TestHost::new()
+        .filter("good", GOOD)
+        .filter("limit", limit)
+        .config("[filters.limit]\nvalves = { max = \"many\", word = 5, unknown = 1 }")
+        .start()
+        .await;
+    undisturbed(&host).await;
+    assert_eq!(host.upstream.last().json()["seen"], json!([4, "5", 0]));
+    let text = told(&host, "limit");
+    assert!(text.contains("warning") && text.contains("valve `max` must be"), "{text}");
+    assert!(text.contains("limit.rhai:2:"), "it stands where the valve is declared: {text}");
+
+    host.set_valves("limit", None, json!({"max": 0, "word": ["x"]})).await;
+    host.set_valves("limit", Some("ann"), json!({"bonus": "lots"})).await;
+    let mut body = saying(MODEL, "hi");
+    body["user"] = json!("ann");
+    assert_eq!(host.chat(&body).await.text(), "hello from upstream (good)");
+    assert_eq!(host.upstream.last().json()["seen"], json!([4, "5", 0]));
+    assert!(told(&host, "limit").contains("but 0 was given"), "{}", told(&host, "limit"));
+}
+
+#[tokio::test]
+async fn a_request_that_is_none_is_refused_with_the_place() {
+    let long = "x".repeat(300);
+    let user = r#"[{"role":"user","content":"hi"}]"#;
+    let bad: [(String, &str, Option<&str>); 14] = [
+        ("".into(), "the request body is no JSON", None),
+        ("hello".into(), "the request body is no JSON", None),
+        ("{\"model\":\"mock-1\",".into(), "the request body is no JSON", None),
+        ("[1,2]".into(), "it must be a JSON object", None),
+        ("\"text\"".into(), "it must be a JSON object", None),
+        ("{}".into(), "model is missing", Some("model")),
+        (format!("{{\"messages\":{user}}}"), "model is missing", Some("model")),
+        (format!("{{\"model\":7,\"messages\":{user}}}"), "model is number", Some("model")),
+        ("{\"model\":\"mock-1\"}".into(), "messages is missing", Some("messages")),
+        ("{\"model\":\"mock-1\",\"messages\":\"hi\"}".into(), "it must be an array", Some("messages")),
+        ("{\"model\":\"mock-1\",\"messages\":{}}".into(), "messages is object", Some("messages")),
+        ("{\"model\":\"mock-1\",\"messages\":[]}".into(), "messages is empty", Some("messages")),
+        (
+            "{\"model\":\"mock-1\",\"messages\":[{\"content\":1}]}".into(),
+            "messages[0].role",
+            Some("messages"),
+        ),
+        (format!("{}{}", "[".repeat(100_000), long), "no JSON", None),
+    ];
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    for (body, expected, param) in bad {
+        let answer = host.post(body.clone()).await;
+        answer.refused(400, expected);
+        assert_eq!(answer.error()["type"], "invalid_request_error");
+        assert_eq!(answer.error()["param"].as_str(), param, "{}", answer.body());
+    }
+    assert!(host.upstream.asked().is_empty());
+    undisturbed(&host).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_no_text_is_refused() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec()).await.refused(400, "no JSON");
+    host.post(vec![0_u8; 1000]).await.refused(400, "no JSON");
+    undisturbed(&host).await;
+}
+
+#[tokio::test]
+async fn fifty_megabytes_are_refused_and_a_few_are_not() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    let answer = host.chat(&saying(MODEL, &"x".repeat(50 << 20))).await;
+    answer.refused(413, "the request body is larger than 32 MB");
+    assert_eq!(answer.error()["code"], "request_too_large");
+    // Without a length in advance it is the same.
+    let pieces = (0..50).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1 << 20]));
+    let endless = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
+    host.post(endless).await.refused(413, "larger than 32 MB");
+
+    let large = "y".repeat(8 << 20);
+    assert_eq!(host.ask(&large).await.text(), "hello from upstream (good)");
+    assert_eq!(host.upstream.last().said().len(), large.len());
+    undisturbed(&host).await;
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_a_404_with_the_nearest_name() {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"")
+        .config("[[providers]]\nname = \"second\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"")
+        .start()
+        .await;
+    for (name, expected) in
+        [("asistant", "did you mean `assistant`?"), ("zzz", "the models are demo, assistant")]
+    {
+        let answer = host.chat(&saying(name, "hi")).await;
+        answer.refused(404, &format!("the model `{name}` does not exist"));
+        answer.refused(404, expected);
+        let error = answer.error();
+        assert_eq!((&error["code"], &error["param"]), (&json!("model_not_found"), &json!("model")));
+    }
+    host.get("/v1/models/asistant").await.refused(404, "did you mean `assistant`?");
+    assert_eq!(host.chat(&saying("mock/anything", "hi")).await.text(), "hello from upstream");
+}
+
+#[tokio::test]
+async fn wrong_methods_and_routes_are_named() {
+    let host = TestHost::new().start().await;
+    host.get("/v1/chat/completions").await.refused(405, "/v1/chat/completions does not take GET");
+    let deleted = Answer::of(host.request("DELETE", "/v1/models")).await;
+    deleted.refused(405, "/v1/models does not take DELETE");
+    host.get("/v1/chat/completion").await.refused(404, "there is no GET /v1/chat/completion");
+    let posted = Answer::of(host.request("POST", "/v2/nowhere").body("x")).await;
+    posted.refused(404, "there is no POST /v2/nowhere");
+}
+
+#[tokio::test]
+async fn a_wrong_question_id_and_a_wrong_answer_are_told_apart() {
+    let host = TestHost::new().start().await;
+    let answer = |body: &'static str| Answer::of(host.request("POST", "/api/v1/questions/none").body(body));
+    answer("true").await.refused(404, "there is no such question");
+    answer("{").await.refused(400, "the answer is no JSON");
+}
+
+#[tokio::test]
+async fn what_a_hook_must_not_do_fails_that_request_only() {
+    let bad = r#"
+fn inlet(body) {
+    switch body.messages[-1].text {
+        "number" => 5,
+        "messages" => { body.messages = "gone"; body }
+        "loop" => { while true {} }
+        "deep" => { fn_that_is_not_there(); }
+        "self" => { body.own = body; body }
+        _ => body
+    }
+}
+"#;
+    let host = TestHost::new().filter("good", GOOD).filter("bad", bad).start().await;
+    for text in ["number", "messages", "loop", "deep", "self"] {
+        let answer = host.ask(text).await;
+        answer.refused(500, "the plugin `bad` failed in its inlet");
+        assert_eq!(answer.error()["code"], "plugin_failed");
+    }
+    assert!(host.upstream.asked().is_empty());
+    undisturbed(&host).await;
+}
+
+#[tokio::test]
+async fn a_filter_that_forgives_its_own_breakage_is_skipped() {
+    let bad = "/*\non_error: continue\n*/\nfn inlet(body) { body.messages = []; body.x = 1; let y = 1; y.none(); }\nfn outlet(body) { throw \"no\"; }";
+    let host = TestHost::new().filter("good", GOOD).filter("bad", bad).start().await;
+    undisturbed(&host).await;
+    assert_eq!(host.upstream.last().text(), saying(MODEL, "hi").to_string(), "as it was before the hook");
+}
+
+#[tokio::test]
+async fn a_service_that_answers_nonsense_is_a_502() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    for (reply, expected) in [
+        (Reply::raw("text/html", "<html>hello</html>"), "is base_url right"),
+        (Reply::raw("application/json", "[]"), "without `choices`"),
+        (Reply::raw("application/json", "nope"), "no valid JSON"),
+        (Reply::raw("text/event-stream", "data: nope\n\n"), "no valid JSON"),
+    ] {
+        host.upstream.reply(reply);
+        for answer in [host.ask("hi").await, host.stream("hi").await] {
+            answer.refused(502, expected);
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! The command line as a user meets it: the real binary in folders of its own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use valvehouse::json::Json;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TURN_LIMIT: &str = r#"/*
+title: Turn limit
+*/
+const Valves = #{
+    priority: 0,
+    max_turns: #{ value: 4, minimum: 1, maximum: 500, description: "Messages allowed" },
+    token: #{ value: "", secret: true },
+};
+const UserValves = #{ bonus_turns: 0 };
+
+fn inlet(body, __user__, valves) {
+    let limit = valves.max_turns + __user__.valves.bonus_turns;
+    if body.messages.len() > limit {
+        throw `Conversation turn limit exceeded (${limit})`;
+    }
+    body
+}
+"#;
+const REFUSES: &str = "fn inlet(body) { deny(`not today`, 403) }";
+const BROKEN: &str = "fn inlet(body) {\n    body.x = ;\n    body\n}\n";
+const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
+
+/// A project folder that goes away with the test.
+struct Project(tempfile::TempDir);
+
+impl Project {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn with(self, file: &str, text: &str) -> Self {
+        self.write(file, text);
+        self
+    }
+
+    fn filter(self, id: &str, text: &str) -> Self {
+        self.with(&format!("filters/{id}.rhai"), text)
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.path(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn run(&self, words: &str) -> Ran {
+        self.run_with(&words.split_whitespace().collect::<Vec<_>>(), "")
+    }
+
+    fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
+        let mut child = valvehouse(self.0.path(), words).stdin(Stdio::piped()).spawn().unwrap();
+        // A command that does not read has closed it.
+        let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+        let id = child.id();
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait_with_output()));
+        let Ok(output) = ended.recv_timeout(PATIENCE) else {
+            signal(id, "-KILL");
+            panic!("{words:?} did not end");
+        };
+        let output = output.unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            talk: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn serve(&self, words: &str) -> Server {
+        let words: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
+        let mut child = valvehouse(self.0.path(), &words).stdin(Stdio::null()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, talk) = mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut server = Server { child, talk, address: String::new() };
+        let line = server.hears("http://");
+        let address = line.split("http://").nth(1).unwrap();
+        server.address =
+            address.chars().take_while(|letter| !matches!(letter, '"' | ' ' | '\u{1b}')).collect();
+        server
+    }
+}
+
+fn valvehouse(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
+        command.env_remove(name);
+    }
+    command.args(words).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn signal(id: u32, name: &str) {
+    Command::new("kill").args([name, &id.to_string()]).status().unwrap();
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    talk: String,
+}
+
+impl Ran {
+    #[track_caller]
+    fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.out, self.talk);
+        self
+    }
+
+    #[track_caller]
+    fn prints(self, text: &str) -> Self {
+        assert!(self.out.contains(text), "{text:?} is missing in:\n{}", self.out);
+        self
+    }
+
+    #[track_caller]
+    fn says(self, text: &str) -> Self {
+        assert!(self.talk.contains(text), "{text:?} is missing in:\n{}", self.talk);
+        self
+    }
+
+    #[track_caller]
+    fn json(&self) -> Json {
+        Json::parse(self.out.as_bytes()).unwrap_or_else(|error| panic!("{error} in {:?}", self.out))
+    }
+}
+
+/// A host that runs, and ends with the test.
+struct Server {
+    child: Child,
+    talk: Receiver<String>,
+    address: String,
+}
+
+impl Server {
+    /// The next line on stderr with this text.
+    #[track_caller]
+    fn hears(&self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        let mut heard = Vec::new();
+        while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            if line.contains(text) {
+                return line;
+            }
+            heard.push(line);
+        }
+        panic!("{text:?} was never said, only:\n{}", heard.join("\n"));
+    }
+
+    /// Status and body of a chat.
+    fn chat(&self, turns: usize) -> (u16, String) {
+        let messages = vec![r#"{"role":"user","content":"hello"}"#; turns].join(",");
+        let body = format!(r#"{{"model":"demo","messages":[{messages}]}}"#);
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            stream,
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The exit code, once it ends.
+    fn ends(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not end");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let project = Project::new();
+    project.run("--help").ends(0).prints("Examples:").prints("Exit codes:");
+    project.run("--version").ends(0).prints("valvehouse 0.");
+    for command in [
+        "serve",
+        "chat",
+        "check",
+        "valves",
+        "valves get",
+        "valves set",
+        "valves reset",
+        "valves spec",
+        "explain",
+        "confirm-removal",
+    ] {
+        project.run(&format!("{command} --help")).ends(0).prints("Examples:");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_told_with_what_was_meant() {
+    let project = Project::new();
+    project.run("").ends(2).says("Usage:");
+    project.run("chekc").ends(2).says("check");
+    project.run("list --formt json").ends(2).says("--format");
+    project.run("list --format yaml").ends(2).says("human, json");
+    project.run("list --quiet --verbose").ends(2);
+    project.run("valves set turn_limit max_turns").ends(2).says("KEY=VALUE");
+    project.run("serve --port 70000").ends(2);
+}
+
+#[test]
+fn wrong_settings_are_told_with_place_and_suggestion() {
+    let project = Project::new().with("valvehouse.toml", "[server]\nlisen = \"x\"\n");
+    project.run("list").ends(78).says("in valvehouse.toml:2:1").says("did you mean `listen`?");
+    let project = Project::new();
+    project.run("list --set server.lisen=x").ends(78).says("did you mean `listen`?");
+    project.run("list --project nowhere").ends(78).says("there is no folder");
+    project.run("serve --listen 0.0.0.0:0").ends(78).says("server.keys is empty");
+    let project = Project::new().with("valvehouse.toml", "[server\n");
+    let json = project.run("list --format json").ends(78);
+    let error = Json::parse(json.talk.trim().as_bytes()).unwrap();
+    assert_eq!(error.at_path("error.exit").as_i64(), Some(78));
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_is_told_with_its_mend() {
+    let project = Project::new().with("file", "");
+    let ran = project.run("list --set store.url=sqlite://file/state.db").ends(69);
+    ran.says("failed to make the store's folder").says("set store.url to another file");
+}
+
+#[test]
+fn list_shows_how_every_plugin_stands() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("bad", BROKEN);
+    let ran = project.run("list").ends(0).prints("turn_limit").prints("Turn limit").prints("inlet");
+    let ran = ran.prints("broken").prints("filters/bad.rhai:2:14: error: ");
+    assert!(!ran.out.contains('\u{1b}'), "{}", ran.out);
+    let json = project.run("list --format json").ends(0).json();
+    assert_eq!(json.at_path("plugins.0.state").as_str(), Some("broken"));
+    assert_eq!(json.at_path("plugins.0.problems.0.line").as_i64(), Some(2));
+    assert_eq!(json.at_path("plugins.1.hooks.0").as_str(), Some("inlet"));
+    Project::new().run("list").ends(0).says("no plugins yet");
+}
+
+#[test]
+fn looking_leaves_no_trace() {
+    let project = Project::new().filter("x", "fn inlet(body) { body }");
+    project.run("list").ends(0).prints("live");
+    project.write("filters/x.rhai", BROKEN);
+    project.run("list").ends(0).prints("broken");
+    project.write("filters/x.rhai", "fn inlet(body) { body }");
+    project.run("chat hello").ends(0);
+    project.write("filters/x.rhai", BROKEN);
+    project.run("list").ends(0).prints("stale");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    let mut child = valvehouse(project.0.path(), &["list"]).stdin(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn check_shows_the_line_and_a_caret() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    project.run("check").ends(0).prints("checked 1 file, 0 problems");
+    project.write("filters/bad.rhai", BROKEN);
+    let ran = project.run("check").ends(1).prints("checked 2 files, 1 problem");
+    ran.prints("filters/bad.rhai:2:14: error: ").prints(" 2 |     body.x = ;\n   |              ^\n");
+    assert!(!project.path(".valvehouse").exists(), "check touched the store");
+    let json = project.run("check --format json").ends(1).json();
+    assert_eq!(json.at_path("problems.0.column").as_i64(), Some(14));
+    assert_eq!(json.at_path("checked").as_i64(), Some(2));
+}
+
+#[test]
+fn check_takes_files_folders_and_ids() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT).with("other/bad.rhai", BROKEN);
+    project.run("check turn_limit").ends(0).prints("checked 1 file, 0 problems");
+    project.run("check filters/turn_limit.rhai other").ends(1).prints("checked 2 files, 1 problem");
+    project.run("check other/bad.rhai").ends(1).prints("bad.rhai:2:14");
+    project.run("check nowhere.rhai").ends(65).says("there is no file, folder or filter `nowhere.rhai`");
+    project.run("check turn_limt").ends(65).says("did you mean `turn_limit`?");
+    project.write("notes.txt", "");
+    project.run("check notes.txt").ends(65).says("ends in .rhai");
+}
+
+#[test]
+fn check_tells_what_every_bad_file_is() {
+    for (text, told) in [
+        ("", "the file is empty"),
+        ("fn inlet(body, __usr__) { body }", "did you mean `__user__`?"),
+        ("/*\nrequirements: htp\n*/\nfn inlet(body) { body }", "did you mean `http`?"),
+        ("/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
+        ("def inlet(body):\n    return body\n", "this is Python"),
+        (
+            "const Valves = #{ a: #{ value: 1, minimun: 0 } };\nfn inlet(body) { body }",
+            "did you mean `minimum`?",
+        ),
+    ] {
+        let project = Project::new().filter("x", text);
+        project.run("check").ends(1).prints(told).prints("filters/x.rhai");
+    }
+    let project = Project::new().filter("Not an id", "fn inlet(body) { body }");
+    project.run("check").ends(1).prints("cannot be an id");
+    let project = Project::new();
+    std::fs::create_dir(project.path("filters")).unwrap();
+    std::fs::write(project.path("filters/x.rhai"), b"fn inlet(body) { \"\xff\" }").unwrap();
+    project.run("check").ends(1).prints("not UTF-8");
+}
+
+#[test]
+fn two_files_with_one_id_are_a_warning_that_strict_counts() {
+    let project = Project::new()
+        .filter("x", "fn inlet(body) { body }")
+        .with("filters/more/x.rhai", "fn inlet(body) { body }");
+    project.run("check").ends(0).prints("two files have the id `x`").prints("checked 2 files");
+    project.run("check --strict").ends(1);
+    project.run("list").ends(0).prints("two files have the id `x`");
+}
+
+#[test]
+fn valves_are_read_with_where_they_come_from() {
+    let project = Project::new()
+        .filter("turn_limit", TURN_LIMIT)
+        .with("valvehouse.toml", "[filters.turn_limit]\nvalves = { max_turns = 8 }\n");
+    let source = |project: &Project| {
+        let json = project.run("valves get turn_limit --format json").ends(0).json();
+        json.at_path("valves.max_turns").to_string()
+    };
+    assert_eq!(source(&project), r#"{"value":8,"source":"valvehouse.toml"}"#);
+    project
+        .run("valves set turn_limit max_turns=6")
+        .ends(0)
+        .prints("max_turns = 6 — stored; no host is running");
+    assert_eq!(source(&project), r#"{"value":6,"source":"stored"}"#);
+    project.run("valves get turn_limit").ends(0).prints("Messages allowed").prints("stored");
+    assert_eq!(project.run("valves get turn_limit max_turns").ends(0).out, "6\n");
+    project.run("valves set turn_limit max_turns=null").ends(0).prints("max_turns = 8 (valvehouse.toml)");
+    project.run("valves set turn_limit max_turns=6 priority=3").ends(0);
+    project.run("valves reset turn_limit max_turns").ends(0).prints("max_turns = 8 (valvehouse.toml)");
+    project.run("valves reset turn_limit").ends(0).prints("priority = 0 (default)");
+    project.run("valves reset turn_limit").ends(0).says("nothing was set");
+    let spec = project.run("valves spec turn_limit").ends(0).json();
+    assert_eq!(spec.at_path("properties.max_turns.maximum").as_i64(), Some(500));
+}
+
+#[test]
+fn a_bad_valve_changes_nothing_and_says_why() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("bad", BROKEN);
+    project.run("valves set turn_limt max_turns=3").ends(2).says("did you mean `turn_limit`?");
+    project.run("valves set turn_limit max_turn=3").ends(2).says("did you mean `max_turns`?");
+    project.run("valves get turn_limit colour").ends(2).says("there are:").says("max_turns");
+    project.run("valves set turn_limit priority=1 max_turns=many").ends(65).says("`max_turns`").says("many");
+    project.run("valves set turn_limit max_turns=501").ends(65).says("must be 500 or less");
+    project.run("valves set bad x=1").ends(65).says("filters/bad.rhai:2:14");
+    assert_eq!(project.run("valves get turn_limit priority").ends(0).out, "0\n");
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    let ran = project.run("valves set turn_limit token=hush-hush").ends(0).prints("********");
+    assert!(!ran.out.contains("hush"));
+    for words in
+        ["valves get turn_limit", "valves get turn_limit token", "valves get turn_limit --format json"]
+    {
+        let ran = project.run(words).ends(0).prints("********");
+        assert!(!ran.out.contains("hush") && !ran.talk.contains("hush"));
+    }
+}
+
+#[test]
+fn users_have_valves_of_their_own() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("x", "fn inlet(body) { body }");
+    project.run("valves set turn_limit max_turns=1").ends(0);
+    project.run("valves set turn_limit bonus_turns=3 --user ann").ends(0).prints("bonus_turns = 3");
+    assert_eq!(project.run("valves get turn_limit bonus_turns --user ann").out, "3\n");
+    assert_eq!(project.run("valves get turn_limit bonus_turns --user bob").out, "0\n");
+    project.run("valves set turn_limit max_turns=3 --user ann").ends(2).says("has no valve `max_turns`");
+    project.run("valves get x --user ann").ends(2).says("has no user valves");
+    project.run("explain --model demo --user ann").ends(0).prints(r#"{"bonus_turns":3}"#);
+    project.run("valves spec turn_limit --user-valves").ends(0).prints("bonus_turns");
+}
+
+#[test]
+fn explain_says_who_runs_in_which_order_and_why_not() {
+    let project = Project::new()
+        .filter("late", "const Valves = #{ priority: 5 };\nfn inlet(body) { body }")
+        .filter("early", "const Valves = #{ priority: -5 };\nfn outlet(body) { body }")
+        .filter("special", "/*\nglobal: false\n*/\nfn inlet(body) { body }")
+        .filter("asked", "const toggle = true;\nfn inlet(body) { body }")
+        .filter("off", "fn inlet(body) { body }")
+        .filter("bad", BROKEN)
+        .with(
+            "valvehouse.toml",
+            "[filters.off]\nenabled = false\n[[providers]]\nname = \"demo\"\nkind = \"demo\"\n[[models]]\nname = \"a\"\nprovider = \"demo\"\nfilters = [\"special\"]\n[[models]]\nname = \"b\"\nprovider = \"demo\"\n",
+        );
+    let decisions = |model: &str| -> Vec<String> {
+        let json = project.run(&format!("explain --model {model} --format json")).ends(0).json();
+        let filters = json.get("filters").unwrap().items();
+        let words =
+            filters.iter().map(|it| format!("{} {}", it.text("id").unwrap(), it.text("decision").unwrap()));
+        words.collect()
+    };
+    let expected =
+        ["early runs", "asked not_asked_for", "bad broken", "off off", "special not_listed", "late runs"];
+    assert_eq!(decisions("b"), expected);
+    assert!(decisions("a").contains(&"special runs".to_owned()));
+    let ran = project.run("explain --model b").ends(0).prints("1.  early").prints("2.  late");
+    let ran = ran.prints("[filters.off] enabled = false").prints("the model `b` does not list it");
+    ran.prints("\"filter_ids\": [\"asked\"]").prints("see valvehouse check bad");
+    project.run("explain --model c").ends(2).says("the model `c` does not exist");
+}
+
+#[test]
+fn looking_needs_no_key_of_a_provider() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT).with(
+        "valvehouse.toml",
+        "[[providers]]\nname = \"openai\"\nkind = \"openai\"\napi_key = \"env:NO_SUCH_KEY\"\nmodels = \"*\"\n",
+    );
+    project.run("list").ends(0).prints("live");
+    project.run("explain --model gpt").ends(0);
+    project.run("valves set turn_limit max_turns=3").ends(0);
+    project.run("chat --model gpt hello").ends(78).says("NO_SUCH_KEY is not set");
+}
+
+#[test]
+fn chat_goes_through_the_same_filters() {
+    let project = Project::new()
+        .filter("loud", "fn stream(event) { event.text = event.text.to_upper(); event }")
+        .filter("log", "fn inlet(body, __user__) { print(`asked by ${__user__.id}`); body }");
+    project
+        .run("chat hello there --user ann")
+        .ends(0)
+        .prints("YOU SAID: HELLO THERE")
+        .says("log: asked by ann");
+    project.run("chat --no-stream hello").ends(0).prints("YOU SAID: HELLO");
+    project.run_with(&["chat"], "from a pipe\n").ends(0).prints("YOU SAID: FROM A PIPE");
+    let json = project.run("chat hello --format json").ends(0).json();
+    assert!(json.at_path("choices.0.message.content").as_str().unwrap().starts_with("YOU SAID"));
+    project.run_with(&["chat"], " \n").ends(2).says("there is nothing to say");
+    project.run("chat --model dmeo hello").ends(2).says("did you mean `demo`?");
+    let quiet = project.run("chat hello --quiet").ends(0);
+    assert_eq!(quiet.talk, "");
+}
+
+#[test]
+fn chat_tells_a_refusal_and_who_refused() {
+    let project = Project::new().filter("no", REFUSES);
+    let ran = project.run("chat hello").ends(1).says("refused (403) by no: not today");
+    assert_eq!(ran.out, "");
+    let project = Project::new().filter("bug", "fn inlet(body) {\n    let x = [];\n    x[3]\n}");
+    project.run("chat hello").ends(65).says("bug").says("bug.rhai:3:");
+}
+
+#[test]
+fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
+    let project = Project::new().filter("guard", GUARD);
+    project.run("confirm-removal guard").ends(65).says("is not missing");
+    project.run("confirm-removal gurad").ends(2).says("did you mean `guard`?");
+    project.run("chat hello").ends(0);
+    std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
+    project.run("list").ends(0).prints("missing").prints("valvehouse confirm-removal guard");
+    project.run("explain --model demo").ends(0).prints("refuses every request");
+    project.run("chat hello").ends(1).says("refused (503) by guard");
+    project.run("confirm-removal guard").ends(0).prints("guard may be gone");
+    project.run("chat hello").ends(0);
+    project.run("list").ends(0).says("no plugins yet");
+}
+
+#[test]
+fn a_running_host_obeys_a_valve_on_the_very_next_request() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    let server = project.serve("");
+    assert_eq!(server.chat(3).0, 200);
+    for limit in [1, 3, 2] {
+        let set = project.run(&format!("valves set turn_limit max_turns={limit}"));
+        set.ends(0).prints(&format!("max_turns = {limit} — live on 1 host"));
+        assert_eq!(server.chat(limit).0, 200);
+        let (status, body) = server.chat(limit + 1);
+        assert_eq!(status, 400);
+        assert!(body.contains(&format!("turn limit exceeded ({limit})")), "{body}");
+    }
+    server.hears("turn_limit settings");
+    project.run("valves reset turn_limit").ends(0).prints("live on 1 host");
+    assert_eq!(server.chat(4).0, 200);
+}
+
+#[test]
+fn a_running_host_tells_what_every_save_brought() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    let server = project.serve("");
+    server.hears("curl http://");
+    project.write("filters/no.rhai", REFUSES);
+    server.hears("no loaded (generation 2");
+    assert_eq!(server.chat(1).0, 403);
+    project.write("filters/no.rhai", BROKEN);
+    server.hears("no stale: its last good version runs on (generation 3");
+    server.hears("filters/no.rhai:2:14: error: ");
+    server.hears("^");
+    assert_eq!(server.chat(1).0, 403);
+    std::fs::remove_file(project.path("filters/no.rhai")).unwrap();
+    server.hears("no removed");
+    assert_eq!(server.chat(1).0, 200);
+}
+
+#[test]
+fn looking_does_not_disturb_a_running_host() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    let server = project.serve("");
+    for words in ["list", "explain --model demo", "valves get turn_limit", "chat hello"] {
+        project.run(words).ends(0);
+    }
+    assert_eq!(server.chat(1).0, 200);
+    project.run("valves set turn_limit max_turns=5").ends(0).prints("live on 1 host");
+    server.hears("settings (generation 2");
+}
+
+#[test]
+fn a_confirmed_removal_reaches_a_running_host() {
+    let project = Project::new().filter("guard", GUARD);
+    let server = project.serve("");
+    std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
+    server.hears("guard missing: requests are refused");
+    assert_eq!(server.chat(1).0, 503);
+    project.run("confirm-removal guard").ends(0).prints("live on 1 host");
+    assert_eq!(server.chat(1).0, 200);
+}
+
+#[test]
+fn a_port_in_use_is_told_with_its_mend() {
+    let project = Project::new();
+    let server = project.serve("");
+    let ran = project.run(&format!("serve --listen {}", server.address)).ends(69);
+    ran.says("failed to listen on").says("another valvehouse? use --port");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    for name in ["-TERM", "-INT"] {
+        let mut server = project.serve("");
+        signal(server.child.id(), "-HUP");
+        server.hears("looked again");
+        signal(server.child.id(), name);
+        assert_eq!(server.ends(), Some(0));
+    }
+    project.run("valves set turn_limit max_turns=2").ends(0).prints("no host is running");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_second_signal_does_not_wait_for_answers_under_way() {
+    let mut server = Project::new().serve("");
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    // A request whose body never comes.
+    write!(
+        stream,
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
+    )
+    .unwrap();
+    // The host asks for the body: it is under way.
+    stream.read_exact(&mut [0; 12]).unwrap();
+    signal(server.child.id(), "-TERM");
+    server.hears("stopping");
+    assert_eq!(server.child.try_wait().unwrap(), None);
+    signal(server.child.id(), "-TERM");
+    server.hears("stopped at once");
+    assert_eq!(server.ends(), Some(0));
+}
+
+#[test]
+fn programs_can_follow_a_host_line_by_line() {
+    let project = Project::new().filter("turn_limit", TURN_LIMIT);
+    let server = project.serve("--format json");
+    project.write("filters/bad.rhai", BROKEN);
+    let line = Json::parse(server.hears("\"reload\"").as_bytes()).unwrap();
+    assert_eq!(line.text("change").as_deref(), Some("broken"));
+    assert_eq!(line.at_path("problems.0.line").as_i64(), Some(2));
+}

@@ -1,0 +1,745 @@
+//! OpenAI's door: what goes in, what the model's service sees, what comes out.
+
+use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::upstream::{Gate, MODEL, Reply, chunk};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// The example of the seed, to the letter.
+const TURN_LIMIT: &str = r#"/*
+title: Turn limit
+author: Ann
+version: 1.0.0
+description: Refuses conversations that grow too long.
+*/
+const Valves = #{
+    priority: 0,
+    max_turns: #{ value: 4, minimum: 1, maximum: 500, description: "Messages allowed" },
+};
+const UserValves = #{ bonus_turns: 0 };
+const file_handler = true;
+
+fn inlet(body, __user__, valves) {
+    let limit = valves.max_turns + __user__.valves.bonus_turns;
+    if body.messages.len() > limit {
+        throw `Conversation turn limit exceeded (${limit})`;
+    }
+    body
+}
+
+fn stream(event) {
+    print(`token ${event.text}`);
+    event
+}
+"#;
+
+/// Looks at everything and changes nothing.
+const LOOKS_AT_ALL: &str = r#"
+fn inlet(body) { body }
+fn pre_chat(ctx) { ctx }
+fn stream(event) { event }
+fn post_chat(ctx) { ctx }
+fn outlet(body) { body }
+"#;
+
+const REQUEST: &str = r#"{"zeta":1.0,"model":"mock-1","messages":[{"content":"grüß dich","role":"user","x_own":{"b":1e3,"a":0.10}}],"temperature":0.70,"seed":12345678901234567890123,"nothing":null,"last":-0.0}"#;
+
+fn turns(user: &str, count: usize) -> Value {
+    let messages = vec![json!({"role": "user", "content": "hi"}); count];
+    json!({"model": MODEL, "messages": messages, "user": user})
+}
+
+#[tokio::test]
+async fn the_seeds_turn_limit_works_as_written() {
+    let host = TestHost::new().filter("turn_limit", TURN_LIMIT).start().await;
+    host.set_valves("turn_limit", Some("ann"), json!({"bonus_turns": 2})).await;
+
+    assert_eq!(host.chat(&turns("bob", 4)).await.text(), "hello from upstream");
+    assert_eq!(host.chat(&turns("ann", 6)).await.text(), "hello from upstream");
+
+    let refused = host.chat(&turns("bob", 5)).await;
+    refused.refused(400, "Conversation turn limit exceeded (4)");
+    assert_eq!(refused.message(), "Conversation turn limit exceeded (4)");
+    assert_eq!(refused.error()["code"], "turn_limit");
+    host.chat(&turns("ann", 7)).await.refused(400, "Conversation turn limit exceeded (6)");
+
+    let mut streamed = turns("bob", 5);
+    streamed["stream"] = json!(true);
+    host.chat(&streamed).await.refused(400, "Conversation turn limit exceeded (4)");
+    streamed["messages"].as_array_mut().unwrap().pop();
+    let answer = host.chat(&streamed).await;
+    assert_eq!(answer.text(), "hello from upstream");
+    assert_eq!(answer.finishes(), ["stop"]);
+    assert_eq!(host.upstream.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn models_are_listed_by_their_names_also_while_a_service_is_away() {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"big-1\"")
+        .start()
+        .await;
+    let names = |list: &Value| -> Vec<String> {
+        assert_eq!(list["object"], "list");
+        let data = list["data"].as_array().unwrap();
+        data.iter().map(|model| model["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let list = host.get("/v1/models").await.json();
+    assert_eq!(names(&list), ["demo", "assistant", MODEL]);
+    assert_eq!(list["data"][2]["context_window"], 8192);
+    let one = host.get("/v1/models/assistant").await.json();
+    assert_eq!(
+        (&one["id"], &one["object"], &one["owned_by"]),
+        (&json!("assistant"), &json!("model"), &json!("mock"))
+    );
+
+    host.upstream.stop();
+    assert_eq!(names(&host.get("/v1/models").await.json()), ["demo", "assistant"]);
+}
+
+#[tokio::test]
+async fn the_demo_and_the_service_answer_whole_and_streamed() {
+    let host = TestHost::new().start().await;
+    let said = host.chat(&saying("demo", "good morning")).await;
+    assert!(said.text().starts_with("You said: good morning"), "{}", said.text());
+    let streamed = host.chat(&streaming("demo", "good morning")).await;
+    assert_eq!(streamed.text(), said.text());
+    assert_eq!(streamed.finishes(), ["stop"]);
+    assert!(streamed.events().len() > 10, "word by word: {}", streamed.body());
+    let ids: Vec<Value> = streamed.events().iter().map(|event| event["id"].clone()).collect();
+    assert!(ids.iter().all(|id| *id == ids[0] && id.is_string()));
+
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream");
+    let streamed = host.stream("hi").await;
+    assert_eq!(streamed.text(), "hello from upstream");
+    assert_eq!(streamed.finishes(), ["stop"]);
+    let asked = host.upstream.last();
+    assert_eq!(asked.path, "/v1/chat/completions");
+    assert_eq!(asked.headers["authorization"], "Bearer sk-upstream");
+}
+
+#[tokio::test]
+async fn a_model_is_reached_by_its_own_name_its_providers_and_ours() {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"big-1\"\nsystem_prompt = \"Be kind.\"")
+        .start()
+        .await;
+    for (name, reached) in
+        [("anything", "anything"), ("mock/some/thing", "some/thing"), ("assistant", "big-1")]
+    {
+        assert_eq!(host.chat(&saying(name, "hi")).await.text(), "hello from upstream");
+        assert_eq!(host.upstream.last().json()["model"], reached);
+    }
+    let asked = host.upstream.last().json();
+    assert_eq!(asked["messages"][0], json!({"role": "system", "content": "Be kind."}));
+}
+
+#[tokio::test]
+async fn what_nobody_changes_travels_byte_for_byte() {
+    let whole = r#"{"id":"x","created":1.0e9,"object":"chat.completion","x_groq":{"t":0.10,"id":"r"},"choices":[{"index":0,"finish_reason":"stop","logprobs":null,"message":{"zz":1e2,"role":"assistant","content":"schön"}}],"usage":{"total_time":0.0010,"total_tokens":3}}"#;
+    let events = [
+        r#"{"id":"x","created":1.0e9,"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"object":"chat.completion.chunk","p":"ab"}"#,
+        r#"{"choices":[{"delta":{"content":"schön"},"index":0,"logprobs":null}],"id":"x","created":1.0e9,"obfuscation":"q","t":0.10}"#,
+        r#"{"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"created":1.0e9}"#,
+        r#"{"id":"x","choices":[],"usage":{"total_tokens":3,"queue":0.0010}}"#,
+    ];
+    let events: String = events.map(|event| format!("data: {event}\n\n")).concat() + "data: [DONE]\n\n";
+
+    let only_inlet = "fn inlet(body) { body }";
+    for (looking, source) in
+        [("nobody", None), ("inlet", Some(only_inlet)), ("all hooks", Some(LOOKS_AT_ALL))]
+    {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        host.upstream.reply(Reply::raw("application/json", whole));
+        let answer = host.post(REQUEST).await;
+        assert_eq!(host.upstream.last().text(), REQUEST, "{looking}: request");
+        assert_eq!(answer.body(), whole, "{looking}: answer");
+
+        let request = REQUEST.replace("\"nothing\"", "\"stream\":true,\"nothing\"");
+        host.upstream.reply(Reply::raw("text/event-stream", events.clone()));
+        let answer = host.post(request.clone()).await;
+        assert_eq!(host.upstream.last().text(), request, "{looking}: request for a stream");
+        assert_eq!(answer.body(), events, "{looking}: stream");
+    }
+}
+
+#[tokio::test]
+async fn what_is_ours_never_reaches_the_service() {
+    for source in [None, Some(LOOKS_AT_ALL)] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        let mut body = saying(MODEL, "hi");
+        for (key, value) in [
+            ("metadata", json!({"chat_id": "c", "variables": {"a": 1}})),
+            ("features", json!({"web_search": true})),
+            ("files", json!([{"id": "f"}])),
+            ("tool_ids", json!(["t"])),
+            ("filter_ids", json!(["f"])),
+            ("chat_id", json!("c")),
+            ("session_id", json!("s")),
+            ("id", json!("m")),
+        ] {
+            body[key] = value;
+        }
+        body["user"] = json!("ann");
+        host.chat(&body).await.text();
+        let asked = host.upstream.last().json();
+        let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["model", "messages", "user"]);
+    }
+}
+
+#[tokio::test]
+async fn what_outlet_makes_of_an_answer_reaches_the_client() {
+    let appends = r#"fn outlet(body) { body.messages[-1].text += " (checked)"; body }"#;
+    let host = TestHost::new().filter("appends", appends).start().await;
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream (checked)");
+    let streamed = host.stream("hi").await;
+    assert_eq!(streamed.text(), "hello from upstream (checked)");
+    assert_eq!(streamed.finishes(), ["stop"]);
+    let last = streamed.events().pop().unwrap();
+    assert_eq!(last["choices"][0]["finish_reason"], "stop", "the end stays the end");
+
+    let replaces = r#"fn outlet(body) { body.messages[-1].content = "all new"; body }"#;
+    let host = TestHost::new().filter("replaces", replaces).start().await;
+    assert_eq!(host.ask("hi").await.text(), "all new");
+    assert_eq!(host.stream("hi").await.text(), "hello from upstream", "it was sent already");
+}
+
+#[tokio::test]
+async fn a_held_stream_shows_nothing_before_the_last_word() {
+    let holds = r#"/*
+hold: true
+*/
+fn outlet(body) {
+    if body.messages[-1].text.contains("secret") { throw #{ status: 451, message: "not for you" }; }
+    body.messages[-1].content = body.messages[-1].text.to_upper();
+    body
+}"#;
+    let host = TestHost::new().filter("holds", holds).start().await;
+    let streamed = host.stream("hi").await;
+    assert_eq!(streamed.text(), "HELLO FROM UPSTREAM");
+    assert_eq!(streamed.finishes(), ["stop"]);
+
+    host.upstream.script(|asked| Reply::fitting(asked, "a secret word"));
+    host.stream("hi").await.refused(451, "not for you");
+}
+
+#[tokio::test]
+async fn inlet_reroutes_to_another_model() {
+    let reroutes = r#"fn inlet(body) { if body.messages[-1].text == "go" { body.model = "other"; } body }"#;
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"one\"\nprovider = \"mock\"\nmodel = \"up-1\"")
+        .config(
+            "[[models]]\nname = \"other\"\nprovider = \"mock\"\nmodel = \"up-2\"\nsystem_prompt = \"Other.\"",
+        )
+        .filter("reroutes", reroutes)
+        .start()
+        .await;
+    host.chat(&saying("one", "stay")).await.text();
+    assert_eq!(host.upstream.last().json()["model"], "up-1");
+    host.chat(&saying("one", "go")).await.text();
+    assert_eq!(host.upstream.last().json()["model"], "up-2");
+    assert_eq!(host.upstream.last().json()["messages"][0]["content"], "Other.");
+    host.chat(&streaming("free", "go")).await.text();
+    assert_eq!(host.upstream.last().json()["model"], "up-2");
+}
+
+#[tokio::test]
+async fn inlet_reroutes_to_another_provider() {
+    let reroutes = r#"fn inlet(body) { body.model = "demo"; body }"#;
+    let host = TestHost::new().filter("reroutes", reroutes).start().await;
+    for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
+        let text = host.chat(&body).await.text();
+        assert!(text.starts_with("You said: hi"), "{text}");
+    }
+    assert!(host.upstream.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_long_answer_passes_the_filters_whole_however_fast_it_comes() {
+    let looks = "fn stream(event) { event } fn outlet(body) { body }";
+    let host = TestHost::new().filter("looks", looks).start().await;
+    let long: String = (0..3_000).map(|word| format!("word{word} ")).collect();
+    let said = long.clone();
+    host.upstream.script(move |asked| Reply::fitting(asked, &said));
+    let streamed = host.stream("hi").await;
+    assert_eq!(streamed.text(), long);
+    assert_eq!(streamed.finishes(), ["stop"]);
+}
+
+#[tokio::test]
+async fn a_stream_hook_protects_unstreamed_answers_too() {
+    let masks = r#"
+fn stream(event) { event.text = text::replace(event.text, "upstream", "***"); event }
+fn stream_end(state) { #{ text: " end" } }
+"#;
+    let host = TestHost::new().filter("masks", masks).start().await;
+    assert_eq!(host.ask("hi").await.text(), "hello from *** end");
+    assert_eq!(host.stream("hi").await.text(), "hello from *** end");
+}
+
+#[tokio::test]
+async fn the_services_own_errors_are_passed_on_with_their_status() {
+    let error = |text: &str| json!({"error": {"message": text, "type": "t", "param": null, "code": "c"}});
+    for source in [None, Some(LOOKS_AT_ALL), Some("fn inlet(body) { body }")] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        for streamed in [false, true] {
+            let ask = || async { if streamed { host.stream("hi").await } else { host.ask("hi").await } };
+            host.upstream.reply(Reply::json(&error("wrong key: sk-upstream")).status(401));
+            let answer = ask().await;
+            assert_eq!((answer.status, &answer.error()["code"]), (401, &json!("c")), "{source:?}");
+            assert!(!answer.body().contains("sk-upstream"), "our key is not the client's: {}", answer.body());
+
+            host.upstream.reply(Reply::json(&error("slow down")).status(429).header("retry-after", "7"));
+            let answer = ask().await;
+            assert_eq!((answer.status, answer.message().as_str()), (429, "slow down"));
+            assert_eq!(answer.header("retry-after"), Some("7"));
+
+            host.upstream.reply(Reply::json(&error("oops")).status(500));
+            assert_eq!(ask().await.status, 500);
+
+            host.upstream.reply(Reply::raw("text/html", "<h1>Bad gateway</h1>").status(502));
+            let answer = ask().await;
+            assert_eq!(answer.status, 502);
+            assert!(answer.message().contains("Bad gateway"), "{source:?}: {}", answer.body());
+
+            host.upstream.reply(Reply::raw("application/json", "{ this is no json"));
+            if source == Some(LOOKS_AT_ALL) {
+                let answer = ask().await;
+                assert_eq!(answer.status, 502);
+                assert!(answer.message().contains("no valid JSON"), "{}", answer.body());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_down_is_a_502_that_names_it() {
+    for source in [None, Some(LOOKS_AT_ALL)] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        host.upstream.stop();
+        until("the port is closed", || async { reqwest_fails(&host.upstream.url()).await }).await;
+        for answer in [host.ask("hi").await, host.stream("hi").await] {
+            answer.refused(502, "cannot reach provider mock");
+            assert_eq!(answer.error()["code"], "upstream_unreachable");
+        }
+        assert!(host.chat(&saying("demo", "hi")).await.text().starts_with("You said"));
+    }
+}
+
+async fn reqwest_fails(url: &str) -> bool {
+    crate::host::client().get(url).send().await.is_err()
+}
+
+#[tokio::test]
+async fn a_service_that_is_too_slow_is_a_504() {
+    for source in [None, Some(LOOKS_AT_ALL)] {
+        let setup = TestHost::new().provider("timeouts = { answer_ms = 150, idle_ms = 150 }");
+        let setup = if let Some(source) = source { setup.filter("looks", source) } else { setup };
+        let host = setup.start().await;
+        host.upstream.script(|asked| Reply::fitting(asked, "late").after(Duration::from_secs(30)));
+        for answer in [host.ask("hi").await, host.stream("hi").await] {
+            answer.refused(504, "provider mock");
+            assert_eq!(answer.error()["code"], "upstream_timeout");
+        }
+        // Silence in the middle of a stream ends it with the reason.
+        host.upstream.reply(Reply::begun(["one "]).then_pause(Duration::from_secs(30)));
+        let answer = host.stream("hi").await;
+        assert_eq!(answer.text(), "one ");
+        assert_eq!(answer.error()["code"], "upstream_timeout");
+        assert!(answer.finishes().is_empty(), "{}", answer.body());
+    }
+}
+
+#[tokio::test]
+async fn a_first_word_may_take_longer_than_a_pause_between_words() {
+    let host = TestHost::new().provider("timeouts = { answer_ms = 10000, idle_ms = 100 }").start().await;
+    host.upstream.script(|asked| Reply::fitting(asked, "worth it").after(Duration::from_millis(400)));
+    assert_eq!(host.ask("hi").await.text(), "worth it");
+    assert_eq!(host.stream("hi").await.text(), "worth it");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
+    let half = r#"data: {"id":"x","choices":[{"index":0,"del"#;
+    let crooked = r#"data: {"id":"x","choices":[{"index":0,"delta":{"content":"two"}}]}"#;
+    let ways = [
+        ("between two events", Reply::begun(["one "]).then_cut()),
+        ("within an event", Reply::begun(["one "]).then(half).then_cut()),
+        ("within an event's frame", Reply::begun(["one "]).then(format!("{crooked}\n")).then_cut()),
+        ("politely, without an end", Reply::begun(["one "])),
+        ("politely, within an event", Reply::begun(["one "]).then(half)),
+    ];
+    for source in [None, Some("fn inlet(body) { body }"), Some(LOOKS_AT_ALL)] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        for (how, reply) in &ways {
+            host.upstream.reply(reply.clone());
+            let answer = host.stream("hi").await;
+            assert!(answer.text().starts_with("one "), "{how} {source:?}: {}", answer.body());
+            assert!(answer.finishes().is_empty(), "{how} {source:?}: {}", answer.body());
+            assert_eq!(answer.error()["type"], "upstream_error", "{how} {source:?}: {}", answer.body());
+        }
+        // The end that only lacks its habitual last line is an end.
+        host.upstream.reply(Reply::begun(["one"]).then(chunk(&json!({}), Some("stop"))));
+        let answer = host.stream("hi").await;
+        assert_eq!((answer.text().as_str(), answer.finishes()), ("one", vec!["stop".to_owned()]));
+        // A whole answer that breaks off is no answer.
+        host.upstream.reply(Reply::raw("application/json", "{\"id\":").then_cut());
+        let answer = host.ask("hi").await;
+        answer.refused(502, "broke off");
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_passed_on() {
+    let error = "data: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n";
+    for source in [None, Some(LOOKS_AT_ALL)] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        host.upstream.reply(Reply::begun(["one "]).then(error));
+        let answer = host.stream("hi").await;
+        assert_eq!(answer.text(), "one ");
+        assert!(answer.finishes().is_empty());
+        assert!(
+            answer.events().iter().any(|event| event["error"]["message"] == "overloaded"),
+            "{}",
+            answer.body()
+        );
+    }
+}
+
+#[tokio::test]
+async fn when_the_client_goes_the_service_is_told_at_once() {
+    for source in [None, Some("fn inlet(body) { body }"), Some(LOOKS_AT_ALL)] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        // In the middle of a stream.
+        host.upstream.reply(Reply::begun(["one ", "two "]).then_gate(&Gate::closed()));
+        let mut begun = host.begin("hi").await;
+        begun.chunk().await.unwrap().expect("the first words");
+        let left = Instant::now();
+        drop(begun);
+        host.upstream.was_deserted(1).await;
+        let took = left.elapsed();
+        assert!(took < Duration::from_millis(500), "{source:?}: {took:?}");
+
+        // Before any answer, streamed and not.
+        for (times, body) in [(2, saying(MODEL, "hi")), (3, streaming(MODEL, "hi"))] {
+            host.upstream.reply(Reply::text("never").behind(&Gate::closed()));
+            let asked = tokio::spawn(host.posting(body.to_string()).send());
+            host.upstream.was_asked(times).await;
+            let left = Instant::now();
+            asked.abort();
+            host.upstream.was_deserted(times).await;
+            let took = left.elapsed();
+            assert!(took < Duration::from_millis(500), "{source:?}: {took:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slow_answer_comes_word_by_word() {
+    for source in [None, Some(LOOKS_AT_ALL)] {
+        let host = match source {
+            Some(source) => TestHost::new().filter("looks", source).start().await,
+            None => TestHost::new().start().await,
+        };
+        let gate = Gate::closed();
+        let end = chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n";
+        host.upstream.reply(Reply::begun(["first "]).then_gate(&gate).then(end));
+        let mut begun = host.begin("hi").await;
+        let mut seen = String::new();
+        while !seen.contains("first") {
+            let bytes = begun.chunk().await.unwrap().expect("words before the end");
+            seen.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+        gate.open();
+        while let Some(bytes) = begun.chunk().await.unwrap() {
+            seen.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+        assert!(seen.ends_with("data: [DONE]\n\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_has_openais_shape_the_chosen_status_and_retry_after() {
+    let refuses = r#"
+fn inlet(body) {
+    switch body.messages[-1].text {
+        "text" => throw "plain words",
+        "map" => throw #{ status: 429, message: "slow down", retry_after: 2.2 },
+        "deny" => deny("not you", 403),
+        "error" => return error("no way"),
+        "odd" => throw #{ status: 200, message: "odd" },
+        "bug" => { let x = 1; x.nothing(); }
+        _ => body
+    }
+}
+"#;
+    let host = TestHost::new().filter("refuses", refuses).start().await;
+    for streamed in [false, true] {
+        let ask = |text: &'static str| {
+            let body = if streamed { streaming(MODEL, text) } else { saying(MODEL, text) };
+            let host = &host;
+            async move { host.chat(&body).await }
+        };
+        ask("text").await.refused(400, "plain words");
+        let slow = ask("map").await;
+        slow.refused(429, "slow down");
+        assert_eq!(
+            (slow.header("retry-after"), &slow.error()["type"]),
+            (Some("3"), &json!("rate_limit_error"))
+        );
+        ask("deny").await.refused(403, "not you");
+        ask("error").await.refused(400, "no way");
+        ask("odd").await.refused(500, "odd");
+        let bug = ask("bug").await;
+        bug.refused(500, "the plugin `refuses` failed in its inlet");
+        assert!(!bug.body().contains(".rhai"), "no stack trace for clients: {}", bug.body());
+    }
+    assert!(host.upstream.asked().is_empty());
+    assert_eq!(host.ask("else").await.text(), "hello from upstream");
+}
+
+#[tokio::test]
+async fn every_answer_names_its_generation() {
+    let host = TestHost::new().start().await;
+    let generation = host.generation().await;
+    let asked = [
+        host.get("/").await,
+        host.get("/livez").await,
+        host.get("/readyz").await,
+        host.get("/v1/models").await,
+        host.get("/nowhere").await,
+        host.get("/v1/chat/completions").await,
+        host.post("no json").await,
+        host.ask("hi").await,
+        host.stream("hi").await,
+        host.chat(&saying("demo", "hi")).await,
+    ];
+    for answer in asked {
+        assert_eq!(answer.generation(), generation);
+    }
+    host.save("new", "fn inlet(body) { body }");
+    host.stands("new", "live").await;
+    assert!(host.stream("hi").await.generation() > generation);
+}
+
+const EMITS: &str = r#"
+fn inlet(body, __event_emitter__) {
+    emit(#{ type: "status", data: #{ description: "schön" } });
+    __event_emitter__.call(#{ type: "status", data: #{ done: true } });
+    if body.messages[-1].text == "no" { throw #{ status: 403, message: "no" }; }
+    body
+}
+"#;
+
+#[tokio::test]
+async fn what_plugins_emit_is_in_a_header_of_whole_answers() {
+    let host = TestHost::new().filter("emits", EMITS).start().await;
+    let expected = json!([
+        {"type": "status", "data": {"description": "schön"}},
+        {"type": "status", "data": {"done": true}},
+    ]);
+    for (text, status) in [("yes", 200), ("no", 403)] {
+        let answer = host.ask(text).await;
+        assert_eq!(answer.status, status);
+        let events: Value = serde_json::from_str(answer.header("x-valvehouse-events").unwrap()).unwrap();
+        assert_eq!(events, expected, "what was emitted stays emitted");
+    }
+    let floods =
+        r#"fn inlet(body) { for i in 0..400 { emit(#{ type: "n", data: `number ${i} of many` }); } body }"#;
+    host.update("emits", floods).await;
+    let answer = host.ask("hi").await;
+    let header = answer.header("x-valvehouse-events").unwrap();
+    assert!(header.len() <= 8 * 1024, "{}", header.len());
+    let events: Vec<Value> = serde_json::from_str(header).unwrap();
+    assert_eq!(events.last().unwrap(), &json!({"type": "cut"}));
+    assert!(events.len() > 100);
+}
+
+#[tokio::test]
+async fn what_plugins_emit_is_in_the_stream_for_those_who_ask() {
+    let host = TestHost::new().filter("emits", EMITS).start().await;
+    let silent = host.stream("hi").await;
+    assert!(silent.events().iter().all(|event| event.get("event").is_none()));
+
+    for (name, value) in [("x-valvehouse-events", "1"), ("x-openwebui-chat-id", "c1")] {
+        let asking = host.posting(streaming(MODEL, "hi").to_string()).header(name, value);
+        let answer = Answer::of(asking).await;
+        let events = answer.events();
+        assert_eq!(events[0]["event"]["data"]["description"], "schön", "{}", answer.body());
+        assert_eq!(events[1]["event"]["data"]["done"], true);
+        assert_eq!(
+            (answer.text().as_str(), answer.finishes()),
+            ("hello from upstream", vec!["stop".to_owned()])
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_toggle_runs_only_where_it_is_asked_for() {
+    let toggle = r#"const toggle = true; fn outlet(body) { body.messages[-1].text += " toggled"; body }"#;
+    let always =
+        r#"const Valves = #{ priority: 1 }; fn outlet(body) { body.messages[-1].text += " always"; body }"#;
+    let local = "/*\nglobal: false\n*/\nfn outlet(body) { body.messages[-1].text += \" local\"; body }";
+    let host = TestHost::new()
+        .filter("toggled", toggle)
+        .filter("always", always)
+        .filter("local", local)
+        .config("[[models]]\nname = \"listing\"\nprovider = \"mock\"\nfilters = [\"local\"]")
+        .start()
+        .await;
+    host.upstream.script(|asked| Reply::fitting(asked, "hi"));
+    assert_eq!(host.ask("x").await.text(), "hi always");
+    assert_eq!(host.chat(&saying("listing", "x")).await.text(), "hi local always");
+    for place in ["filter_ids", "metadata"] {
+        let mut body = saying("listing", "x");
+        let ids = json!(["toggled", "unknown"]);
+        body[place] = if place == "metadata" { json!({"filter_ids": ids}) } else { ids };
+        assert_eq!(host.chat(&body).await.text(), "hi local toggled always");
+    }
+}
+
+const TELLS: &str = r#"
+fn inlet(body, __user__, __model__, __request__, __chat_id__, __message_id__, __id__, __features__, __files__, __metadata__) {
+    skip(json::stringify(#{
+        user: __user__, model: __model__, request: __request__, chat: __chat_id__, message: __message_id__,
+        id: __id__, features: __features__, files: __files__, metadata: __metadata__,
+    }))
+}
+"#;
+
+async fn told(request: reqwest::RequestBuilder) -> Value {
+    serde_json::from_str(&Answer::of(request).await.text()).unwrap()
+}
+
+#[tokio::test]
+async fn keys_open_the_door_and_name_their_user() {
+    let host = TestHost::new()
+        .filter("tells", TELLS)
+        .config("[server]\nkeys = [\"sk-plain\", { key = \"sk-ann\", user = { id = \"ann\", role = \"admin\", timezone = \"Europe/Berlin\" } }]")
+        .start()
+        .await;
+    let body = || {
+        let mut body = saying(MODEL, "hi");
+        body["user"] = json!("mallory");
+        body.to_string()
+    };
+    for wrong in [None, Some("Bearer sk-wrong"), Some("Bearer"), Some("sk-plain"), Some("Bearer sk-plai")] {
+        for path in ["/v1/models", "/v1/chat/completions"] {
+            let request = if path == "/v1/models" { host.request("GET", path) } else { host.posting(body()) };
+            let request = match wrong {
+                Some(value) => request.header("authorization", value),
+                None => request,
+            };
+            let answer = Answer::of(request).await;
+            answer.refused(401, "API key");
+            assert_eq!(answer.error()["code"], "invalid_api_key");
+        }
+    }
+    let with = |value: &str| host.posting(body()).header("authorization", format!("Bearer {value}"));
+    assert_eq!(told(with("sk-plain")).await["user"], json!({"id": "mallory", "valves": {}}));
+    let ann = json!({"id": "ann", "role": "admin", "timezone": "Europe/Berlin", "valves": {}});
+    assert_eq!(told(with("sk-ann")).await["user"], ann, "the key's user, whatever the body says");
+    assert_eq!(told(host.posting(body()).header("x-api-key", "sk-ann")).await["user"], ann);
+    let header = with("sk-ann").header("x-openwebui-user-id", "eve");
+    assert_eq!(told(header).await["user"], ann);
+    assert_eq!(host.get("/livez").await.status, 200, "who only asks whether we live needs no key");
+}
+
+#[tokio::test]
+async fn headers_name_the_user_only_where_they_are_trusted() {
+    for trusted in [true, false] {
+        let host = TestHost::new()
+            .filter("tells", TELLS)
+            .config(&format!("[server]\ntrust_user_headers = {trusted}"))
+            .start()
+            .await;
+        let mut body = saying(MODEL, "hi");
+        body["user"] = json!("bob");
+        let request = host
+            .posting(body.to_string())
+            .header("X-OpenWebUI-User-Id", "eve")
+            .header("X-OpenWebUI-User-Name", "Eve%20Gr%C3%BCn")
+            .header("X-OpenWebUI-User-Email", "eve@example.com")
+            .header("X-OpenWebUI-User-Role", "user");
+        let expected = if trusted {
+            json!({"id": "eve", "name": "Eve Grün", "email": "eve@example.com", "role": "user", "valves": {}})
+        } else {
+            json!({"id": "bob", "valves": {}})
+        };
+        assert_eq!(told(request).await["user"], expected);
+        let nobody = host.posting(saying(MODEL, "hi").to_string());
+        assert_eq!(told(nobody).await["user"], json!({"valves": {}}));
+    }
+}
+
+#[tokio::test]
+async fn scripts_see_the_request_without_its_credentials() {
+    let host = TestHost::new()
+        .filter("tells", TELLS)
+        .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"big-1\"\nmax_tool_iterations = 3")
+        .start()
+        .await;
+    let mut body = saying("assistant", "hi");
+    body["features"] = json!({"web_search": true});
+    body["files"] = json!([{"id": "f1"}]);
+    body["chat_id"] = json!("c1");
+    body["id"] = json!("m1");
+    body["metadata"] = json!({"task": "title", "chat_id": "other"});
+    let request = host
+        .posting(body.to_string())
+        .header("authorization", "Bearer sk-secret")
+        .header("x-api-key", "sk-secret")
+        .header("cookie", "token=sk-secret")
+        .header("x-valvehouse-chat-id", "third")
+        .header("x-own", "seen");
+    let told = told(request).await;
+    assert!(!told.to_string().contains("sk-secret"), "{told}");
+    let request = &told["request"];
+    assert_eq!((&request["method"], &request["path"]), (&json!("POST"), &json!("/v1/chat/completions")));
+    assert_eq!(request["headers"]["x-own"], "seen");
+    assert!(request["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{request}");
+    let model = &told["model"];
+    assert_eq!(
+        (&model["id"], &model["provider"], &model["model"]),
+        (&json!("assistant"), &json!("mock"), &json!("big-1"))
+    );
+    assert_eq!((&told["chat"], &told["message"], &told["id"]), (&json!("c1"), &json!("m1"), &json!("tells")));
+    assert_eq!((&told["features"], &told["files"]), (&json!({"web_search": true}), &json!([{"id": "f1"}])));
+    assert_eq!(told["metadata"]["task"], "title");
+}
+
+#[tokio::test]
+async fn the_chat_is_known_by_body_metadata_or_header() {
+    let host = TestHost::new().filter("tells", TELLS).start().await;
+    let with = |key: &str, value: Value| {
+        let mut body = saying(MODEL, "hi");
+        body[key] = value;
+        host.posting(body.to_string())
+    };
+    assert_eq!(told(with("chat_id", json!("a"))).await["chat"], "a");
+    assert_eq!(told(with("metadata", json!({"chat_id": "b"}))).await["chat"], "b");
+    assert_eq!(told(with("x", json!(1)).header("x-valvehouse-chat-id", "c")).await["chat"], "c");
+    assert_eq!(told(with("x", json!(1))).await["chat"], "");
+}

@@ -1,0 +1,216 @@
+//! What the tests of the kernel have in common: scripts as filters, models that call tools, turns
+//! with a client at the other end.
+
+use std::sync::Arc;
+use valvehouse::chat::{Call, message};
+use valvehouse::context::{Context, Turn};
+use valvehouse::fault::Fault;
+use valvehouse::filter::{Filter, FilterContext, Hook, Run, Verdict};
+use valvehouse::json::Json;
+use valvehouse::kernel::{Builder, ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
+use valvehouse::llm::{Canned, Piece, Reply};
+use valvehouse::script::{Script, Settings, SourceFile};
+use valvehouse::tool::Tool;
+
+pub fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// A script as a filter of this name.
+pub fn script(id: &str, text: &str) -> Filter {
+    let file = SourceFile { id: id.into(), path: format!("filters/{id}.rhai").into(), text: text.into() };
+    let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
+        panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
+    });
+    Arc::new(script).into_filter(Arc::default())
+}
+
+/// A closure, and a script of the same name: two filters that shall do the same.
+pub fn both(closure: Filter, text: &str) -> [Filter; 2] {
+    let script = script(closure.name(), text);
+    [closure, script]
+}
+
+/// A filter with all hooks that writes down each of them in the turn's metadata, which all share.
+pub fn recorder() -> Filter {
+    struct Recorder;
+    impl Run for Recorder {
+        fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, valvehouse::fault::Breakage> {
+            note(&ctx, hook.name());
+            Ok(Verdict::Continue(ctx))
+        }
+    }
+    Filter::new("recorder", Hook::ALL.into_iter().collect(), Arc::new(Recorder))
+}
+
+/// The same as a script.
+pub fn recording_script() -> Filter {
+    script(
+        "recorder",
+        r#"
+        fn note(metadata, word) { metadata.ensure("notes", []).push(word); }
+        fn inlet(body, __metadata__) { note(__metadata__, "inlet"); }
+        fn pre_chat(ctx) { note(ctx.metadata, "pre_chat"); }
+        fn stream(event, __metadata__) { note(__metadata__, "stream"); }
+        fn stream_end(state, __metadata__) { note(__metadata__, "stream_end"); }
+        fn post_chat(ctx) { note(ctx.metadata, "post_chat"); ctx }
+        fn pre_invocation(ctx) { note(ctx.metadata, "pre_invocation"); }
+        fn post_invocation(ctx) { note(ctx.metadata, "post_invocation"); ctx }
+        fn outlet(body, __metadata__) { note(__metadata__, "outlet"); body }
+        "#,
+    )
+}
+
+/// Writes a word down where [`notes`] finds it.
+pub fn note(ctx: &FilterContext, word: &str) {
+    let notes = ctx.metadata().ensure_path("notes", Json::array()).unwrap();
+    notes.as_array().unwrap().push(word.into()).unwrap();
+}
+
+/// What filters wrote down, as one line.
+pub fn notes(context: &Context) -> String {
+    let notes = context.metadata().get("notes").unwrap_or_default();
+    notes.items().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// A tool that gives back its arguments.
+pub fn echo() -> Tool {
+    Tool::from_fn("echo", |args| Ok(args.into()))
+}
+
+/// A tool that counts its calls in the context: 1, 2, 3 …
+pub fn counter() -> Tool {
+    Tool::from_fn_with_context("count", |_, context| {
+        let next = context.get_or("counter", 0_i64).as_i64().unwrap() + 1;
+        let context = context.set("counter", next);
+        Ok(valvehouse::tool::ToolResult { value: next.into(), context: Some(context) })
+    })
+}
+
+/// An answer that says something and calls tools: names and arguments.
+pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
+    let said = message::assistant(text);
+    let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
+        Call { id: format!("call_{n}").into(), name: (*name).into(), arguments: (*arguments).into() }
+            .to_json()
+    });
+    said.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
+    Reply::message(said)
+}
+
+/// A kernel of these filters whose model says `answer`.
+pub fn answering(answer: &str, filters: impl IntoIterator<Item = Filter>) -> Kernel {
+    Kernel::builder().provider(Arc::new(Canned::new([answer]))).filters(filters).build()
+}
+
+/// A builder around a canned model, and the model to look at.
+pub fn asking<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Builder, Canned) {
+    let model = Canned::new(replies);
+    (Kernel::builder().provider(Arc::new(model.clone())), model)
+}
+
+/// A whole turn in which the user says this.
+pub async fn chat(kernel: &Kernel, text: &str) -> Result<Chatted, Fault> {
+    kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await
+}
+
+/// One tool call.
+pub async fn invoke(kernel: &Kernel, tool: &str, args: &str) -> Result<Json, Fault> {
+    kernel.invoke(tool, json(args), &Context::default()).await.map(|invoked| invoked.value)
+}
+
+/// The texts of the messages of a role in a request the model got.
+pub fn said(request: &Json, role: &str) -> Vec<String> {
+    let messages = request.get("messages").unwrap_or_default().items();
+    let of_role = messages.iter().filter(|message| message::role_of(message) == role);
+    of_role.map(|message| message::text_of(message).into()).collect()
+}
+
+/// Who refused, with which words and status.
+pub fn refusal<T>(result: Result<T, Fault>) -> (String, String, u16) {
+    match result {
+        Err(Fault::Refused(refusal)) => (refusal.plugin, refusal.message, refusal.status),
+        Err(other) => panic!("no refusal but {other:?}"),
+        Ok(_) => panic!("nobody refused"),
+    }
+}
+
+/// Which plugin broke, in which hook, and why.
+pub fn breakage<T>(result: Result<T, Fault>) -> (String, String, String) {
+    match result {
+        Err(Fault::Broken(breakage)) => (breakage.plugin, breakage.hook, breakage.cause),
+        Err(other) => panic!("no breakage but {other:?}"),
+        Ok(_) => panic!("nothing broke"),
+    }
+}
+
+/// What a streaming client got, and how the turn ended.
+pub struct Streamed {
+    pub pieces: Vec<Piece>,
+    pub answer: Result<Json, Fault>,
+    pub turn: Turn,
+}
+
+/// A turn whose client wants the answer in pieces.
+pub async fn stream(kernel: &Kernel) -> Streamed {
+    stream_body(kernel, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#).await
+}
+
+/// The same with a body of one's own.
+pub async fn stream_body(kernel: &Kernel, body: &str) -> Streamed {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
+    let turn = Turn::default();
+    let reply = kernel.turn(json(body), &turn, Wish { stream: Some(sender), raw: false }).await;
+    let answer = reply.map(|reply| match reply {
+        Answered::Answer(answer) => answer,
+        Answered::Raw(_) => panic!("nobody wished for raw bytes"),
+    });
+    let mut pieces = Vec::new();
+    while let Some(piece) = receiver.recv().await {
+        pieces.push(piece);
+    }
+    Streamed { pieces, answer, turn }
+}
+
+impl Streamed {
+    fn of_choice(&self, index: i64) -> Vec<Json> {
+        let choices =
+            self.pieces.iter().flat_map(|piece| piece.event.get("choices").unwrap_or_default().items());
+        choices.filter(|choice| choice.get("index").and_then(|own| own.as_i64()) == Some(index)).collect()
+    }
+
+    /// The pieces of text of one choice that are not empty.
+    pub fn texts_of(&self, index: i64) -> Vec<String> {
+        let texts = self.of_choice(index).into_iter().map(|choice| choice.at_path("delta"));
+        texts.map(|delta| String::from(message::text_of(&delta))).filter(|text| !text.is_empty()).collect()
+    }
+
+    pub fn texts(&self) -> Vec<String> {
+        self.texts_of(0)
+    }
+
+    /// Everything a choice says, and how it ends: one end, after everything else.
+    pub fn text_of(&self, index: i64) -> String {
+        let choices = self.of_choice(index);
+        let ends = choices.iter().filter(|choice| choice.text("finish_reason").is_some()).count();
+        let last = choices.last().and_then(|choice| choice.text("finish_reason")).unwrap_or_default();
+        assert_eq!(ends, 1, "{:?}", self.pieces);
+        format!("{}|{last}", self.texts_of(index).concat())
+    }
+
+    /// The same of the first choice; the stream as a whole is well formed.
+    pub fn text(&self) -> String {
+        let ids: std::collections::BTreeSet<_> =
+            self.pieces.iter().map(|piece| piece.event.text("id")).collect();
+        assert_eq!(ids.len(), 1, "one id: {:?}", self.pieces);
+        let roles =
+            self.of_choice(0).iter().filter(|choice| choice.at_path("delta.role").as_str().is_some()).count();
+        assert!(roles <= 1, "one role: {:?}", self.pieces);
+        self.text_of(0)
+    }
+
+    /// The text of the whole answer.
+    pub fn answer(&self) -> String {
+        message::text_of(&self.answer.as_ref().unwrap().at_path("choices.0.message")).into()
+    }
+}

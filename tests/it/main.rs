@@ -1,0 +1,20 @@
+//! Valvehouse from outside: one test program for everything that a user, an operator or an embedder
+//! would notice. Real hosts on real sockets, real files, a real store; only the model is canned.
+
+// A helper that fails is a failed test; and nothing here is anybody's public name.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod bad_input;
+mod cli;
+mod door;
+mod floors;
+mod host;
+mod kernel;
+mod python;
+mod readme;
+mod reload;
+mod seed_000;
+mod seed_003;
+mod shipped;
+mod streaming;
+mod upstream;

@@ -1,0 +1,61 @@
+//! OpenAI's own Python client, which many programs are written with.
+
+use crate::host::TestHost;
+use crate::upstream::Reply;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const RULES: &str = r#"
+fn inlet(body) {
+    switch body.messages[-1].text {
+        "refuse" => throw "refused by the house",
+        "slow" => throw #{ status: 429, message: "come back later", retry_after: 3 },
+        "deny" => deny("not for you", 403),
+        "break" => { let x = 1; x.nothing(); }
+        _ => body
+    }
+}
+fn outlet(body) { body.messages[-1].text += " (seen)"; body }
+"#;
+
+/// `tests/run` makes it; without it there is nothing to test with.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("VALVEHOUSE_PYTHON").map(PathBuf::from);
+    let python =
+        named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python"));
+    if python.is_file() {
+        return Some(python);
+    }
+    let required = ["CI", "VALVEHOUSE_REQUIRE_PYTHON"].iter().any(|name| std::env::var_os(name).is_some());
+    assert!(!required, "{} is not there: run tests/run, which makes it", python.display());
+    eprintln!("skipped: {} is not there; tests/run makes it", python.display());
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
+    let Some(python) = python() else { return };
+    // A second service, so that a mistyped model is nobody's.
+    let host = TestHost::new()
+        .filter("rules", RULES)
+        .config("[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"")
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .start()
+        .await;
+    let busy = json!({"error": {"message": "the service is busy", "type": "t", "param": null, "code": null}});
+    host.upstream.script(move |asked| match asked.said().as_str() {
+        "busy" => Reply::json(&busy).status(429),
+        "cut" => Reply::begun(["half an "]).then_cut(),
+        _ => Reply::fitting(asked, "hello from upstream"),
+    });
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/openai_client.py");
+    let mut command = Command::new(python);
+    command.arg(client).arg(host.url("/v1")).env("NO_PROXY", "127.0.0.1").env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().expect("Python runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("{}", said.lines().last().unwrap_or_default());
+    let sent = host.upstream.asked().into_iter().find(|asked| asked.text().contains("own_field")).unwrap();
+    assert!(sent.text().contains(r#""own_field":{"b":1,"a":2}"#), "{}", sent.text());
+}

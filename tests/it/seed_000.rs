@@ -1,0 +1,505 @@
+//! The filter system: four types, three verdicts, one ascending order. Whatever a closure can do a
+//! script can, so every test runs with both.
+
+use crate::kernel::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use valvehouse::chat::message;
+use valvehouse::context::Context;
+use valvehouse::filter::{Filter, Hook, Verdict, Verdict::Continue, Verdict::Error, Verdict::Skip};
+use valvehouse::json::Json;
+use valvehouse::kernel::{ChatOptions, Kernel};
+use valvehouse::llm::Reply;
+use valvehouse::tool::Tool;
+
+fn tooled(tool: Tool, filters: impl IntoIterator<Item = Filter>) -> Kernel {
+    Kernel::builder().tool(tool).filters(filters).build()
+}
+
+/// A tool nobody may reach.
+fn forbidden() -> Tool {
+    Tool::from_fn("echo", |_| panic!("the tool ran"))
+}
+
+#[tokio::test]
+async fn a_pre_chat_filter_changes_what_the_model_reads() {
+    let closure = Filter::pre_chat("system_prompt", |ctx| {
+        let messages = [vec![message::system("You are helpful.")], ctx.messages().items()].concat();
+        Ok(Continue(ctx.with_messages(messages)))
+    });
+    let text = r#"fn pre_chat(ctx) {
+        ctx.messages = [#{ role: "system", content: "You are helpful." }] + ctx.messages;
+        ctx
+    }"#;
+    for filter in both(closure, text) {
+        let (builder, model) = asking(["hello"]);
+        let chat = chat(&builder.filter(filter).build(), "hi").await.unwrap();
+        assert_eq!(said(&model.requests()[0], "system"), ["You are helpful."]);
+        assert_eq!(said(&model.requests()[0], "user"), ["hi"]);
+        assert_eq!(chat.messages.len(), 2, "an injected prompt is sent and not kept");
+    }
+}
+
+#[tokio::test]
+async fn a_post_chat_filter_changes_the_answer() {
+    let closure = Filter::post_chat("polite", |ctx| {
+        assert_eq!(message::text_of(&ctx.messages().at(-1).unwrap()), "hi");
+        ctx.result().set("content", "hello, Ann").unwrap();
+        Ok(Continue(ctx))
+    });
+    let text = r#"fn post_chat(ctx) {
+        if ctx.messages[-1].content != "hi" || ctx.result.finish_reason != "stop" { throw "wrong ctx"; }
+        ctx.result.content += ", Ann";
+        ctx
+    }"#;
+    for filter in both(closure, text) {
+        let chat = chat(&answering("hello", [filter]), "hi").await.unwrap();
+        assert_eq!(chat.text(), "hello, Ann");
+    }
+}
+
+#[tokio::test]
+async fn a_pre_invocation_filter_changes_the_arguments() {
+    let closure = Filter::pre_invocation("metric", |ctx| {
+        assert_eq!(ctx.tool().text("name").unwrap(), "echo");
+        let args = ctx.args().copy();
+        args.set("unit", "celsius").unwrap();
+        Ok(Continue(ctx.with_args(args)))
+    });
+    let text = r#"fn pre_invocation(ctx) {
+        if ctx.tool.name != "echo" { throw "wrong tool"; }
+        ctx.args.unit = "celsius";
+    }"#;
+    for filter in both(closure, text) {
+        let value = invoke(&tooled(echo(), [filter]), "echo", r#"{"city":"Bonn"}"#).await.unwrap();
+        assert_eq!(value.to_string(), r#"{"city":"Bonn","unit":"celsius"}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_post_invocation_filter_changes_the_result_and_sees_the_arguments_that_were_used() {
+    let change = Filter::pre_invocation("change", |ctx| Ok(Continue(ctx.with_args(json(r#"{"n":2}"#)))));
+    let closure = Filter::post_invocation("double", |ctx| {
+        let sum = ctx.args().get("n").unwrap().as_i64().unwrap() + ctx.result().as_i64().unwrap();
+        Ok(Continue(ctx.with_result(sum)))
+    });
+    let text = "fn post_invocation(ctx) { ctx.result += ctx.args.n; ctx }";
+    for filter in both(closure, text) {
+        let tool = Tool::from_fn("n", |args| Ok(args.get("n").unwrap().into()));
+        let value = invoke(&tooled(tool, [filter, change.clone()]), "n", r#"{"n":1}"#).await.unwrap();
+        assert_eq!(value.as_i64(), Some(4));
+    }
+}
+
+#[tokio::test]
+async fn skip_in_inlet_answers_and_nothing_else_runs() {
+    let closure = Filter::closure("shut", Hook::Inlet, |_| Ok(Skip("closed".into())));
+    for filter in both(closure, r#"fn inlet(body) { skip("closed") }"#) {
+        let (builder, model) = asking(["never"]);
+        let kernel = builder.filters([filter, recorder().priority(1.0)]).build();
+        let chat = chat(&kernel, "hi").await.unwrap();
+        assert_eq!((chat.text().as_str(), notes(&chat.context).as_str()), ("closed", ""));
+        let said: Vec<_> = chat.messages.iter().map(message::text_of).collect();
+        assert_eq!(said, ["hi", "closed"]);
+        assert!(model.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_its_outlet() {
+    let closure = Filter::pre_chat("cached", |ctx| {
+        ctx.context().set("hit", true);
+        Ok(Skip(json(r#"{"role":"assistant","content":"from the cache"}"#)))
+    });
+    let text = r#"fn pre_chat(ctx) {
+        ctx.context.set("hit", true);
+        skip(#{ role: "assistant", content: "from the cache" })
+    }"#;
+    for filter in both(closure, text) {
+        let (builder, model) = asking(["never"]);
+        let kernel = builder.filters([filter, recorder().priority(1.0)]).build();
+        let chat = chat(&kernel, "hi").await.unwrap();
+        assert_eq!((chat.text().as_str(), notes(&chat.context).as_str()), ("from the cache", "inlet outlet"));
+        assert_eq!(chat.response.at_path("choices.0.finish_reason"), "stop".into());
+        assert_eq!(chat.context.get("hit"), Some(true.into()), "edits of the context stay");
+        assert!(model.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn skip_in_pre_invocation_is_the_result_and_neither_the_tool_nor_post_filters_run() {
+    let closure = Filter::pre_invocation("cached", |_| Ok(Skip(json(r#"{"cached":true}"#))));
+    for filter in both(closure, "fn pre_invocation(ctx) { skip(#{ cached: true }) }") {
+        let kernel = tooled(forbidden(), [filter, recorder().priority(1.0)]);
+        let invoked = kernel.invoke("echo", Json::object(), &Context::default()).await.unwrap();
+        assert_eq!(invoked.value.to_string(), r#"{"cached":true}"#);
+        assert_eq!(notes(&invoked.context), "");
+    }
+}
+
+#[tokio::test]
+async fn skip_in_post_hooks_is_the_final_value() {
+    let closure = Filter::post_invocation("final", |_| Ok(Skip("final".into())));
+    for filter in both(closure, r#"fn post_invocation(ctx) { skip("final") }"#) {
+        let later = Filter::post_invocation("later", |ctx| Ok(Continue(ctx.with_result("later"))));
+        assert_eq!(invoke(&tooled(echo(), [filter, later]), "echo", "{}").await.unwrap(), "final".into());
+    }
+    for (hook, name) in [(Hook::PostChat, "post_chat(ctx)"), (Hook::Outlet, "outlet(body)")] {
+        let closure = Filter::closure("final", hook, |_| Ok(Skip("final".into())));
+        for filter in both(closure, &format!("fn {name} {{ skip(\"final\") }}")) {
+            let later = Filter::closure("later", hook, |_| Ok(Skip("later".into())));
+            let chat = chat(&answering("hello", [filter, later]), "hi").await.unwrap();
+            assert_eq!(chat.text(), "final");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_a_chat_filter_fails_the_request_and_names_the_filter() {
+    let hooks = [
+        (Hook::Inlet, "inlet(body)"),
+        (Hook::PreChat, "pre_chat(ctx)"),
+        (Hook::Stream, "stream(event)"),
+        (Hook::StreamEnd, "stream_end(state)"),
+        (Hook::PostChat, "post_chat(ctx)"),
+        (Hook::Outlet, "outlet(body)"),
+    ];
+    for (hook, name) in hooks {
+        let closure = Filter::closure("limit", hook, |_| Ok(Error("too long".into())));
+        let [closure, returned] = both(closure, &format!("fn {name} {{ error(\"too long\") }}"));
+        let thrown = script("limit", &format!("fn {name} {{ throw \"too long\"; }}"));
+        for filter in [closure, returned, thrown] {
+            let later = Filter::closure("later", hook, |_| panic!("the chain went on"));
+            let answer = chat(&answering("hello", [filter, later]), "hi").await;
+            assert_eq!(refusal(answer), ("limit".into(), "too long".into(), 400), "{hook}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_an_invocation_filter_fails_the_call_and_names_the_filter() {
+    let closure = Filter::pre_invocation("limit", |_| Ok(Error("too often".into())));
+    for filter in both(closure, r#"fn pre_invocation(ctx) { error("too often") }"#) {
+        let called = invoke(&tooled(forbidden(), [filter]), "echo", "{}").await;
+        assert_eq!(refusal(called), ("limit".into(), "too often".into(), 400));
+    }
+    let closure = Filter::post_invocation("limit", |_| Ok(Error("too much".into())));
+    for filter in both(closure, r#"fn post_invocation(ctx) { throw "too much"; }"#) {
+        let called = invoke(&tooled(echo(), [filter]), "echo", "{}").await;
+        assert_eq!(refusal(called), ("limit".into(), "too much".into(), 400));
+    }
+}
+
+#[tokio::test]
+async fn filters_run_in_ascending_priority_and_ties_keep_their_order() {
+    let places = [("d", 7.0), ("b", 0.0), ("a", -1.0), ("c", 0.0)];
+    let closures = places.map(|(name, priority)| {
+        Filter::pre_chat(name, move |ctx| {
+            note(&ctx, name);
+            Ok(Continue(ctx))
+        })
+        .priority(priority)
+    });
+    let scripts = places.map(|(name, priority)| {
+        let note = format!("ctx.metadata.ensure(\"notes\", []).push(\"{name}\");");
+        script(name, &format!("const Valves = #{{ priority: {priority} }};\nfn pre_chat(ctx) {{ {note} }}"))
+    });
+    for filters in [closures, scripts] {
+        let chat = chat(&answering("hello", filters), "hi").await.unwrap();
+        assert_eq!(notes(&chat.context), "a b c d");
+    }
+}
+
+#[tokio::test]
+async fn post_hooks_run_in_the_same_ascending_order() {
+    let add = |name: &'static str| {
+        Filter::post_chat(name, move |ctx| {
+            ctx.result().set("content", format!("{}{name}", message::text_of(&ctx.result()))).unwrap();
+            Ok(Continue(ctx))
+        })
+    };
+    let kernel = answering("", [add("2").priority(2.0), add("1").priority(1.0)]);
+    assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "12");
+}
+
+#[tokio::test]
+async fn a_filter_that_breaks_fails_the_request_and_is_named() {
+    let err = Filter::pre_chat("broken", |_| Err(valvehouse::fault::Breakage::new("no such key")));
+    let panic = Filter::pre_chat("broken", |_| panic!("no such key"));
+    let script = script("broken", "fn pre_chat(ctx) { ctx.messages[9].content }");
+    for (filter, why) in
+        [(err, "no such key"), (panic, "panicked: no such key"), (script, "index 9 is out of range")]
+    {
+        let (plugin, hook, cause) = breakage(chat(&answering("hello", [filter]), "hi").await);
+        assert_eq!((plugin.as_str(), hook.as_str()), ("broken", "pre_chat"));
+        assert!(cause.contains(why), "{cause}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_returns_nonsense_is_told_what_it_may_return() {
+    for hook in ["inlet(body)", "pre_chat(ctx)", "stream(event)", "post_chat(ctx)", "outlet(body)"] {
+        let filter = script("odd", &format!("fn {hook} {{ 42 }}"));
+        let (plugin, _, cause) = breakage(chat(&answering("hello", [filter]), "hi").await);
+        assert!(plugin == "odd" && cause.contains("returned a whole number; it returns `"), "{cause}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_validated_before_the_tool_runs() {
+    let closure = Filter::pre_invocation("validate", |ctx| match ctx.args().get("required_field") {
+        Some(_) => Ok(Continue(ctx)),
+        None => Ok(Error("missing_required_field".into())),
+    });
+    let text = r#"fn pre_invocation(ctx) {
+        if "required_field" in ctx.args { ctx } else { error("missing_required_field") }
+    }"#;
+    for filter in both(closure, text) {
+        let kernel = tooled(echo(), [filter]);
+        assert!(invoke(&kernel, "echo", r#"{"required_field":1}"#).await.is_ok());
+        assert_eq!(refusal(invoke(&kernel, "echo", "{}").await).1, "missing_required_field");
+    }
+}
+
+#[tokio::test]
+async fn a_result_is_cached_and_the_tool_runs_once() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let slow = |runs: &Arc<AtomicUsize>| {
+        let runs = runs.clone();
+        Tool::from_fn("slow", move |_| Ok((runs.fetch_add(1, Ordering::Relaxed) as i64 + 1).into()))
+    };
+    let cache = |ctx: &valvehouse::filter::FilterContext| {
+        ctx.metadata().ensure_path("cache", Json::object()).unwrap()
+    };
+    let closures = [
+        Filter::pre_invocation("cache", move |ctx| match cache(&ctx).get(&ctx.args().to_string()) {
+            Some(kept) => Ok(Skip(kept)),
+            None => Ok(Continue(ctx)),
+        }),
+        Filter::post_invocation("cache", move |ctx| {
+            cache(&ctx).set(&ctx.args().to_string(), ctx.result()).unwrap();
+            Ok(Continue(ctx))
+        }),
+    ];
+    let scripts = script(
+        "cache",
+        r#"
+        fn pre_invocation(ctx, state) {
+            let key = json::stringify(ctx.args);
+            if key in state { skip(state[key]) } else { ctx }
+        }
+        fn post_invocation(ctx, state) { state[json::stringify(ctx.args)] = ctx.result; ctx }
+        "#,
+    );
+    for filters in [Vec::from(closures), vec![scripts]] {
+        runs.store(0, Ordering::Relaxed);
+        let ask = calls("", &[("slow", r#"{"a":1}"#), ("slow", r#"{"a":1}"#), ("slow", r#"{"a":2}"#)]);
+        let (builder, model) = asking([ask, "done".into()]);
+        chat(&builder.tool(slow(&runs)).filters(filters).build(), "hi").await.unwrap();
+        assert_eq!(said(&model.requests()[1], "tool"), ["1", "1", "2"]);
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[tokio::test]
+async fn permissions_are_checked_before_filters_of_a_higher_number() {
+    let closure = Filter::pre_invocation("auth", |ctx| {
+        let name = ctx.tool().text("name").unwrap();
+        let allowed = ctx.context().get_or("permissions", Json::array());
+        match allowed.items().contains(&Json::from(name.clone())) {
+            true => Ok(Continue(ctx)),
+            false => Ok(Error(format!("unauthorized: {name}").into())),
+        }
+    })
+    .priority(10.0);
+    let text = r#"
+        const Valves = #{ priority: 10 };
+        fn pre_invocation(ctx) {
+            let allowed = ctx.context.get("permissions", []);
+            if ctx.tool.name in allowed { ctx } else { error(`unauthorized: ${ctx.tool.name}`) }
+        }"#;
+    for filter in both(closure, text) {
+        let kernel = tooled(echo(), [recorder().priority(11.0), filter]);
+        let anns = Context::new(json(r#"{"permissions":["echo"]}"#));
+        assert!(kernel.invoke("echo", Json::object(), &anns).await.is_ok());
+        let refused = kernel.invoke("echo", Json::object(), &Context::default()).await;
+        assert_eq!(refusal(refused), ("auth".into(), "unauthorized: echo".into(), 400));
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_logged_before_and_after() {
+    let log = |when: &'static str| {
+        move |ctx: valvehouse::filter::FilterContext| -> Result<Verdict, _> {
+            let what = if when == "start" { ctx.args() } else { ctx.result() };
+            note(&ctx, &format!("{when}:{}:{what}", ctx.tool().text("name").unwrap()));
+            Ok(Continue(ctx))
+        }
+    };
+    let closures = vec![
+        Filter::pre_invocation("log_start", log("start")),
+        Filter::post_invocation("log_end", log("end")),
+    ];
+    let scripts = vec![
+        script(
+            "log_start",
+            "fn pre_invocation(ctx) { ctx.metadata.ensure(\"notes\", []).push(`start:${ctx.tool.name}:${ctx.args}`); }",
+        ),
+        script(
+            "log_end",
+            "fn post_invocation(ctx) { ctx.metadata.ensure(\"notes\", []).push(`end:${ctx.tool.name}:${ctx.result}`); }",
+        ),
+    ];
+    for filters in [closures, scripts] {
+        let kernel = tooled(echo(), filters);
+        let invoked = kernel.invoke("echo", json(r#"{"a":1}"#), &Context::default()).await.unwrap();
+        assert_eq!(notes(&invoked.context), r#"start:echo:{"a":1} end:echo:{"a":1}"#);
+    }
+}
+
+#[tokio::test]
+async fn hooks_run_in_the_order_of_a_turn() {
+    for filter in [recorder(), recording_script()] {
+        let ask = calls("", &[("echo", "{}"), ("echo", "{}")]);
+        let (builder, _) = asking([ask.clone(), "done".into(), ask, "done".into()]);
+        let kernel = builder.tool(echo()).filter(filter).build();
+        let whole = chat(&kernel, "hi").await.unwrap();
+        let (round, call) = ("pre_chat stream stream_end post_chat", "pre_invocation post_invocation");
+        assert_eq!(notes(&whole.context), format!("inlet {round} {call} {call} {round} outlet"));
+
+        let streamed = stream(&kernel).await;
+        let mut notes: Vec<String> = notes(streamed.turn.context()).split(' ').map(str::to_owned).collect();
+        notes.dedup_by(|a, b| a == b && a == "stream");
+        assert_eq!(notes.join(" "), format!("inlet {round} {call} {call} {round} outlet"));
+    }
+}
+
+#[tokio::test]
+async fn what_inlet_notes_in_the_metadata_outlet_reads() {
+    let closures = vec![
+        Filter::closure("in", Hook::Inlet, |ctx| {
+            ctx.metadata().set("asked", ctx.messages().at(0).unwrap().text("content")).unwrap();
+            Ok(Continue(ctx))
+        }),
+        Filter::closure("out", Hook::Outlet, |ctx| {
+            let answer = ctx.messages().at(-1).unwrap();
+            answer.set("content", ctx.metadata().get("asked")).unwrap();
+            Ok(Continue(ctx))
+        }),
+    ];
+    let scripts = vec![
+        script("in", "fn inlet(body, __metadata__) { __metadata__.asked = body.messages[0].content; }"),
+        script(
+            "out",
+            "fn outlet(body, __metadata__) { body.messages[-1].content = __metadata__.asked; body }",
+        ),
+    ];
+    for filters in [closures, scripts] {
+        assert_eq!(chat(&answering("hello", filters), "what?").await.unwrap().text(), "what?");
+    }
+}
+
+#[tokio::test]
+async fn metadata_is_one_map_along_one_turn_and_new_in_the_next() {
+    let script = script(
+        "seen",
+        "fn inlet(body, __metadata__) { if \"seen\" in __metadata__ { throw \"old\"; } __metadata__.seen = 1; }
+         fn post_invocation(ctx) { ctx.metadata.seen += 1; }
+         fn outlet(body, __metadata__) { body.messages[-1].content = `seen ${__metadata__.seen}`; }",
+    );
+    let ask = calls("", &[("echo", "{}")]);
+    let (builder, _) = asking([ask.clone(), Reply::text("done"), ask, Reply::text("done")]);
+    let kernel = builder.tool(echo()).filter(script).build();
+    for _ in 0..2 {
+        assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "seen 2");
+    }
+}
+
+#[tokio::test]
+async fn a_closure_and_a_script_work_on_the_same_answer() {
+    let closure = Filter::post_chat("one", |ctx| {
+        ctx.result().set("content", "one").unwrap();
+        Ok(Continue(ctx))
+    });
+    let script = script("two", "fn post_chat(ctx) { ctx.result.content += \" two\"; }");
+    let kernel = answering("", [script.priority(1.0), closure]);
+    assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "one two");
+}
+
+#[tokio::test]
+async fn a_tools_own_filters_run_for_it_alone_among_the_others() {
+    let mark = |name: &'static str| {
+        Filter::pre_invocation(name, move |ctx| {
+            note(&ctx, name);
+            Ok(Continue(ctx))
+        })
+    };
+    let mut own = echo();
+    own.filters = vec![mark("own")];
+    let other = Tool::from_fn("other", |args| Ok(args.into()));
+    let filters = [mark("after").priority(1.0), mark("before").priority(-1.0)];
+    let kernel = Kernel::builder().tools([own, other]).filters(filters).build();
+    let call = async |name| kernel.invoke(name, Json::object(), &Context::default()).await.unwrap().context;
+    assert_eq!(notes(&call("echo").await), "before own after");
+    assert_eq!(notes(&call("other").await), "before after");
+}
+
+#[tokio::test]
+async fn on_error_continue_forgives_what_breaks_and_keeps_the_value_as_it_was() {
+    let text = r#"/*
+        on_error: continue
+        */
+        fn inlet(body) { body.messages[0].content = "spoilt"; body.messages[9]; }
+        fn pre_chat(ctx) { ctx.messages.clear(); ctx.messages[9]; }
+        fn post_chat(ctx) { ctx.result.content = "spoilt"; throw "a decision after the fact"; }
+        fn pre_invocation(ctx) { ctx.args.a = 0; ctx.args.b.c.d; }
+        fn outlet(body) { body.messages[-1].content = "spoilt"; 42 }"#;
+    let after = script(
+        "after",
+        r#"fn pre_chat(ctx) { ctx.context.set("after", "live"); ctx.metadata.after = "live"; }"#,
+    );
+    let (builder, model) = asking([calls("", &[("echo", r#"{"a":1}"#)]), "hello".into()]);
+    let kernel = builder.tool(echo()).filters([script("shaky", text), after]).build();
+    let chat = chat(&kernel, "hi").await.unwrap();
+    assert_eq!(chat.text(), "hello");
+    assert_eq!(said(&model.requests()[1], "user"), ["hi"]);
+    assert_eq!(said(&model.requests()[1], "tool"), [r#"{"a":1}"#]);
+    assert_eq!(chat.context.get("after"), Some("live".into()), "the context stays the turn's");
+    assert_eq!(chat.context.metadata().get("after"), Some("live".into()));
+}
+
+#[tokio::test]
+async fn on_error_continue_still_lets_a_filter_refuse_beforehand() {
+    let text = "/*\non_error: continue\n*/\nfn inlet(body) { deny(\"not today\", 403); }";
+    let refused = chat(&answering("hello", [script("guard", text)]), "hi").await;
+    assert_eq!(refusal(refused), ("guard".into(), "not today".into(), 403));
+}
+
+#[tokio::test]
+async fn a_thrown_map_chooses_its_status() {
+    let thrown = |map: &str| answering("x", [script("limit", &format!("fn inlet(body) {{ throw {map}; }}"))]);
+    let refused = chat(&thrown(r#"#{ status: 429, message: "slow down", retry_after: 3 }"#), "hi").await;
+    let Err(valvehouse::fault::Fault::Refused(refused)) = refused else { panic!("{refused:?}") };
+    assert_eq!(
+        (refused.status, refused.message.as_str(), refused.retry_after),
+        (429, "slow down", Some(3.0))
+    );
+    let odd = chat(&thrown(r#"#{ status: 200, message: "odd" }"#), "hi").await;
+    assert_eq!(refusal(odd).2, 500, "what is no error status becomes 500");
+}
+
+#[tokio::test]
+async fn inlet_reroutes_and_the_hosts_own_fields_stay_at_home() {
+    let filter = script(
+        "route",
+        r#"fn inlet(body) { body.model = "other"; body.metadata = #{ a: 1 }; body.seed = 7; }"#,
+    );
+    let (builder, model) = asking(["hello"]);
+    let request =
+        json(r#"{"temperature":0.5,"chat_id":"c","files":[],"features":{},"tool_ids":[],"filter_ids":[]}"#);
+    let options = ChatOptions { request: Some(request), model: Some("m".into()), ..ChatOptions::default() };
+    builder.filter(filter).build().chat_with_tools(vec![message::user("hi")], options).await.unwrap();
+    let keys = model.requests()[0].as_object().unwrap().keys();
+    assert_eq!(keys, ["temperature", "model", "messages", "seed"]);
+    assert_eq!(model.requests()[0].text("model").unwrap(), "other");
+}

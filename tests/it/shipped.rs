@@ -1,0 +1,622 @@
+//! The filters that come with the host, each for what it promises.
+
+use crate::kernel::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use valvehouse::chat::{event, message};
+use valvehouse::context::{Context, Events, Turn, TurnFacts};
+use valvehouse::fault::Fault;
+use valvehouse::filter::{Chain, Filter, Hook, Outcome};
+use valvehouse::json::Json;
+use valvehouse::kernel::{Kernel, Reply as Answered, Wish};
+use valvehouse::llm::{Canned, Demo, Provider, Reply};
+use valvehouse::script::{Script, Settings, SourceFile, UserValves};
+use valvehouse::store::Kv;
+
+const ALL: [&str; 6] = ["chat_log", "rate_limit", "redact", "system_prompt", "think_tags", "turn_limit"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("filters")
+}
+
+fn compiled(id: &str, settings: &Settings) -> Script {
+    let path = folder().join(format!("{id}.rhai"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let file = SourceFile { id: id.into(), path, text: text.into() };
+    let script = Script::compile(&file, settings).unwrap_or_else(|problems| {
+        panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
+    });
+    assert!(script.warnings.is_empty(), "{:?}", script.warnings);
+    script
+}
+
+/// A shipped filter with these valves, as the host makes it.
+fn shipped(id: &str, valves: &str) -> Filter {
+    with_users(id, &Settings { configured: json(valves), ..Settings::default() }, &[])
+}
+
+fn with_users(id: &str, settings: &Settings, users: &[(&str, &str)]) -> Filter {
+    let script = compiled(id, settings);
+    let effective = |values: Json| {
+        script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[&values]).0.freeze())
+    };
+    let users = UserValves {
+        by_user: users
+            .iter()
+            .filter_map(|(user, values)| Some(((*user).to_owned(), effective(json(values))?)))
+            .collect(),
+        default: effective(Json::Null).unwrap_or_default(),
+    };
+    Arc::new(script).into_filter(Arc::new(users))
+}
+
+fn turn_of(user: &str) -> Turn {
+    let facts = TurnFacts {
+        user: json(user),
+        model: json(r#"{"id":"m","name":"Model M","provider":"canned"}"#),
+        ..TurnFacts::default()
+    };
+    Turn::new(facts, Context::default(), Events::default())
+}
+
+async fn inlet(filter: &Filter, turn: &Turn, body: &Json) -> Result<Json, Fault> {
+    match Chain::new(vec![filter.clone()]).run(Hook::Inlet, body.clone(), turn).await? {
+        Outcome::Done(body) | Outcome::Skipped(body) => Ok(body),
+    }
+}
+
+async fn outlet(filter: &Filter, body: &Json) -> Json {
+    match Chain::new(vec![filter.clone()]).run(Hook::Outlet, body.clone(), &Turn::default()).await.unwrap() {
+        Outcome::Done(body) | Outcome::Skipped(body) => body,
+    }
+}
+
+fn body(messages: &str) -> Json {
+    json(&format!(r#"{{"model":"m","messages":{messages}}}"#))
+}
+
+fn saying(text: &str) -> Json {
+    let body = body("[]");
+    body.set("messages", vec![message::user(text)]).unwrap();
+    body
+}
+
+/// The answer to a client that streams, and to one that does not.
+async fn both_ways(filter: &Filter, pieces: &[&str]) -> (String, String) {
+    let reply = || Reply::pieces(pieces.iter().copied());
+    let kernel = asking([reply()]).0.filter(filter.clone()).build();
+    let streamed = stream(&kernel).await;
+    streamed.answer.as_ref().unwrap();
+    let text = streamed.text();
+    let text = text.strip_suffix("|stop").unwrap_or_else(|| panic!("{text}")).to_owned();
+    assert_eq!(streamed.answer(), text, "what is kept is what was sent");
+    (text, whole(filter, &pieces.concat()).await)
+}
+
+async fn whole(filter: &Filter, text: &str) -> String {
+    let kernel = asking([Reply::text(text)]).0.filter(filter.clone()).build();
+    chat(&kernel, "hi").await.unwrap().text()
+}
+
+/// A text cut in two at every place, in three at many, and into single characters.
+fn cuts(text: &str) -> Vec<Vec<&str>> {
+    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
+    let mut all: Vec<Vec<&str>> = vec![vec![text]];
+    all.extend(places.iter().map(|&at| vec![&text[..at], &text[at..]]));
+    for (nth, &a) in places.iter().enumerate().step_by(3) {
+        all.extend(places[nth + 1..].iter().step_by(7).map(|&b| vec![&text[..a], &text[a..b], &text[b..]]));
+    }
+    all.push(text.char_indices().map(|(at, letter)| &text[at..at + letter.len_utf8()]).collect());
+    all
+}
+
+#[test]
+fn each_says_what_it_is_and_describes_its_valves() {
+    let mut ids: Vec<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    ids.sort();
+    assert_eq!(ids, ALL);
+    for id in ALL {
+        let script = compiled(id, &Settings::default());
+        for key in ["title", "author", "version", "description", "license"] {
+            assert!(script.manifest.get(key).is_some_and(|value| !value.is_empty()), "{id} lacks {key}");
+        }
+        let schema = script.manifest.valves.json_schema();
+        for (name, field) in schema.get("properties").unwrap().as_object().unwrap().entries() {
+            assert!(field.text("description").is_some(), "{id}: {name} has no description");
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_together_leave_a_plain_chat_as_it_is() {
+    let filters: Vec<Filter> = ALL.iter().map(|id| shipped(id, "{}")).collect();
+    let text = "Hello there! What is 2 + 2, and who wrote \"Faust\"? Grüße, 再见.";
+    for provider in [Arc::new(Demo::default()) as Arc<dyn Provider>, Arc::new(Canned::new([text]))] {
+        let plain = Kernel::builder().provider(provider.clone()).build();
+        let filtered = Kernel::builder().provider(provider).filters(filters.clone()).build();
+        let expected = chat(&plain, text).await.unwrap();
+        let answer = chat(&filtered, text).await.unwrap();
+        assert!(!answer.text().is_empty());
+        assert_eq!(answer.text(), expected.text());
+        let request = saying(text).to_string();
+        assert_eq!(stream_body(&filtered, &request).await.text(), stream_body(&plain, &request).await.text());
+    }
+}
+
+// ---- turn_limit
+
+#[tokio::test]
+async fn a_conversation_beyond_the_limit_is_refused() {
+    let settings = Settings { configured: json(r#"{"max_turns":4}"#), ..Settings::default() };
+    let filter = with_users("turn_limit", &settings, &[("ann", r#"{"bonus_turns":2}"#)]);
+    let messages = |count: usize| {
+        let body = body("[]");
+        body.set("messages", (0..count).map(|_| message::user("x")).collect::<Vec<_>>()).unwrap();
+        body
+    };
+    for (user, count, refused) in [
+        (r#"{"id":"bob"}"#, 4, None),
+        (r#"{"id":"bob"}"#, 5, Some("Conversation turn limit exceeded (4)")),
+        (r#"{"id":"ann"}"#, 6, None),
+        (r#"{"id":"ann"}"#, 7, Some("Conversation turn limit exceeded (6)")),
+        ("{}", 5, Some("Conversation turn limit exceeded (4)")),
+    ] {
+        let result = inlet(&filter, &turn_of(user), &messages(count)).await;
+        match refused {
+            None => assert_eq!(result.unwrap(), messages(count)),
+            Some(text) => assert_eq!(refusal(result), ("turn_limit".into(), text.into(), 400)),
+        }
+    }
+    let default = shipped("turn_limit", "{}");
+    assert!(inlet(&default, &turn_of("{}"), &messages(100)).await.is_ok());
+    assert!(inlet(&default, &turn_of("{}"), &messages(101)).await.is_err());
+}
+
+// ---- rate_limit
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_a_hundred_requests_at_once_each_user_gets_as_many_as_allowed() {
+    let filter = shipped("rate_limit", r#"{"limit":30,"seconds":3600}"#);
+    let requests = (0..100).map(|number| {
+        let filter = filter.clone();
+        tokio::spawn(async move {
+            let user = if number % 2 == 0 { r#"{"id":"ann"}"# } else { r#"{"id":"bob"}"# };
+            (number % 2, inlet(&filter, &turn_of(user), &saying("hi")).await)
+        })
+    });
+    let results = futures::future::join_all(requests).await;
+    let mut allowed = [0, 0];
+    for result in results {
+        match result.unwrap() {
+            (user, Ok(_)) => allowed[user] += 1,
+            (_, Err(Fault::Refused(refusal))) => {
+                assert_eq!(refusal.status, 429);
+                assert!((3_590.0..=3_600.0).contains(&refusal.retry_after.unwrap()));
+                assert!(
+                    refusal.message.starts_with("Too many requests: 30 within 3600 seconds"),
+                    "{refusal:?}"
+                );
+            }
+            (_, Err(other)) => panic!("{other}"),
+        }
+    }
+    assert_eq!(allowed, [30, 30]);
+}
+
+#[tokio::test]
+async fn a_user_who_waits_as_told_is_let_in_again() {
+    let now = Arc::new(AtomicI64::new(1_000_000));
+    let clock = now.clone();
+    let kv = Arc::new(Kv::with_clock(move || clock.load(Ordering::SeqCst)));
+    let settings =
+        |valves: &str| Settings { configured: json(valves), kv: kv.clone(), ..Settings::default() };
+    let filter = with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10}"#), &[]);
+    let nobody = turn_of("{}");
+    assert!(inlet(&filter, &nobody, &saying("a")).await.is_ok());
+    now.fetch_add(3_000, Ordering::SeqCst);
+    let Err(Fault::Refused(refusal)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
+    assert_eq!(refusal.retry_after, Some(7.0));
+    // A newer version of the script goes on counting.
+    let filter =
+        with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10,"exempt_admins":false}"#), &[]);
+    assert!(inlet(&filter, &nobody, &saying("c")).await.is_err());
+    now.fetch_add(7_000, Ordering::SeqCst);
+    assert!(inlet(&filter, &nobody, &saying("d")).await.is_ok());
+    let admin = turn_of(r#"{"id":"root","role":"admin"}"#);
+    assert!(inlet(&filter, &admin, &saying("e")).await.is_ok());
+    assert!(inlet(&filter, &admin, &saying("f")).await.is_err());
+    let filter = with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10}"#), &[]);
+    assert!(inlet(&filter, &admin, &saying("g")).await.is_ok());
+}
+
+// ---- system_prompt
+
+#[tokio::test]
+async fn a_system_prompt_is_put_where_the_valve_says() {
+    let request = || body(r#"[{"role":"system","content":"Old."},{"role":"user","content":"hi"}]"#);
+    for (position, expected) in
+        [("prepend", vec!["New.\n\nOld."]), ("append", vec!["Old.\n\nNew."]), ("replace", vec!["New."])]
+    {
+        let filter = shipped("system_prompt", &format!(r#"{{"prompt":"New.","position":"{position}"}}"#));
+        let changed = inlet(&filter, &turn_of("{}"), &request()).await.unwrap();
+        assert_eq!(said(&changed, "system"), expected, "{position}");
+        assert_eq!(said(&changed, "user"), ["hi"]);
+        let changed = inlet(&filter, &turn_of("{}"), &saying("hi")).await.unwrap();
+        assert_eq!(changed.at_path("messages.0").to_string(), r#"{"role":"system","content":"New."}"#);
+    }
+    let filter = shipped("system_prompt", "{}");
+    assert_eq!(inlet(&filter, &turn_of("{}"), &request()).await.unwrap(), request());
+    let many = body(
+        r#"[{"role":"system","content":"a"},{"role":"user","content":"hi"},{"role":"developer","content":"b"}]"#,
+    );
+    let filter = shipped("system_prompt", r#"{"prompt":"New.","position":"replace"}"#);
+    let changed = inlet(&filter, &turn_of("{}"), &many).await.unwrap();
+    assert_eq!(changed.get("messages").unwrap().items().len(), 2);
+}
+
+#[tokio::test]
+async fn words_in_braces_are_filled_in() {
+    let prompt =
+        "You help {user} ({role}, {email}) with {model}; today is {weekday} {date}. {unknown} {User}";
+    let filter = shipped("system_prompt", &format!(r#"{{"prompt":"{prompt}"}}"#));
+    let filled = async |user: &str| {
+        let changed = inlet(&filter, &turn_of(user), &saying("hi")).await.unwrap();
+        said(&changed, "system").concat()
+    };
+    let text =
+        filled(r#"{"id":"1","name":"{date}","email":"a@b","role":"admin","timezone":"Asia/Tokyo"}"#).await;
+    assert!(text.starts_with("You help {date} (admin, a@b) with Model M; today is "), "{text}");
+    assert!(text.ends_with(". {unknown} {User}"), "{text}");
+    let day = text.split("today is ").nth(1).unwrap().split('.').next().unwrap();
+    let (weekday, date) = day.split_once(' ').unwrap();
+    assert!(weekday.ends_with("day") && date.len() == 10 && date.starts_with("20"), "{day}");
+    assert!(filled("{}").await.starts_with("You help the user (user, ) with"));
+}
+
+// ---- think_tags
+
+#[tokio::test]
+async fn thinking_is_stripped_wherever_the_stream_cuts_it() {
+    let filter = shipped("think_tags", "{}");
+    for (text, expected) in [
+        ("<think>\nHm, é < 3.\n</think>\n\nHello <b>you</b>", "Hello <b>you</b>"),
+        ("Hello <think>hm</think>you</think>, a<thin b", "Hello you</think>, a<thin b"),
+        ("<think>a</think> <think>b</think>c", "c"),
+        ("<think>cut off </thin", ""),
+        ("The tag `<think>` is never </thin closed", "The tag `<think>` is never </thin closed"),
+        ("  indented <", "  indented <"),
+    ] {
+        for cut in cuts(text) {
+            let (streamed, whole) = both_ways(&filter, &cut).await;
+            assert_eq!((streamed.as_str(), whole.as_str()), (expected, expected), "{cut:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn thinking_is_folded_or_kept_where_that_is_wished() {
+    let text = "<think>hm</think>\nHello";
+    for cut in cuts(text) {
+        let (streamed, whole) = both_ways(&shipped("think_tags", r#"{"mode":"fold"}"#), &cut).await;
+        let expected = "<details>\n<summary>Thinking</summary>\n\nhm\n\n</details>\n\n\nHello";
+        assert_eq!((streamed.as_str(), whole.as_str()), (expected, expected), "{cut:?}");
+        let (streamed, whole) = both_ways(&shipped("think_tags", r#"{"mode":"keep"}"#), &cut).await;
+        assert_eq!((streamed.as_str(), whole.as_str()), (text, text));
+    }
+    let other = shipped("think_tags", r#"{"tag":"reason"}"#);
+    assert_eq!(whole(&other, "<reason>x</reason>a <think>b</think>").await, "a <think>b</think>");
+    let open = shipped("think_tags", r#"{"mode":"fold","summary":"Hm"}"#);
+    assert_eq!(whole(&open, "<think>hm").await, "<details>\n<summary>Hm</summary>\n\nhm\n\n</details>\n\n");
+}
+
+fn piece(index: usize, delta: &str, finish: &str) -> Json {
+    json(&format!(r#"{{"id":"c","choices":[{{"index":{index},"delta":{delta},"finish_reason":{finish}}}]}}"#))
+}
+
+#[tokio::test]
+async fn thinking_beside_the_text_is_dropped() {
+    let pieces = || {
+        Reply::pieces([
+            piece(0, r#"{"role":"assistant","content":"","reasoning_content":"first"}"#, "null"),
+            piece(
+                0,
+                r#"{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm"}]}"#,
+                "null",
+            ),
+            piece(0, r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}"#, "null"),
+            piece(0, r#"{"content":"Hello"}"#, "null"),
+            piece(0, "{}", r#""stop""#),
+        ])
+    };
+    let kernel = asking([pieces()]).0.filter(shipped("think_tags", "{}")).build();
+    let streamed = stream(&kernel).await;
+    assert_eq!(streamed.text(), "Hello|stop");
+    assert_eq!(streamed.pieces.len(), 3, "{:?}", streamed.pieces);
+    let wire = streamed.pieces.iter().map(|piece| piece.event.to_string()).collect::<String>();
+    assert!(!wire.contains("hm") && !wire.contains("first"), "{wire}");
+    let kernel = asking([pieces()]).0.filter(shipped("think_tags", r#"{"mode":"keep"}"#)).build();
+    assert_eq!(stream(&kernel).await.pieces.len(), 5);
+
+    let answer = json(
+        r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"<think>x</think>A","reasoning_content":"r"}]}"#,
+    );
+    let after = outlet(&shipped("think_tags", "{}"), &answer).await;
+    assert_eq!(after.at_path("messages.1").to_string(), r#"{"role":"assistant","content":"A"}"#);
+}
+
+#[tokio::test]
+async fn each_choice_has_its_own_thinking() {
+    let pieces = [
+        piece(0, r#"{"content":"<think>a"}"#, "null"),
+        piece(1, r#"{"content":"B <thi"}"#, "null"),
+        piece(0, r#"{"content":"</think>A"}"#, "null"),
+        piece(1, r#"{"content":"nk>b</think>C"}"#, r#""length""#),
+        piece(0, "{}", r#""stop""#),
+    ];
+    let kernel = asking([Reply::pieces(pieces)]).0.filter(shipped("think_tags", "{}")).build();
+    let streamed = stream(&kernel).await;
+    assert_eq!((streamed.text_of(0).as_str(), streamed.text_of(1).as_str()), ("A|stop", "B C|length"));
+}
+
+// ---- redact
+
+const PEM: &str =
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow IBAAKCAQEA7\n+/x9==\n-----END RSA PRIVATE KEY-----";
+const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P";
+
+fn secrets() -> Vec<String> {
+    let letters = |count: usize| "aB3dE6gH9j".chars().cycle().take(count).collect::<String>();
+    vec![
+        format!("sk-proj-{}", letters(40)),
+        format!("sk-ant-api03-{}-{}AA", letters(30), letters(20)),
+        format!("sk_live_{}", letters(24)),
+        format!("ghp_{}", letters(36)),
+        format!("github_pat_{}_{}", letters(22), letters(59)),
+        format!("glpat-{}", letters(20)),
+        "AKIAIOSFODNN7EXAMPLE".into(),
+        format!("AIza{}", letters(35)),
+        format!("xoxb-123456789012-{}", letters(24)),
+        format!("hf_{}", letters(34)),
+        format!("npm_{}", letters(36)),
+        JWT.into(),
+        PEM.into(),
+        "ann.o'x+y@mail.example.co.uk".replace("o'x", "o_x"),
+        "192.168.17.254".into(),
+        "2001:db8:85a3::8a2e:370:7334".into(),
+        "fe80:0:0:0:1:2:3:4".into(),
+        "4111 1111 1111 1111".into(),
+        "5500-0000-0000-0004".into(),
+        "378282246310005".into(),
+        "DE89 3704 0044 0532 0130 00".into(),
+        "GB29NWBK60161331926819".into(),
+    ]
+}
+
+#[tokio::test]
+async fn a_secret_is_blotted_out_wherever_the_stream_cuts_it() {
+    let filter = shipped("redact", "{}");
+    for secret in secrets() {
+        for (before, after) in
+            [("Sure: ", " and so on."), ("(", "), 再见 12 34 x"), ("密", ""), ("a 12 \n", "\nb")]
+        {
+            let text = format!("{before}{secret}{after}");
+            let expected = format!("{before}[redacted]{after}");
+            assert_eq!(whole(&filter, &text).await, expected);
+            // Cuts before and in the secret, and just after it.
+            let from = before.len().saturating_sub(3);
+            let places = text.char_indices().map(|(at, _)| at).filter(|at| *at > from);
+            for at in places {
+                let kernel =
+                    asking([Reply::pieces([&text[..at], &text[at..]])]).0.filter(filter.clone()).build();
+                assert_eq!(stream(&kernel).await.text(), format!("{expected}|stop"), "{text:?} cut at {at}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_text_in_single_characters_is_the_same_text_without_its_secrets() {
+    let filter = shipped("redact", "{}");
+    let secrets = secrets();
+    let text =
+        secrets.iter().map(|secret| format!("{secret} – ok, 3 of 4 at 12:30:45;\n")).collect::<String>();
+    let expected = "[redacted] – ok, 3 of 4 at 12:30:45;\n".repeat(secrets.len());
+    let letters: Vec<String> = text.chars().map(String::from).collect();
+    let (streamed, whole) = both_ways(&filter, &letters.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert_eq!((streamed.as_str(), whole.as_str()), (expected.as_str(), expected.as_str()));
+}
+
+#[tokio::test]
+async fn what_only_looks_like_a_secret_stays() {
+    let text = "At 12:30:45 on 2024-01-02 std::vec::Vec 1.2.3 cost 1234 5678 9012 3456 for task-management-of-many-things, \
+        AB12 THIS CODE IS LONG, dead::beef, 127.0.0.1, aa:bb:cc:dd:ee:ff, user@localhost, 4111 1111 1111 1112, \
+        -----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----, 0.1 + 0.2 = 0.3, 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n\n| a | 1 |";
+    let filter = shipped("redact", "{}");
+    let letters: Vec<String> = text.chars().map(String::from).collect();
+    let (streamed, whole) = both_ways(&filter, &letters.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert_eq!((streamed.as_str(), whole.as_str()), (text, text));
+}
+
+#[tokio::test]
+async fn what_is_sent_to_the_model_has_no_secrets() {
+    let filter = shipped("redact", r#"{"replacement":"***"}"#);
+    let request = body(
+        r#"[{"role":"system","content":"Mail a@b.example"},
+            {"role":"user","content":[{"type":"text","text":"AKIAIOSFODNN7EXAMPLE!"},{"type":"image_url","image_url":{"url":"https://x.example/1.2.3.4"}}]},
+            {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"to\":\"a@b.example\"}"}}]},
+            {"role":"tool","tool_call_id":"1","content":"10.0.0.7"}]"#,
+    );
+    let changed = inlet(&filter, &turn_of("{}"), &request).await.unwrap();
+    let expected = request.to_string().replace("a@b.example", "***").replace("AKIAIOSFODNN7EXAMPLE", "***");
+    assert_eq!(changed.to_string(), expected.replace("10.0.0.7", "***"));
+
+    // What a tool says between two rounds.
+    let (builder, model) = asking([calls("", &[("echo", r#"{"mail":"a@b.example"}"#)]), "done".into()]);
+    let kernel = builder.tool(echo()).filter(filter).build();
+    chat(&kernel, "hi").await.unwrap();
+    assert_eq!(said(&model.requests()[1], "tool"), [r#"{"mail":"***"}"#]);
+}
+
+#[tokio::test]
+async fn every_kind_can_be_left_alone_and_patterns_added() {
+    let off = r#"{"api_keys":false,"private_keys":false,"emails":false,"ip_addresses":false,"cards":false,"ibans":false}"#;
+    let text = secrets().join("\n");
+    assert_eq!(whole(&shipped("redact", off), &text).await, text);
+    let filter = shipped("redact", r#"{"patterns":["(?i)project \\w+", "X-\\d+"],"phrase":20}"#);
+    let text = "About Project  X: the PROJECT Phoenix and X-17 are\nsecret words of 5 letters.";
+    let expected = text.replace("PROJECT Phoenix", "[redacted]").replace("X-17", "[redacted]");
+    for cut in cuts(text) {
+        let (streamed, whole) = both_ways(&filter, &cut).await;
+        assert_eq!((&streamed, &whole), (&expected, &expected), "{cut:?}");
+    }
+    // A guard whose pattern is none refuses rather than lets through.
+    let broken = shipped("redact", r#"{"patterns":["("]}"#);
+    let (plugin, _, cause) = breakage(inlet(&broken, &turn_of("{}"), &saying("hi")).await);
+    assert!(plugin == "redact" && cause.contains("unclosed group"), "{cause}");
+}
+
+#[tokio::test]
+async fn every_text_of_every_choice_is_guarded() {
+    let pieces = [
+        piece(0, r#"{"role":"assistant","reasoning":"mail a@b.ex"}"#, "null"),
+        piece(1, r#"{"role":"assistant","content":"ip 10.0."}"#, "null"),
+        piece(0, r#"{"reasoning":"ample or not"}"#, "null"),
+        piece(1, r#"{"content":"0.7 or"}"#, "null"),
+        piece(0, r#"{"content":"AKIAIOSF"}"#, "null"),
+        piece(0, r#"{"content":"ODNN7EXAMPLE"}"#, "null"),
+        piece(
+            0,
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"m\":\"c@d."}}]}"#,
+            "null",
+        ),
+        piece(
+            0,
+            r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{\"n\":"}}]}"#,
+            "null",
+        ),
+        piece(0, r#"{"tool_calls":[{"index":0,"function":{"arguments":"example\"}"}}]}"#, "null"),
+        piece(0, r#"{"tool_calls":[{"index":1,"function":{"arguments":"1}"}}]}"#, "null"),
+        piece(1, "{}", r#""stop""#),
+        piece(0, "{}", r#""tool_calls""#),
+    ];
+    let kernel = asking([Reply::pieces(pieces)]).0.filter(shipped("redact", "{}")).build();
+    let streamed = stream(&kernel).await;
+    assert_eq!(streamed.text_of(0), "[redacted]|tool_calls");
+    assert_eq!(streamed.text_of(1), "ip [redacted] or|stop");
+    let answer = streamed.answer.as_ref().unwrap();
+    assert_eq!(answer.at_path("choices.0.message.reasoning"), "mail [redacted] or not".into());
+    let arguments =
+        |call: usize| answer.at_path(&format!("choices.0.message.tool_calls.{call}.function.arguments"));
+    assert_eq!(arguments(0), r#"{"m":"[redacted]"}"#.into());
+    assert_eq!(arguments(1), r#"{"n":1}"#.into());
+    let wire: Vec<String> = streamed.pieces.iter().map(|piece| event::text(&piece.event).into()).collect();
+    assert!(!wire.concat().contains("AKIA"), "{wire:?}");
+    let order = streamed.pieces.iter().map(|piece| piece.event.to_string()).collect::<String>();
+    assert!(order.find("or not") < order.find("tool_calls"), "{order}");
+}
+
+#[tokio::test]
+async fn log_probabilities_go_where_the_text_was_changed() {
+    let with_probabilities = |text: &str| {
+        json(&format!(
+            r#"{{"id":"c","choices":[{{"index":0,"delta":{{"content":"{text}"}},"logprobs":{{"content":[{{"token":"{text}","logprob":-1}}]}},"finish_reason":null}}]}}"#
+        ))
+    };
+    let pieces = [
+        with_probabilities("Mail a@"),
+        with_probabilities("b.example "),
+        with_probabilities("or so "),
+        piece(0, "{}", r#""stop""#),
+    ];
+    let kernel = asking([Reply::pieces(pieces)]).0.filter(shipped("redact", "{}")).build();
+    let streamed = stream(&kernel).await;
+    assert_eq!(streamed.text(), "Mail [redacted] or so |stop");
+    let wire = streamed.pieces.iter().map(|piece| piece.event.to_string()).collect::<String>();
+    assert!(!wire.contains("a@") && !wire.contains("b.ex"), "{wire}");
+    assert!(wire.contains(r#""token":"or so ""#), "{wire}");
+}
+
+#[tokio::test]
+async fn an_unfinished_stream_gives_what_was_held_back() {
+    let pieces =
+        [piece(0, r#"{"content":"the end is ne"}"#, "null"), piece(0, r#"{"content":"ar"}"#, "null")];
+    for id in ["redact", "think_tags"] {
+        let kernel = asking([Reply::pieces(pieces.clone())]).0.filter(shipped(id, "{}")).build();
+        let streamed = stream(&kernel).await;
+        assert_eq!(streamed.texts().concat(), "the end is near", "{id}");
+    }
+}
+
+#[tokio::test]
+async fn long_texts_stay_within_the_budgets() {
+    let words = "Lorem ipsum dolor sit amet, 12 of 34 at 56.7% – consectetur_adipiscing elit. ".repeat(400);
+    let run = "q7Zx9".repeat(3_000);
+    for text in [&words, &run] {
+        assert_eq!(&whole(&shipped("redact", "{}"), text).await, text);
+        let pieces: Vec<&str> =
+            text.as_bytes().chunks(50).filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
+        let kernel =
+            asking([Reply::pieces(pieces.iter().copied())]).0.filter(shipped("redact", "{}")).build();
+        assert_eq!(stream(&kernel).await.text(), format!("{}|stop", pieces.concat()));
+    }
+    let thought = format!("<think>{words}</think>{words}");
+    assert_eq!(whole(&shipped("think_tags", "{}"), &thought).await, words);
+}
+
+// ---- chat_log
+
+#[tokio::test]
+async fn a_turn_is_one_line_of_the_log() {
+    use std::io::Write;
+    #[derive(Clone, Default)]
+    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    for (valves, content) in [("{}", false), (r#"{"content":true,"max_characters":6}"#, true)] {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        let two = json(
+            r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hello you"},"finish_reason":"stop"},
+                {"index":1,"message":{"role":"assistant","content":"bye"},"finish_reason":"stop"}],
+                "usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#,
+        );
+        let kernel = asking([Reply::whole(two)]).0.filter(shipped("chat_log", valves)).build();
+        let wish = Wish { stream: None, raw: false };
+        let turn = turn_of(r#"{"id":"ann","email":"ann@example.com"}"#);
+        let Answered::Answer(_) = kernel.turn(saying("how are you"), &turn, wish).await.unwrap() else {
+            panic!()
+        };
+        drop(guard);
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<Json> =
+            text.lines().map(json).filter(|line| line.text("target").as_deref() == Some("script")).collect();
+        assert_eq!(lines.len(), 1, "{text}");
+        let line = json(lines[0].at_path("fields.message").as_str().unwrap());
+        for (key, expected) in [
+            ("user", r#""ann""#),
+            ("model", r#""m""#),
+            ("messages", "2"),
+            ("characters", "20"),
+            ("answer_characters", "9"),
+            ("tokens", "7"),
+        ] {
+            assert_eq!(line.get(key).unwrap().to_string(), expected, "{key}");
+        }
+        assert!(line.get("milliseconds").unwrap().as_i64().unwrap() >= 0);
+        assert_eq!(line.text("question").is_some(), content);
+        assert_eq!(text.contains("hello"), content);
+        assert!(!text.contains("hello you") && !text.contains("example.com"), "{text}");
+    }
+}

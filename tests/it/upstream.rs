@@ -1,0 +1,325 @@
+//! A model's service on loopback that answers what a test told it to, and remembers what it was
+//! asked.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use futures::stream::{self, StreamExt};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+
+/// The model it lists, and that tests ask for.
+pub(crate) const MODEL: &str = "mock-1";
+
+/// What it was asked, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Asked {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The text of the last message.
+    pub(crate) fn said(&self) -> String {
+        let body = self.json();
+        let last = body["messages"].as_array().and_then(|messages| messages.last());
+        last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
+    }
+}
+
+/// One answer.
+#[derive(Clone)]
+pub(crate) struct Reply {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    before: Vec<Part>,
+    body: Vec<Part>,
+}
+
+#[derive(Clone)]
+enum Part {
+    Bytes(String),
+    Pause(Duration),
+    Gate(Gate),
+    Cut,
+}
+
+/// Holds an answer back until the test opens it.
+#[derive(Clone)]
+pub(crate) struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    pub(crate) fn closed() -> Self {
+        Self(Arc::new(Semaphore::new(0)))
+    }
+
+    pub(crate) fn open(&self) {
+        self.0.add_permits(Semaphore::MAX_PERMITS / 2);
+    }
+}
+
+impl Reply {
+    /// A body just so.
+    pub(crate) fn raw(content_type: &str, body: impl Into<String>) -> Self {
+        let headers = vec![("content-type", content_type.to_owned())];
+        Self { status: 200, headers, before: Vec::new(), body: vec![Part::Bytes(body.into())] }
+    }
+
+    pub(crate) fn json(body: &Value) -> Self {
+        Self::raw("application/json", body.to_string())
+    }
+
+    /// A whole completion with this text.
+    pub(crate) fn text(text: &str) -> Self {
+        Self::json(&json!({
+            "id": "chatcmpl-mock", "object": "chat.completion", "created": 1, "model": MODEL,
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        }))
+    }
+
+    /// A stream that says these words and ends well.
+    pub(crate) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut reply = Self::begun(words);
+        reply.body.push(Part::Bytes(chunk(&json!({}), Some("stop"))));
+        reply.body.push(Part::Bytes("data: [DONE]\n\n".into()));
+        reply
+    }
+
+    /// A stream that says these words and nothing more.
+    pub(crate) fn begun<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut reply =
+            Self::raw("text/event-stream", chunk(&json!({"role": "assistant", "content": ""}), None));
+        let words = words.into_iter().map(|word| Part::Bytes(chunk(&json!({"content": word}), None)));
+        reply.body.extend(words);
+        reply
+    }
+
+    /// Whole or streamed, as it was asked for.
+    pub(crate) fn fitting(asked: &Asked, text: &str) -> Self {
+        if asked.json()["stream"] == json!(true) {
+            Self::words(text.split_inclusive(' '))
+        } else {
+            Self::text(text)
+        }
+    }
+
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    /// Says nothing at all, not even a status, for so long.
+    pub(crate) fn after(mut self, delay: Duration) -> Self {
+        self.before.push(Part::Pause(delay));
+        self
+    }
+
+    /// Says nothing at all before the gate opens.
+    pub(crate) fn behind(mut self, gate: &Gate) -> Self {
+        self.before.push(Part::Gate(gate.clone()));
+        self
+    }
+
+    /// And then this.
+    pub(crate) fn then(mut self, more: impl Into<String>) -> Self {
+        self.body.push(Part::Bytes(more.into()));
+        self
+    }
+
+    /// And then nothing for so long.
+    pub(crate) fn then_pause(mut self, pause: Duration) -> Self {
+        self.body.push(Part::Pause(pause));
+        self
+    }
+
+    /// And then nothing before the gate opens.
+    pub(crate) fn then_gate(mut self, gate: &Gate) -> Self {
+        self.body.push(Part::Gate(gate.clone()));
+        self
+    }
+
+    /// And then the connection breaks.
+    pub(crate) fn then_cut(mut self) -> Self {
+        self.body.push(Part::Cut);
+        self
+    }
+}
+
+/// One event of a stream.
+pub(crate) fn chunk(delta: &Value, finish: Option<&str>) -> String {
+    let event = json!({
+        "id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    });
+    format!("data: {event}\n\n")
+}
+
+type Script = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct Upstream(Arc<Inner>);
+
+struct Inner {
+    port: u16,
+    script: Mutex<Script>,
+    asked: Mutex<Vec<Asked>>,
+    /// How many callers went away before they had their whole answer.
+    deserted: watch::Sender<usize>,
+    server: Mutex<Option<AbortHandle>>,
+}
+
+impl Upstream {
+    /// Starts on a free port; says `hello from upstream` until told otherwise.
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
+        let port = listener.local_addr().expect("a bound socket has an address").port();
+        let script: Script = Arc::new(|asked| Reply::fitting(asked, "hello from upstream"));
+        let inner = Inner {
+            port,
+            script: Mutex::new(script),
+            asked: Mutex::default(),
+            deserted: watch::channel(0).0,
+            server: Mutex::default(),
+        };
+        let upstream = Self(Arc::new(inner));
+        let router = Router::new().fallback(answer).with_state(upstream.clone());
+        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        *upstream.0.server.lock().unwrap() = Some(server.abort_handle());
+        upstream
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.0.port)
+    }
+
+    /// Answers this from now on.
+    pub(crate) fn reply(&self, reply: Reply) {
+        self.script(move |_| reply.clone());
+    }
+
+    /// Answers what this makes of the question.
+    pub(crate) fn script(&self, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
+        *self.0.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// The chats it was asked for.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.0.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn last(&self) -> Asked {
+        self.asked().pop().expect("the upstream was asked")
+    }
+
+    /// Waits until it was asked so many times.
+    pub(crate) async fn was_asked(&self, times: usize) {
+        super::host::until("the upstream is asked", || async { self.asked().len() >= times }).await;
+    }
+
+    /// Waits until so many callers have gone away early.
+    pub(crate) async fn was_deserted(&self, times: usize) {
+        let mut deserted = self.0.deserted.subscribe();
+        let wait = deserted.wait_for(|count| *count >= times);
+        tokio::time::timeout(super::host::PATIENCE, wait)
+            .await
+            .expect("the upstream's caller should be gone")
+            .expect("the upstream runs");
+    }
+
+    /// Closes its port.
+    pub(crate) fn stop(&self) {
+        if let Some(server) = self.0.server.lock().unwrap().take() {
+            server.abort();
+        }
+    }
+}
+
+/// Counts a caller that goes away before it has its answer.
+struct Caller {
+    served: bool,
+    upstream: Upstream,
+}
+
+impl Caller {
+    /// The end of the body is the last it gets: then it has everything.
+    fn is_given(&mut self, part: Option<&Part>) {
+        self.served |= matches!(part, None | Some(Part::Cut));
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if !self.served {
+            self.upstream.0.deserted.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+async fn answer(State(upstream): State<Upstream>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    if path.ends_with("/models") {
+        let list = json!({"object": "list", "data": [
+            {"id": MODEL, "object": "model", "created": 7, "owned_by": "mock", "context_window": 8192},
+        ]});
+        return Response::new(Body::from(list.to_string()));
+    }
+    let asked = Asked { path, headers: parts.headers, body };
+    upstream.0.asked.lock().unwrap().push(asked.clone());
+    let script = upstream.0.script.lock().unwrap().clone();
+    let reply = script(&asked);
+    let mut caller = Caller { served: false, upstream };
+    for part in &reply.before {
+        // Only waiting stands before an answer.
+        let _ = play(part).await;
+    }
+    let parts = reply.body.into_iter().map(Some).chain([None]);
+    let body = stream::iter(parts).filter_map(move |part| {
+        caller.is_given(part.as_ref());
+        async move { play(&part?).await }
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    *response.status_mut() = StatusCode::from_u16(reply.status).expect("a test's status is one");
+    for (name, value) in reply.headers {
+        let value = HeaderValue::from_str(&value).expect("a test's header is one");
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    response
+}
+
+async fn play(part: &Part) -> Option<Result<Bytes, std::io::Error>> {
+    match part {
+        Part::Bytes(bytes) => return Some(Ok(Bytes::from(bytes.clone()))),
+        Part::Pause(pause) => tokio::time::sleep(*pause).await,
+        Part::Gate(gate) => drop(gate.0.acquire().await),
+        Part::Cut => {
+            // What came before has to be on its way, or it would be lost with the connection.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            return Some(Err(std::io::Error::other("cut by the test")));
+        }
+    }
+    None
+}
