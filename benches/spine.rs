@@ -1,0 +1,233 @@
+//! What the spine costs: hook calls, bodies, events, reloads; side by side in one run.
+//!
+//! `cargo bench` prints, per row, the median, the floor measured for the same work with nothing
+//! around it (`floor`, from the research this design stands on), the ratio to it, and where there
+//! is one the ratio to the same work in plain Rust in this very run. Only ratios mean anything.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse::context::Turn;
+use valvehouse::filter::Verdict::Continue;
+use valvehouse::filter::{Chain, Filter, Hook, Outcome};
+use valvehouse::json::Json;
+use valvehouse::script::{Script, Settings, SourceFile};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    if !std::env::args().any(|word| word == "--bench") {
+        return;
+    }
+    let head = ["what", "median", "floor", "ratio", "beside"];
+    println!("{:<52} {:>11} {:>11} {:>7}  {}", head[0], head[1], head[2], head[3], head[4]);
+    hooks();
+    bodies();
+    events();
+    reloads();
+}
+
+/// The median of 15 batches, each about 20 ms.
+fn time(mut work: impl FnMut()) -> Duration {
+    let began = Instant::now();
+    let mut count = 0_u32;
+    while began.elapsed() < Duration::from_millis(20) {
+        work();
+        count += 1;
+    }
+    let mut batches: Vec<Duration> = (0..15)
+        .map(|_| {
+            let began = Instant::now();
+            for _ in 0..count.max(1) {
+                work();
+            }
+            began.elapsed() / count.max(1)
+        })
+        .collect();
+    batches.sort();
+    batches[batches.len() / 2]
+}
+
+fn row(what: &str, measured: Duration, floor_ns: Option<f64>, beside: &str) {
+    let ns = measured.as_nanos() as f64;
+    let (floor, ratio) = match floor_ns {
+        Some(floor) => (show(floor), format!("{:.2}x", ns / floor)),
+        None => ("-".into(), "-".into()),
+    };
+    println!("{what:<52} {:>11} {floor:>11} {ratio:>7}  {beside}", show(ns));
+}
+
+fn show(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+fn script(id: &str, text: &str) -> Filter {
+    let file = SourceFile { id: id.into(), path: format!("{id}.rhai").into(), text: text.into() };
+    let script =
+        Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    Arc::new(script).into_filter(Arc::default())
+}
+
+fn chain(count: usize, text: &str) -> Chain {
+    Chain::new((0..count).map(|index| script(&format!("f{index}"), text)).collect())
+}
+
+fn run(chain: &Chain, hook: Hook, value: Json, turn: &Turn) -> Json {
+    match futures::executor::block_on(chain.run(hook, value, turn)) {
+        Ok(Outcome::Done(value) | Outcome::Skipped(value)) => value,
+        Err(fault) => panic!("{fault}"),
+    }
+}
+
+fn body(messages: usize, length: usize) -> Vec<u8> {
+    let text = "lorem ipsum dolor sit amet ".repeat(length / 27 + 1);
+    let messages: Vec<Json> = (0..messages)
+        .map(|index| {
+            let role = if index % 2 == 0 { "user" } else { "assistant" };
+            Json::from([("role", role.into()), ("content", text[..length].into())])
+        })
+        .collect();
+    let body =
+        Json::from([("model", "demo".into()), ("temperature", 0.7.into()), ("messages", messages.into())]);
+    body.encode().unwrap()
+}
+
+const EVENT: &str = r#"{"id":"chatcmpl-9abdb2b46aa2","object":"chat.completion.chunk","created":1795236998,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_44added55e","choices":[{"index":0,"delta":{"content":" a small piece of text"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"kX3J1"}"#;
+
+const SET: &str = "fn inlet(body) { body.temperature = 0.5; body }";
+const LOOK: &str = r#"fn stream(event) { if event.text.contains("zzz") { event.text = "***"; } }"#;
+const CHANGE: &str = r#"fn stream(event) { event.text = "changed"; event }"#;
+
+fn hooks() {
+    let turn = Turn::default();
+    let small = Json::parse(&body(20, 420)).unwrap();
+    let large = Json::parse(&body(200, 2_050)).unwrap();
+    let empty = chain(1, "fn inlet(body) { }");
+    row(
+        "one empty hook, through the chain",
+        time(|| drop(run(&empty, Hook::Inlet, small.clone(), &turn))),
+        Some(290.0),
+        "floor: handle in, handle out",
+    );
+    let set = chain(1, SET);
+    let on_small = time(|| drop(run(&set, Hook::Inlet, small.clone(), &turn)));
+    let on_large = time(|| drop(run(&set, Hook::Inlet, large.clone(), &turn)));
+    row("one property set, 20 messages", on_small, Some(720.0), "");
+    let ratio = on_large.as_secs_f64() / on_small.as_secs_f64();
+    row("one property set, 200 messages", on_large, Some(740.0), &format!("{ratio:.2}x of 20 messages"));
+    let valves = chain(
+        1,
+        "const Valves = #{ limit: 1000 }; fn inlet(body, valves) { if body.messages.len() > valves.limit { throw \"x\"; } }",
+    );
+    row("turn limit by valve", time(|| drop(run(&valves, Hook::Inlet, small.clone(), &turn))), None, "");
+    let count = chain(1, "fn inlet(body) { let n = body.messages.count(\"user\"); }");
+    row(
+        "count(\"user\") over 200 messages",
+        time(|| drop(run(&count, Hook::Inlet, large.clone(), &turn))),
+        Some(4_800.0),
+        "",
+    );
+    let walk = chain(
+        1,
+        "fn inlet(body) { let n = 0; for m in body.messages { if m.role == \"user\" { n += 1; } } }",
+    );
+    row(
+        "the same as a loop of the script",
+        time(|| drop(run(&walk, Hook::Inlet, large.clone(), &turn))),
+        Some(68_000.0),
+        "",
+    );
+}
+
+fn bodies() {
+    let turn = Turn::default();
+    for (name, bytes, floors) in [
+        ("20 messages (9 KB)", body(20, 420), [None, None, Some(21_900.0)]),
+        ("200 messages (418 KB)", body(200, 2_050), [None, None, Some(408_000.0)]),
+    ] {
+        let serde = time(|| {
+            let value: serde_json::Value = serde_json::from_slice(black_box(&bytes)).unwrap();
+            black_box(serde_json::to_vec(&value).unwrap());
+        });
+        for (count, floor) in [0, 1, 10].into_iter().zip(floors) {
+            let scripts = chain(count, SET);
+            let through = time(|| {
+                let value = Json::parse(black_box(&bytes)).unwrap();
+                black_box(run(&scripts, Hook::Inlet, value, &turn).encode().unwrap());
+            });
+            let closures = Chain::new(
+                (0..count)
+                    .map(|index| {
+                        Filter::closure(&format!("c{index}"), Hook::Inlet, |ctx| {
+                            let _ = ctx.value.set("temperature", 0.5);
+                            Ok(Continue(ctx))
+                        })
+                    })
+                    .collect(),
+            );
+            let native = time(|| {
+                let value = Json::parse(black_box(&bytes)).unwrap();
+                black_box(run(&closures, Hook::Inlet, value, &turn).encode().unwrap());
+            });
+            let beside = format!(
+                "{:.2}x of {count} Rust closures, {:.2}x of serde_json there and back",
+                through.as_secs_f64() / native.as_secs_f64(),
+                through.as_secs_f64() / serde.as_secs_f64()
+            );
+            row(&format!("bytes -> {count} filters -> bytes, {name}"), through, floor, &beside);
+        }
+    }
+}
+
+fn events() {
+    let turn = Turn::default();
+    let parse = time(|| drop(black_box(Json::parse(black_box(EVENT.as_bytes())).unwrap())));
+    row("event: parse only", parse, Some(1_000.0), "floor: serde_json");
+    for (count, floor) in [(0, None), (1, Some(920.0)), (10, None)] {
+        let scripts = chain(count, LOOK);
+        let through = time(|| {
+            let event = Json::parse(black_box(EVENT.as_bytes())).unwrap();
+            let event = run(&scripts, Hook::Stream, event, &turn);
+            assert!(!event.is_changed());
+        });
+        row(&format!("event -> {count} text hooks, unchanged"), through, floor, "bytes are kept");
+    }
+    for (count, floor) in [(1, Some(3_700.0)), (10, None)] {
+        let scripts = chain(count, CHANGE);
+        let through = time(|| {
+            let event = Json::parse(black_box(EVENT.as_bytes())).unwrap();
+            black_box(run(&scripts, Hook::Stream, event, &turn).encode().unwrap());
+        });
+        row(&format!("event -> {count} text hooks, changed -> bytes"), through, floor, "");
+    }
+}
+
+fn reloads() {
+    let text = std::fs::read_to_string("filters/turn_limit.rhai").unwrap_or_else(|_| SET.to_owned());
+    let one = time(|| drop(black_box(script("one", &text))));
+    row("compile one script (twice: read, then fold valves)", one, Some(160_000.0), "floor: 2 x 80 us");
+    let began = Instant::now();
+    let thousand: Vec<Filter> = (0..1_000).map(|index| script(&format!("s{index}"), &text)).collect();
+    let compiled = began.elapsed();
+    row("compile 1 000 scripts", compiled, Some(160_000_000.0), "");
+    let sorted = time(|| drop(black_box(Chain::new(thousand.clone()))));
+    row("sort 1 000 filters into a chain", sorted, None, "");
+    let pointer = arc_swap::ArcSwap::from_pointee(Chain::new(thousand));
+    row(
+        "swap and take",
+        time(|| {
+            pointer.store(pointer.load_full());
+            drop(black_box(pointer.load_full()));
+        }),
+        Some(21.0),
+        "floor: take alone",
+    );
+}
