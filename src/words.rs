@@ -1,8 +1,12 @@
 //! Small things about words: the one that was probably meant, and names made fit to read.
 
+/// Names and allowed values are shorter; whole texts are not compared.
+const LONGEST_WORD: usize = 256;
+
 /// The word that was probably meant by a misspelt one; none when nothing is near.
 ///
-/// Case and the choice between `-` and `_` do not count as mistakes.
+/// Case and the choice between `-` and `_` do not count as mistakes. What is longer than a word can be
+/// is like none.
 ///
 /// ```
 /// use valvehouse::words::nearest;
@@ -10,6 +14,10 @@
 /// assert_eq!(nearest("colour", ["keys", "listen"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing takes room for the lengths of both, multiplied.
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     let word = normal(word);
     let mut best: Option<(usize, f64, &str)> = None;
     for candidate in known {
@@ -51,6 +59,23 @@ pub fn title_case(name: &str) -> String {
 pub fn is_id(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     (1..=64).contains(&text.len()) && text.bytes().all(fits)
+}
+
+/// Whether a word of a person means yes or no; none where it means neither for sure.
+///
+/// ```
+/// use valvehouse::words::yes_or_no;
+/// assert_eq!((yes_or_no(" Ja! "), yes_or_no("no"), yes_or_no("later")), (Some(true), Some(false), None));
+/// ```
+pub fn yes_or_no(text: &str) -> Option<bool> {
+    let word = text.trim().trim_end_matches(['.', '!']).to_lowercase();
+    match word.as_str() {
+        "y" | "yes" | "yep" | "ok" | "okay" | "sure" | "true" | "j" | "ja" | "oui" | "si" | "sí" | "是" => {
+            Some(true)
+        }
+        "n" | "no" | "nope" | "false" | "nein" | "non" | "否" => Some(false),
+        _ => None,
+    }
 }
 
 fn normal(word: &str) -> String {

@@ -3,7 +3,8 @@
 use super::field::{Field, Items, Kind, Rules};
 use super::{MASK, Schema};
 use crate::json::{Json, Number};
-use crate::words::{did_you_mean, nearest};
+use crate::limits::{Broken, clipped};
+use crate::words::did_you_mean;
 
 /// Why a value cannot be the value of a setting.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -18,9 +19,6 @@ pub struct ValveError {
     /// The whole sentence: field, value and rule.
     pub message: String,
 }
-
-/// A rule that was broken, and what it asks for.
-pub(super) type Broken = (&'static str, String);
 
 impl Schema {
     /// The value in the type of its setting, or why it does not fit.
@@ -98,7 +96,7 @@ pub(super) fn fit(kind: Kind, rules: &Rules, value: &Json) -> Result<Json, Broke
         Kind::Array => list(rules.items.as_ref(), value)?,
         _ => scalar(kind, value).ok_or_else(|| ("type", format!("must be {}", kind.in_words())))?,
     };
-    keep_to(rules, &fitting)?;
+    rules.limits.check(&fitting)?;
     Ok(fitting)
 }
 
@@ -159,40 +157,4 @@ fn list(items: Option<&Items>, value: &Json) -> Result<Json, Broken> {
 
 fn split(text: &str) -> Vec<Json> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Json::from).collect()
-}
-
-fn keep_to(rules: &Rules, value: &Json) -> Result<(), Broken> {
-    let (number, text) = (value.as_f64(), value.as_str());
-    if let (Some(number), Some(minimum)) = (number, &rules.minimum)
-        && minimum.as_f64().is_some_and(|minimum| number < minimum)
-    {
-        return Err(("minimum", format!("must be {minimum} or more")));
-    }
-    if let (Some(number), Some(maximum)) = (number, &rules.maximum)
-        && maximum.as_f64().is_some_and(|maximum| number > maximum)
-    {
-        return Err(("maximum", format!("must be {maximum} or less")));
-    }
-    if !rules.allowed.is_empty() && !rules.allowed.contains(value) {
-        let allowed: Vec<_> = rules.allowed.iter().map(Json::to_string).collect();
-        let names = || rules.allowed.iter().filter_map(Json::as_str);
-        let near = text.and_then(|text| nearest(text, names()));
-        let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
-        return Err(("enum", format!("must be one of {}{near}", allowed.join(", "))));
-    }
-    match (text, &rules.pattern) {
-        (Some(text), Some(pattern)) if !pattern.is_match(text) => {
-            Err(("pattern", format!("must match the pattern {pattern}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A value in a sentence, cut where it would bury the sentence.
-pub(super) fn clipped(value: &Json) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }

@@ -1,10 +1,10 @@
 //! From the literal map of a script to declared settings, or to every problem with it.
 
-use super::check::{Broken, clipped, fit};
+use super::check::fit;
 use super::field::{Field, Items, Kind, Rules};
 use crate::json::Json;
+use crate::limits::{Broken, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
-use regex::Regex;
 
 const KEYS: [&str; 11] = [
     "value",
@@ -54,7 +54,7 @@ impl Declaration<'_> {
             let _ = map.set("value", std::mem::take(&mut self.of));
             self.of = map;
         } else {
-            self.refuse_unknown_keys(&self.of.clone(), &KEYS);
+            self.problems.extend(unknown_keys(&self.of, &KEYS));
         }
         let Some(default) = self.of.get("value") else {
             self.problem(&format!(
@@ -88,15 +88,6 @@ impl Declaration<'_> {
         self.problems.push(problem.to_owned());
     }
 
-    fn refuse_unknown_keys(&mut self, map: &Json, known: &[&str]) {
-        for key in map.as_object().map(|object| object.keys()).unwrap_or_default() {
-            if !known.contains(&key.as_str()) {
-                let hint = did_you_mean(&key, known.iter().copied());
-                self.problem(&format!("has the unknown key `{key}`{hint}; known keys: {}", known.join(", ")));
-            }
-        }
-    }
-
     fn kind(&mut self, default: &Json) -> Option<Kind> {
         match self.of.get("type") {
             Some(given) => self.named_kind(&given),
@@ -124,64 +115,10 @@ impl Declaration<'_> {
     }
 
     fn rules(&mut self, kind: Kind, map: &Json) -> Rules {
-        let mut rules = Rules {
-            minimum: self.limit("minimum", kind, map),
-            maximum: self.limit("maximum", kind, map),
-            pattern: self.pattern(kind, map),
-            ..Rules::default()
-        };
-        let bounds = [&rules.minimum, &rules.maximum].map(|bound| bound.as_ref().and_then(Json::as_f64));
-        if let [Some(minimum), Some(maximum)] = bounds
-            && minimum > maximum
-        {
-            self.problem("has a `minimum` above its `maximum`, so that nothing fits: swap them");
-        }
-        rules.allowed = self.allowed(kind, &rules, map);
+        let limits = Limits::read(map, kind.name(), &mut self.problems);
+        let mut rules = Rules { limits, items: None };
+        rules.limits.allowed = self.allowed(kind, &rules, map);
         rules
-    }
-
-    fn limit(&mut self, key: &str, kind: Kind, map: &Json) -> Option<Json> {
-        let given = map.get(key)?;
-        if !matches!(kind, Kind::Integer | Kind::Number) {
-            self.problem(&format!(
-                "has a `{key}`, which is for numbers, but its type is {}: drop it",
-                kind.name()
-            ));
-        } else if !given.as_f64().is_some_and(f64::is_finite) {
-            self.problem(&format!("has {} as its `{key}`: give a number", clipped(&given)));
-        } else {
-            return Some(given);
-        }
-        None
-    }
-
-    fn pattern(&mut self, kind: Kind, map: &Json) -> Option<Regex> {
-        let given = map.get("pattern")?;
-        if kind != Kind::String {
-            self.problem(&format!(
-                "has a `pattern`, which is for text, but its type is {}: drop it",
-                kind.name()
-            ));
-            return None;
-        }
-        let Some(text) = given.as_str() else {
-            self.problem(&format!(
-                "has {} as its `pattern`: give a regular expression as text",
-                clipped(&given)
-            ));
-            return None;
-        };
-        match Regex::new(text) {
-            Ok(pattern) => Some(pattern),
-            Err(error) => {
-                // The last line says what is wrong; those before draw the place.
-                let error = error.to_string();
-                let reason =
-                    error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                self.problem(&format!("has a `pattern` that is no regular expression: {text}: {reason}"));
-                None
-            }
-        }
     }
 
     fn allowed(&mut self, kind: Kind, rules: &Rules, map: &Json) -> Vec<Json> {
@@ -228,7 +165,7 @@ impl Declaration<'_> {
                 map
             }
         };
-        self.refuse_unknown_keys(&map, &ITEM_KEYS);
+        self.problems.extend(unknown_keys(&map, &ITEM_KEYS));
         let named = map.get("type").or_else(|| Some(Kind::of(&map.get("enum")?.at(0)?)?.name().into()));
         let kind = match named {
             Some(name) => self.named_kind(&name)?,

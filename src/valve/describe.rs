@@ -55,30 +55,12 @@ fn describe(field: &Field) -> Json {
 
 fn constrain(schema: &Json, kind: Kind, rules: &Rules) {
     put(schema, "type", kind.name());
-    if !rules.allowed.is_empty() {
-        put(schema, "enum", rules.allowed.iter().map(Json::copy).collect::<Vec<_>>());
-    }
-    for (name, limit) in [("minimum", &rules.minimum), ("maximum", &rules.maximum)] {
-        if let Some(limit) = limit {
-            put(schema, name, limit.clone());
-        }
-    }
-    if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| is_portable(pattern.as_str())) {
-        put(schema, "pattern", pattern.as_str());
-    }
+    rules.limits.describe(schema);
     if let Some(items) = &rules.items {
         let item = Json::object();
         constrain(&item, items.kind, &items.rules);
         put(schema, "items", item);
     }
-}
-
-/// Whether a reader of JSON Schema understands this pattern: its dialect is JavaScript's, which has
-/// no `(?i)`, `\A` or `[[:alpha:]]`. What is left out of the schema is still checked here.
-fn is_portable(pattern: &str) -> bool {
-    let groups = pattern.match_indices("(?").map(|(at, _)| &pattern[at + 2..]);
-    groups.into_iter().all(|group| group.starts_with(':') || group.starts_with('<'))
-        && !["\\A", "\\z", "\\x{", "\\p{", "\\P{", "[[:"].iter().any(|only_ours| pattern.contains(only_ours))
 }
 
 /// Sets a key of an object made here; fresh objects take any key.

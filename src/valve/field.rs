@@ -1,7 +1,7 @@
 //! One declared setting: its type, its default and its rules.
 
 use crate::json::Json;
-use regex::Regex;
+use crate::limits::Limits;
 
 /// What type of value a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +44,8 @@ pub struct Field {
 /// What the values of a setting, or the items of a list, must keep to.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// The least number allowed.
-    pub minimum: Option<Json>,
-    /// The greatest number allowed.
-    pub maximum: Option<Json>,
-    /// The only values allowed; empty allows all.
-    pub allowed: Vec<Json>,
-    /// What text must match somewhere, as in JSON Schema.
-    pub pattern: Option<Regex>,
+    /// Bounds, allowed values and pattern.
+    pub limits: Limits,
     /// What the items of a list are.
     pub items: Option<Items>,
 }

@@ -1,9 +1,9 @@
 //! Layers of values over each other, and secrets on their way out and back in.
 
-use super::check::clipped;
 use super::field::Field;
 use super::{MASK, Schema};
 use crate::json::Json;
+use crate::limits::clipped;
 
 impl Schema {
     /// The values in force: the defaults, under each layer in turn.
