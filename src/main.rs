@@ -4,10 +4,11 @@ use std::time::Duration;
 use valvehouse::cli::{self, Exit};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
-/// Scripts recurse on the stack of the thread that compiles or runs them.
-const STACK: usize = 64 << 20;
+/// Scripts recurse on the stack of the thread that compiles, runs or drops them: as deep as what they
+/// may allocate can be linked. Only what is used is ever backed by memory.
+const STACK: usize = 256 << 20;
 /// How long a thread may hold up the end: one that waits for a terminal would for ever.
 const PATIENCE: Duration = Duration::from_millis(200);
 
