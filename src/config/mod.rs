@@ -14,6 +14,7 @@
 
 mod check;
 mod error;
+mod grants;
 mod load;
 mod origin;
 mod provider;
@@ -24,12 +25,12 @@ mod settings;
 mod tree;
 
 pub use error::{ConfigError, ConfigProblem};
+pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use origin::Origin;
 pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, Timeouts, Wire};
 pub use secret::{Secret, SecretSource, SecretUnread};
 pub use settings::{
-    Admin, Budget, Config, Folders, Grant, Grants, Key, Listen, ModelSettings, PluginSettings, Server,
-    StoreAddress,
+    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, PluginSettings, Server, StoreAddress,
 };
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The settings, typed and checked.
 
-use super::{Origin, ProviderSettings, Secret, SecretSource};
+use super::{Grants, Origin, ProviderSettings, Secret, SecretSource};
 use crate::json::Json;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
@@ -175,40 +175,4 @@ pub struct Budget {
     pub operations: Option<u64>,
     /// Memory, in megabytes.
     pub memory_mb: Option<u64>,
-}
-
-/// What a plugin may reach of the world.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grants {
-    /// Hosts, `*.example.com` included.
-    pub http: Grant,
-    /// Folders, as whole paths.
-    pub files: Vec<PathBuf>,
-    /// Programs.
-    pub shell: Grant,
-    /// Environment variables.
-    pub env: Grant,
-    /// A durable map of its own.
-    pub kv: bool,
-    /// Models of this host.
-    pub llm: bool,
-}
-
-/// How far a grant goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Grant {
-    /// Not at all.
-    #[default]
-    Nothing,
-    /// To these only.
-    Only(Vec<String>),
-    /// To all of them: `true`.
-    Everything,
-}
-
-impl Grant {
-    /// Whether there is no grant at all.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::Nothing
-    }
 }

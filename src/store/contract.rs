@@ -17,6 +17,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -
     a_refused_change_changes_nothing(&*fresh().await).await;
     every_change_raises_the_generation(&*fresh().await).await;
     half_a_switch_leaves_the_other_half(&*fresh().await).await;
+    grants_are_changed_only_by_who_knows_them(&*fresh().await).await;
     the_last_good_version_is_the_last_one(&*fresh().await).await;
     scripts_find_what_they_kept(&*fresh().await).await;
     what_has_expired_is_gone(&*fresh().await).await;
@@ -28,6 +29,7 @@ async fn nothing_is_there_at_first(store: &dyn Store) {
     assert_eq!(store.all_valves().await.unwrap(), []);
     assert_eq!(store.valves("a", None).await.unwrap(), Json::object());
     assert_eq!(store.switches().await.unwrap(), []);
+    assert_eq!(store.grants().await.unwrap(), []);
     assert_eq!(store.last_good().await.unwrap(), []);
     assert_eq!(store.kv_all().await.unwrap(), []);
     assert_eq!(store.hosts().await.unwrap(), []);
@@ -96,11 +98,13 @@ async fn every_change_raises_the_generation(store: &dyn Store) {
         store.reset_valves("a", None, &[]).await.unwrap(),
         store.set_switch(&switch).await.unwrap(),
         store.confirm_removal("a").await.unwrap(),
+        store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None).await.unwrap().unwrap(),
+        store.set_grants("a", None, None).await.unwrap().unwrap(),
     ];
-    assert_eq!(answers, [1, 2, 3, 4, 5]);
+    assert_eq!(answers, [1, 2, 3, 4, 5, 6, 7]);
     store.announce("h", 1, 5).await.unwrap();
     store.save_last_good(&[]).await.unwrap();
-    assert_eq!(store.generation().await.unwrap(), 5, "what hosts write about themselves is no change");
+    assert_eq!(store.generation().await.unwrap(), 7, "what hosts write about themselves is no change");
 }
 
 async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
@@ -110,6 +114,24 @@ async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
     store.set_switch(&switch(Some(false), None)).await.unwrap();
     store.set_switch(&switch(None, Some(true))).await.unwrap();
     assert_eq!(store.switches().await.unwrap(), [switch(Some(false), Some(true))]);
+}
+
+async fn grants_are_changed_only_by_who_knows_them(store: &dyn Store) {
+    let (one, two) = (json(r#"{"http": ["a"]}"#), json(r#"{"http": ["a", "b"], "kv": true}"#));
+    assert_eq!(store.set_grants("x", Some(&one), None).await.unwrap(), Some(1));
+    assert_eq!(store.set_grants("x", Some(&two), None).await.unwrap(), None, "something is there");
+    assert_eq!(store.set_grants("x", Some(&two), Some(&two)).await.unwrap(), None, "another is there");
+    assert_eq!(store.set_grants("y", Some(&two), Some(&one)).await.unwrap(), None, "nothing is there");
+    assert_eq!(store.generation().await.unwrap(), 1);
+    assert_eq!(store.grants().await.unwrap(), [("x".to_owned(), one.copy())]);
+    assert_eq!(store.set_grants("x", Some(&two), Some(&one)).await.unwrap(), Some(2));
+    store.set_grants("a-tool", Some(&one), None).await.unwrap();
+    let found = store.grants().await.unwrap();
+    assert_eq!(found, [("a-tool".to_owned(), one.copy()), ("x".to_owned(), two.copy())]);
+    let error = store.set_grants("x", Some(&json("[1]")), Some(&two)).await.unwrap_err();
+    assert!(error.to_string().contains("must be an object"), "{error}");
+    store.set_grants("x", None, None).await.unwrap();
+    assert_eq!(store.grants().await.unwrap(), [("a-tool".to_owned(), one)]);
 }
 
 fn version(id: &str, hash: &str, security: bool) -> LastGood {

@@ -1,4 +1,4 @@
-//! What outlives the process: valves, switches, last good scripts, the scripts' own maps.
+//! What outlives the process: valves, switches, grants, last good scripts, the scripts' own maps.
 //!
 //! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in
 //! the same transaction; hosts poll that number and announce which one they have applied.
@@ -69,6 +69,20 @@ pub trait Store: Send + Sync {
 
     /// Switches a plugin; `None` leaves that half of its switch as it was.
     fn set_switch<'a>(&'a self, switch: &'a Switch) -> Answer<'a, u64>;
+
+    /// What operators granted beside the configuration: the id of a plugin or native tool, and an
+    /// object of capabilities, unchecked.
+    fn grants(&self) -> Answer<'_, Vec<(String, Json)>>;
+
+    /// Puts these grants in place of the expected ones; none takes back whatever there is. Answers
+    /// no generation and changes nothing when others are stored than expected: whoever changes
+    /// grants has to know which, so that nobody's revocation is lost.
+    fn set_grants<'a>(
+        &'a self,
+        id: &'a str,
+        grants: Option<&'a Json>,
+        expected: Option<&'a Json>,
+    ) -> Answer<'a, Option<u64>>;
 
     /// The last version of every script that loaded.
     fn last_good(&self) -> Answer<'_, Vec<LastGood>>;

@@ -158,7 +158,8 @@ pub(super) fn demo_model() -> ModelSettings {
         model: "demo".to_owned(),
         system_prompt: None,
         filters: Vec::new(),
-        tools: Vec::new(),
+        // To see them work: whoever configures a model says which tools it gets.
+        tools: vec!["*".to_owned()],
         max_tool_iterations: 10,
         memory: false,
     }

@@ -1,12 +1,13 @@
 //! What the configuration says of single plugins: valves, limits, grants.
 
 use super::section;
+use crate::config::grants::{self, Grant, Grants};
 use crate::config::reader::{Reader, truth};
-use crate::config::settings::{Grant, Grants, PluginSettings};
+use crate::config::settings::PluginSettings;
 use crate::json::Json;
 use crate::words::is_id;
 use indexmap::IndexMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads a table of plugins by their ids.
 pub(super) fn named<T>(
@@ -51,12 +52,23 @@ pub(super) fn plugin(it: &mut Reader<'_>) -> PluginSettings {
 pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
     Grants {
         http: grant(it, "http"),
-        files: it.texts("files").unwrap_or_default().iter().map(|folder| project.join(folder)).collect(),
+        files: folders(it, project),
         shell: grant(it, "shell"),
         env: grant(it, "env"),
         kv: it.truth("kv").unwrap_or(false),
         llm: it.truth("llm").unwrap_or(false),
     }
+}
+
+fn folders(it: &mut Reader<'_>, project: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for folder in it.texts("files").unwrap_or_default() {
+        match grants::folder(&folder, project) {
+            Ok(folder) => folders.push(folder),
+            Err(why) => it.wrong("files", &why),
+        }
+    }
+    folders
 }
 
 /// `true`, `false` or a list of what is granted.
@@ -67,10 +79,11 @@ fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
         Some(false) => Grant::Nothing,
         None => {
             it.put_back(key, setting);
-            match it.texts(key) {
-                Some(names) if !names.is_empty() => Grant::Only(names),
-                _ => Grant::Nothing,
+            let names = it.texts(key).unwrap_or_default();
+            if let Some(why) = names.iter().find_map(|name| grants::name(name).err()) {
+                it.wrong(key, &why);
             }
+            if names.is_empty() { Grant::Nothing } else { Grant::Only(names) }
         }
     }
 }

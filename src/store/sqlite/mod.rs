@@ -3,6 +3,7 @@
 //! What operators decide is on disk when a call returns. What scripts and hosts write all the time
 //! is safe when a process dies and may lose its last moment when the power does.
 
+mod grants;
 mod open;
 mod valves;
 
@@ -169,6 +170,27 @@ impl Store for Sqlite {
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
+        })
+    }
+
+    fn grants(&self) -> Answer<'_, Vec<(String, Json)>> {
+        self.run("read the stored grants", grants::all(&self.swift))
+    }
+
+    fn set_grants<'a>(
+        &'a self,
+        id: &'a str,
+        grants: Option<&'a Json>,
+        expected: Option<&'a Json>,
+    ) -> Answer<'a, Option<u64>> {
+        self.run("store grants", async move {
+            let mut transaction = begin(&self.durable).await?;
+            if !grants::set(&mut transaction, id, grants, expected).await? {
+                return Ok(None);
+            }
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(Some(generation))
         })
     }
 

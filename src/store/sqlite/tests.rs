@@ -142,6 +142,18 @@ async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
     assert_eq!(store.all_valves().await.unwrap(), []);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None).await.unwrap();
+    sqlx::query("UPDATE grants SET content = '{'").execute(&store.swift).await.unwrap();
+    let error = store.grants().await.unwrap_err().to_string();
+    assert!(error.contains("`valvehouse grant a --revoke` drops them"), "{error}");
+    store.set_grants("a", None, None).await.unwrap();
+    assert_eq!(store.grants().await.unwrap(), []);
+}
+
 async fn refusal(file: &Path) -> StoreError {
     Sqlite::open(file).await.map(drop).unwrap_err()
 }
