@@ -4,8 +4,8 @@ use crate::json::Json;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
 
 /// One emitted event: `{type, data}`, and `{id}` beside it when an answer is awaited.
 #[derive(Debug, Clone)]
@@ -20,6 +20,9 @@ pub enum NobodyAnswers {
     /// The time is up.
     #[error("nobody answered within {0} ms")]
     Timeout(u64),
+    /// Whoever was asked cannot answer, or will not.
+    #[error("nobody is there to answer")]
+    Gone,
 }
 
 type Listener = Box<dyn Fn(&Event) + Send + Sync>;
@@ -59,20 +62,18 @@ impl Events {
         std::mem::take(&mut self.0.emitted.lock())
     }
 
-    /// Sends a question and waits for its answer; blocks the calling thread.
-    pub fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
+    /// Sends a question and waits for its answer.
+    pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
-        let (id, answer) = questions.open();
+        let (open, answer) = questions.open();
         let event = event.copy();
-        let _ = event.set("id", id.clone());
+        let _ = event.set("id", open.id.clone());
         self.emit(event);
-        let result = answer.recv_timeout(timeout);
-        questions.close(&id);
-        result.map_err(|error| match error {
-            RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected => {
-                NobodyAnswers::Timeout(timeout.as_millis() as u64)
-            }
-        })
+        match tokio::time::timeout(timeout, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(NobodyAnswers::Gone),
+            Err(_) => Err(NobodyAnswers::Timeout(timeout.as_millis() as u64)),
+        }
     }
 }
 
@@ -84,22 +85,134 @@ impl std::fmt::Debug for Events {
 
 /// Open questions of all turns, by id, so that a door can hand an answer in.
 #[derive(Clone, Default)]
-pub struct Questions(Arc<Mutex<HashMap<String, SyncSender<Json>>>>);
+pub struct Questions(Arc<Board>);
+
+#[derive(Default)]
+struct Board {
+    open: Mutex<HashMap<String, oneshot::Sender<Json>>>,
+    /// Told whenever a question closes.
+    closed: Notify,
+}
+
+/// A question that can be answered; closed when nobody waits for the answer any more.
+struct Open {
+    id: String,
+    questions: Questions,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.questions.dismiss(&self.id);
+        self.questions.0.closed.notify_waiters();
+    }
+}
 
 impl Questions {
-    fn open(&self) -> (String, std::sync::mpsc::Receiver<Json>) {
+    fn open(&self) -> (Open, oneshot::Receiver<Json>) {
         let id = uuid::Uuid::new_v4().to_string();
-        let (sender, receiver) = sync_channel(1);
-        self.0.lock().insert(id.clone(), sender);
-        (id, receiver)
-    }
-
-    fn close(&self, id: &str) {
-        self.0.lock().remove(id);
+        let (sender, receiver) = oneshot::channel();
+        self.0.open.lock().insert(id.clone(), sender);
+        (Open { id, questions: self.clone() }, receiver)
     }
 
     /// Answers a question; false when there is none of that id (any more).
     pub fn answer(&self, id: &str, answer: Json) -> bool {
-        self.0.lock().remove(id).is_some_and(|sender| sender.send(answer).is_ok())
+        let sender = self.0.open.lock().remove(id);
+        sender.is_some_and(|sender| sender.send(answer).is_ok())
+    }
+
+    /// Says that nobody will answer: whoever asked hears so at once. False as for an answer.
+    pub fn dismiss(&self, id: &str) -> bool {
+        self.0.open.lock().remove(id).is_some()
+    }
+
+    /// Whether somebody waits for the answer.
+    pub fn is_open(&self, id: &str) -> bool {
+        self.0.open.lock().contains_key(id)
+    }
+
+    /// Waits until nobody waits for the answer any more.
+    pub async fn until_closed(&self, id: &str) {
+        loop {
+            let mut closed = std::pin::pin!(self.0.closed.notified());
+            // Listens before it looks: a question that closes in between is not missed.
+            closed.as_mut().enable();
+            if !self.is_open(id) {
+                return;
+            }
+            closed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Events whose questions are heard on the channel.
+    fn asked() -> (Events, Questions, tokio::sync::mpsc::UnboundedReceiver<Json>) {
+        let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
+        let questions = Questions::default();
+        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        (Events::listening(send, Some(questions.clone())), questions, heard)
+    }
+
+    fn question() -> Json {
+        Json::from([("type", "input".into())])
+    }
+
+    fn id_of(question: Option<Json>) -> String {
+        question.unwrap().text("id").unwrap().into()
+    }
+
+    #[tokio::test]
+    async fn an_answer_reaches_whoever_asked() {
+        let (events, questions, mut heard) = asked();
+        let answer = async {
+            let id = id_of(heard.recv().await);
+            assert!(questions.is_open(&id));
+            assert!(questions.answer(&id, "blue".into()));
+            assert!(!questions.answer(&id, "red".into()), "a question is answered once");
+        };
+        let (got, ()) = tokio::join!(events.ask(question(), LONG), answer);
+        assert_eq!(got, Ok("blue".into()));
+    }
+
+    #[tokio::test]
+    async fn a_question_nobody_answers_ends_with_its_time_and_is_closed() {
+        let (events, questions, mut heard) = asked();
+        let got = events.ask(question(), Duration::from_millis(10)).await;
+        assert_eq!(got, Err(NobodyAnswers::Timeout(10)));
+        assert!(!questions.answer(&id_of(heard.recv().await), Json::Null));
+    }
+
+    #[tokio::test]
+    async fn a_question_whose_turn_is_dropped_is_closed() {
+        let (events, questions, mut heard) = asked();
+        let asking = tokio::spawn(async move { events.ask(question(), LONG).await });
+        let id = id_of(heard.recv().await);
+        let closed = questions.until_closed(&id);
+        asking.abort();
+        tokio::time::timeout(LONG, closed).await.unwrap();
+        assert!(!questions.is_open(&id) && !questions.answer(&id, Json::Null));
+    }
+
+    #[tokio::test]
+    async fn a_dismissed_question_fails_at_once() {
+        let (events, questions, mut heard) = asked();
+        let dismiss = async { assert!(questions.dismiss(&id_of(heard.recv().await))) };
+        let (got, ()) = tokio::join!(events.ask(question(), LONG), dismiss);
+        assert_eq!(got, Err(NobodyAnswers::Gone));
+    }
+
+    #[tokio::test]
+    async fn there_is_nobody_to_ask_without_a_listener_and_no_question_without_an_id() {
+        let got = Events::default().ask(question(), LONG).await;
+        assert_eq!(got, Err(NobodyAnswers::NoListener));
+        assert!(!Questions::default().answer("none", Json::Null));
+        assert!(!Questions::default().dismiss("none"));
+        Questions::default().until_closed("none").await;
     }
 }

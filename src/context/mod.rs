@@ -4,13 +4,17 @@ mod event;
 mod turn;
 
 pub use event::{Event, Events, NobodyAnswers, Questions};
-pub use turn::{Turn, TurnFacts};
+pub use turn::{EndOfTurn, Turn, TurnFacts};
 
 use crate::json::Json;
+use std::sync::Arc;
 
 /// Variables, history and trace of one turn. A clone shares them; [`Context::fork`] does not.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct Context(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     variables: Json,
     history: Json,
     trace: Json,
@@ -30,12 +34,13 @@ impl Context {
             object @ Json::Object(_) => object,
             _ => Json::object(),
         };
-        Self { variables, history: Json::array(), trace: Json::array(), metadata: Json::object() }
+        let (history, trace, metadata) = (Json::array(), Json::array(), Json::object());
+        Self(Arc::new(Parts { variables, history, trace, metadata }))
     }
 
     /// A variable, when it is there.
     pub fn get(&self, key: &str) -> Option<Json> {
-        self.variables.get(key)
+        self.0.variables.get(key)
     }
 
     /// A variable, or something else when it is not there.
@@ -47,61 +52,64 @@ impl Context {
     pub fn set(&self, key: &str, value: impl Into<Json>) -> Self {
         let value: Json = value.into();
         // A value that holds the variables themselves is put in as a copy of that moment.
-        if self.variables.set(key, value.clone()).is_err() {
-            let _ = self.variables.set(key, value.copy());
+        if self.0.variables.set(key, value.clone()).is_err() {
+            let _ = self.0.variables.set(key, value.copy());
         }
         self.clone()
     }
 
     /// All variables, live.
     pub fn variables(&self) -> &Json {
-        &self.variables
+        &self.0.variables
     }
 
     /// The messages said so far, live.
     pub fn history(&self) -> &Json {
-        &self.history
+        &self.0.history
     }
 
     /// What happened, an entry a call, live.
     pub fn trace(&self) -> &Json {
-        &self.trace
+        &self.0.trace
     }
 
     /// The turn's metadata map, live.
     pub fn metadata(&self) -> &Json {
-        &self.metadata
+        &self.0.metadata
     }
 
     /// The whole context as one live object: `variables history trace metadata`.
     pub fn as_json(&self) -> Json {
         let parts = [
-            ("variables", &self.variables),
-            ("history", &self.history),
-            ("trace", &self.trace),
-            ("metadata", &self.metadata),
+            ("variables", &self.0.variables),
+            ("history", &self.0.history),
+            ("trace", &self.0.trace),
+            ("metadata", &self.0.metadata),
         ];
         Json::Object(parts.into_iter().map(|(name, part)| (name.into(), part.clone())).collect())
     }
 
-    /// Takes another context's variables in place of its own.
+    /// Takes another context's variables and metadata in place of its own.
     pub fn take(&self, other: &Self) {
-        if let (Json::Object(own), Json::Object(new)) = (&self.variables, &other.variables)
-            && !own.is_same(new)
-        {
-            // Variables of another context never hold this one's.
-            let _ = own.replace(new.entries());
+        for (own, new) in [(&self.0.variables, &other.0.variables), (&self.0.metadata, &other.0.metadata)] {
+            if let (Json::Object(own), Json::Object(new)) = (own, new)
+                && !own.is_same(new)
+            {
+                // Values of another context never hold this one's.
+                let _ = own.replace(new.entries());
+            }
         }
     }
 
     /// An independent context with the same content.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self {
-            variables: self.variables.copy(),
-            history: self.history.copy(),
-            trace: self.trace.copy(),
-            metadata: self.metadata.copy(),
-        }
+        let Parts { variables, history, trace, metadata } = &*self.0;
+        Self(Arc::new(Parts {
+            variables: variables.copy(),
+            history: history.copy(),
+            trace: trace.copy(),
+            metadata: metadata.copy(),
+        }))
     }
 }

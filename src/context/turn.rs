@@ -7,6 +7,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::watch;
 
 /// What a door knows about a request before anything runs.
 #[derive(Debug, Clone, Default)]
@@ -29,20 +30,25 @@ pub struct TurnFacts {
     pub files: Json,
     /// The toggle filters the request asked for.
     pub filter_ids: Vec<String>,
+    /// Plugins whose own question to a model this turn is.
+    pub callers: Vec<String>,
 }
 
 /// A turn in progress; a clone is the same turn.
 #[derive(Clone, Debug)]
-pub struct Turn(Arc<Inner>);
+pub struct Turn {
+    shared: Arc<Shared>,
+    context: Context,
+}
 
 #[derive(Debug)]
-struct Inner {
+struct Shared {
     facts: TurnFacts,
-    context: Context,
     states: Mutex<HashMap<String, Json>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     started: Instant,
+    over: watch::Sender<bool>,
 }
 
 impl Default for Turn {
@@ -54,34 +60,41 @@ impl Default for Turn {
 impl Turn {
     /// A turn that starts now.
     pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
-        Self(Arc::new(Inner {
+        let shared = Shared {
             facts,
-            context,
             states: Mutex::default(),
             locals: Mutex::default(),
             events,
             started: Instant::now(),
-        }))
+            over: watch::Sender::new(false),
+        };
+        Self { shared: Arc::new(shared), context }
+    }
+
+    /// The same turn with other variables: what one try of a tool works on.
+    #[must_use]
+    pub fn in_context(&self, context: Context) -> Self {
+        Self { shared: self.shared.clone(), context }
     }
 
     /// What the door knew.
     pub fn facts(&self) -> &TurnFacts {
-        &self.0.facts
+        &self.shared.facts
     }
 
     /// The variables that travel along.
     pub fn context(&self) -> &Context {
-        &self.0.context
+        &self.context
     }
 
     /// The one live map all hooks share.
     pub fn metadata(&self) -> &Json {
-        self.0.context.metadata()
+        self.context.metadata()
     }
 
     /// The scratch map of one plugin, shared by its hooks.
     pub fn state(&self, plugin: &str) -> Json {
-        let mut states = self.0.states.lock();
+        let mut states = self.shared.states.lock();
         match states.get(plugin) {
             Some(state) => state.clone(),
             None => states.entry(plugin.to_owned()).or_insert_with(Json::object).clone(),
@@ -91,7 +104,7 @@ impl Turn {
     /// The one value of this type that lasts as long as this turn; made when it is first asked for.
     /// For what later floors keep for a turn and this one need not know.
     pub fn local<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
-        let mut locals = self.0.locals.lock();
+        let mut locals = self.shared.locals.lock();
         let local = locals.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         drop(locals);
         local.downcast().unwrap_or_default()
@@ -99,11 +112,38 @@ impl Turn {
 
     /// Where plugins emit to.
     pub fn events(&self) -> &Events {
-        &self.0.events
+        &self.shared.events
     }
 
     /// When it began.
     pub fn started(&self) -> Instant {
-        self.0.started
+        self.shared.started
+    }
+
+    /// Ends the turn when what it returns is dropped: whoever still works for it may stop.
+    #[must_use]
+    pub fn until_dropped(&self) -> EndOfTurn {
+        EndOfTurn(self.shared.clone())
+    }
+
+    /// Whether nobody waits for this turn any more.
+    pub fn is_over(&self) -> bool {
+        *self.shared.over.borrow()
+    }
+
+    /// Waits until nobody waits for this turn any more.
+    pub async fn over(&self) {
+        // The sender lives as long as this turn does.
+        let _ = self.shared.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// Ends its turn when it is dropped, however the work on it ended.
+#[derive(Debug)]
+pub struct EndOfTurn(Arc<Shared>);
+
+impl Drop for EndOfTurn {
+    fn drop(&mut self) {
+        self.0.over.send_replace(true);
     }
 }
