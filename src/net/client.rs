@@ -67,14 +67,14 @@ impl Client {
 }
 
 /// One crypto library for the whole process; somebody else may already have chosen.
-fn install_crypto() {
+pub(super) fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
+pub(super) fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!("valvehouse/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(timeouts.connect)
@@ -85,7 +85,7 @@ fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
 }
 
 /// Builds a client, on a machine without CA certificates too: `http://` needs none of them.
-fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, Fault> {
+pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, Fault> {
     settings()
         .build()
         .or_else(|error| {

@@ -53,7 +53,8 @@ impl Peer {
         Fault::Provider { message, timeout: true }
     }
 
-    fn too_long(&self) -> Fault {
+    /// It did not come to its end in time.
+    pub(super) fn too_long(&self) -> Fault {
         let within = self.total.map(|total| format!(" within {} s", total.as_secs_f64()));
         let message = format!("{} did not answer completely{}", self.name(), within.unwrap_or_default());
         Fault::Provider { message, timeout: true }
@@ -92,6 +93,17 @@ pub fn shown(url: &Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
     url.to_string()
+}
+
+/// Where an address is: scheme, host and port. For what comes from plugins, whose paths hold keys too.
+pub(super) fn place(url: &Url) -> String {
+    match url.origin() {
+        origin @ url::Origin::Tuple(..) => {
+            let rest = if url.path() == "/" { "/" } else { "/…" };
+            origin.ascii_serialization() + rest
+        }
+        url::Origin::Opaque(_) => format!("{}:…", url.scheme()),
+    }
 }
 
 /// The innermost error: the outer ones only say that sending failed.

@@ -8,8 +8,10 @@ mod client;
 mod explain;
 mod response;
 pub mod sse;
+pub mod web;
 
 pub use call::Call;
 pub use client::Client;
 pub use explain::shown;
 pub use response::{MAX_BODY, Response};
+pub use web::Web;

@@ -1,0 +1,253 @@
+//! Hosts as an operator or a script names them, and whether a URL is at one.
+
+use super::address::plain;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use url::{Host, Url};
+
+/// One host, or all below one: `api.example.com`, `*.example.com`, `10.0.0.7:8080`, `[::1]`,
+/// `https://example.com`.
+///
+/// Without a port it is any port, with a scheme it is that scheme and its port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pattern {
+    scheme: Option<String>,
+    host: Hosts,
+    port: Option<u16>,
+}
+
+/// The hosts a pattern means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hosts {
+    One(Site),
+    /// Subdomains, but not the domain itself.
+    Below(String),
+}
+
+/// A host in the one form in which hosts are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Site {
+    /// Lower case, punycode, no final dot.
+    Name(String),
+    Address(IpAddr),
+}
+
+impl Site {
+    /// The host of a URL.
+    pub(super) fn of(url: &Url) -> Option<Self> {
+        Self::from_host(url.host()?.to_owned())
+    }
+
+    fn from_host(host: Host) -> Option<Self> {
+        match host {
+            Host::Ipv4(address) => Some(Self::Address(address.into())),
+            Host::Ipv6(address) => Some(Self::Address(plain(address.into()))),
+            Host::Domain(name) => {
+                let name = name.strip_suffix('.').unwrap_or(&name);
+                is_name(name).then(|| Self::Name(name.to_owned()))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Whether a normalised name could be a host's. Errors show it within a command to copy, so nothing
+/// in it may mean anything to a shell.
+fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    name.len() <= 253
+        && name.split('.').all(|label| (1..=63).contains(&label.len()) && label.bytes().all(is_letter))
+}
+
+impl Pattern {
+    /// Reads a pattern; `Err` says what it should be.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("`{text}` {why}");
+        let text = text.trim();
+        if text == "*" {
+            return Err(wrong("would be every host; name those it needs, or grant `http = true`"));
+        }
+        let (scheme, rest) = match text.split_once("://") {
+            None => (None, text),
+            Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
+                known @ ("http" | "https") => {
+                    (Some(known.to_owned()), rest.strip_suffix('/').unwrap_or(rest))
+                }
+                _ => return Err(wrong("begins with neither http:// nor https://")),
+            },
+        };
+        if rest.contains(['/', '\\', '?', '#', '@']) {
+            return Err(wrong("holds more than a host; write the host alone, such as api.example.com"));
+        }
+        let (host, port) =
+            split_port(rest).ok_or_else(|| wrong("ends on something that is no port, 1 to 65535"))?;
+        let default = scheme.as_deref().map(|scheme| if scheme == "https" { 443 } else { 80 });
+        let host = Hosts::parse(host).ok_or_else(|| {
+            wrong("is no host; write it as api.example.com, *.example.com or 10.0.0.7:8080")
+        })?;
+        Ok(Self { scheme, host, port: port.or(default) })
+    }
+
+    /// Whether a URL is at what this means.
+    pub(super) fn matches(&self, scheme: &str, site: &Site, port: u16) -> bool {
+        self.opens(scheme, port)
+            && match (&self.host, site) {
+                (Hosts::One(own), site) => own == site,
+                (Hosts::Below(domain), Site::Name(name)) => {
+                    name.strip_suffix(domain.as_str()).is_some_and(|label| label.ends_with('.'))
+                }
+                (Hosts::Below(_), Site::Address(_)) => false,
+            }
+    }
+
+    /// Whether the addresses it names may be gone to by this scheme and port.
+    pub(super) fn opens(&self, scheme: &str, port: u16) -> bool {
+        self.scheme.as_deref().is_none_or(|own| own == scheme) && self.port.is_none_or(|own| own == port)
+    }
+
+    /// The addresses it names itself; what `localhost` leads to counts for that name only.
+    pub(super) fn addresses(&self, asked: &Site) -> Vec<IpAddr> {
+        match &self.host {
+            Hosts::One(Site::Address(address)) => vec![*address],
+            Hosts::One(site @ Site::Name(name)) if name == "localhost" && site == asked => {
+                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+            }
+            Hosts::One(_) | Hosts::Below(_) => Vec::new(),
+        }
+    }
+}
+
+impl std::fmt::Display for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(scheme) = &self.scheme {
+            write!(f, "{scheme}://")?;
+        }
+        match &self.host {
+            Hosts::One(site) => write!(f, "{site}")?,
+            Hosts::Below(domain) => write!(f, "*.{domain}")?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Hosts {
+    fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix("*.") {
+            Some(domain) => match site(domain)? {
+                Site::Name(domain) => Some(Self::Below(domain)),
+                Site::Address(_) => None,
+            },
+            None => site(text).map(Self::One),
+        }
+    }
+}
+
+fn site(text: &str) -> Option<Site> {
+    match text.parse::<std::net::Ipv6Addr>() {
+        // Written without brackets.
+        Ok(address) => Some(Site::Address(plain(address.into()))),
+        Err(_) => Site::from_host(Host::parse(text).ok()?),
+    }
+}
+
+/// Host and port; None where the port is none.
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match text.rsplit_once(':') {
+        // The colons of an IPv6 address, in brackets or bare.
+        Some(_) if text.ends_with(']') || text.parse::<std::net::Ipv6Addr>().is_ok() => {
+            return Some((text, None));
+        }
+        Some((host, port)) => (host, port),
+        None => return Some((text, None)),
+    };
+    let port = port.parse::<u16>().ok().filter(|port| *port > 0)?;
+    Some((host, Some(port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, url: &str) -> bool {
+        let url = Url::parse(url).unwrap();
+        let (site, port) = (Site::of(&url).unwrap(), url.port_or_known_default().unwrap());
+        Pattern::parse(pattern).unwrap().matches(url.scheme(), &site, port)
+    }
+
+    #[test]
+    fn a_pattern_means_what_it_says() {
+        for (pattern, url) in [
+            ("example.com", "https://example.com/"),
+            ("Example.COM.", "http://example.com:81/x"),
+            ("example.com", "http://EXAMPLE.com./"),
+            ("*.example.com", "http://a.b.example.com/"),
+            ("example.com:80", "http://example.com/"),
+            ("example.com:443", "https://example.com/"),
+            ("https://example.com", "https://example.com/"),
+            ("http://example.com:8080/", "http://example.com:8080/"),
+            ("bücher.example", "http://xn--bcher-kva.example/"),
+            ("xn--bcher-kva.example", "http://BÜCHER.example/"),
+            ("127.0.0.1", "http://2130706433/"),
+            ("127.0.0.1", "http://[::ffff:127.0.0.1]/"),
+            ("::1", "http://[0:0::1]:9/"),
+            ("[::1]:9", "http://[::1]:9/"),
+            ("localhost:11434", "http://localhost:11434/"),
+        ] {
+            assert!(matches(pattern, url), "{pattern} {url}");
+        }
+    }
+
+    #[test]
+    fn and_nothing_else() {
+        for (pattern, url) in [
+            ("example.com", "http://a.example.com/"),
+            ("example.com", "http://example.com.evil.org/"),
+            ("example.com", "http://badexample.com/"),
+            ("*.example.com", "http://example.com/"),
+            ("*.example.com", "http://badexample.com/"),
+            ("*.example.com", "http://1.2.3.4/"),
+            ("example.com:443", "http://example.com/"),
+            ("https://example.com", "http://example.com/"),
+            ("https://example.com", "https://example.com:444/"),
+            ("localhost", "http://127.0.0.1/"),
+        ] {
+            assert!(!matches(pattern, url), "{pattern} {url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for (text, why) in [
+            ("", "is no host"),
+            ("*", "grant `http = true`"),
+            ("*.", "is no host"),
+            ("*.1.2.3.4", "is no host"),
+            ("a.*.com", "is no host"),
+            ("exa mple.com", "is no host"),
+            ("a..b", "is no host"),
+            ("$(reboot).com", "is no host"),
+            ("a;b", "is no host"),
+            ("[::1", "is no host"),
+            ("example.com:0", "no port"),
+            ("example.com:99999", "no port"),
+            ("example.com:", "no port"),
+            ("ftp://example.com", "neither http:// nor https://"),
+            ("example.com/path", "the host alone"),
+            ("ann:pw@example.com", "the host alone"),
+        ] {
+            let error = Pattern::parse(text).unwrap_err();
+            assert!(error.contains(why) && error.starts_with(&format!("`{text}`")), "{text}: {error}");
+        }
+    }
+}
