@@ -1,0 +1,56 @@
+//! What paths call the granted folders.
+
+use std::path::{Component, Path, PathBuf};
+
+/// A path without `.` and `..`, as it is written: an operator's `data/../notes` is `notes`.
+pub(super) fn plain(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut plain = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// As much of the end of each path as it takes to tell them apart, at least the last part.
+pub(super) fn distinct(paths: &[PathBuf]) -> Vec<String> {
+    let parts: Vec<Vec<String>> = paths.iter().map(|path| parts(path)).collect();
+    let end = |own: &[String], count: usize| own[own.len().saturating_sub(count)..].join("/");
+    let name = |own: &Vec<String>| {
+        let longest = parts.iter().map(Vec::len).max().unwrap_or(1);
+        let is_alone =
+            |count: &usize| parts.iter().filter(|other| end(other, *count) == end(own, *count)).count() == 1;
+        end(own, (1..=longest).find(is_alone).unwrap_or(longest))
+    };
+    parts.iter().map(name).collect()
+}
+
+fn parts(path: &Path) -> Vec<String> {
+    let names = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    names.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_called_by_as_little_as_it_takes() {
+        let names = |paths: &[&str]| {
+            let paths: Vec<PathBuf> = paths.iter().map(|path| plain(Path::new(path))).collect();
+            distinct(&paths)
+        };
+        assert_eq!(names(&["/srv/data"]), ["data"]);
+        assert_eq!(names(&["/srv/data/.", "/srv/x/../notes"]), ["data", "notes"]);
+        assert_eq!(names(&["/srv/old/data", "/srv/new/data", "/srv/b"]), ["old/data", "new/data", "b"]);
+        assert_eq!(names(&["/srv/data", "/srv/data/sub"]), ["data", "sub"]);
+        assert_eq!(names(&["/", "/data"]), ["", "data"]);
+        assert_eq!(names(&["/data", "/srv/data"]), ["data", "srv/data"]);
+    }
+}

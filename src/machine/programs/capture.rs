@@ -1,0 +1,84 @@
+//! What a program writes: heard to the end, kept up to a limit.
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// How much is kept, in bytes.
+pub(super) const MOST: usize = 102_400;
+
+/// One output of a program.
+#[derive(Debug, Default)]
+pub(super) struct Capture(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    kept: Vec<u8>,
+    left_out: u64,
+}
+
+impl Capture {
+    /// Listens until nobody can write any more. What is too much is heard and forgotten, so that
+    /// whoever writes it can go on.
+    pub(super) async fn hear(&self, output: Option<impl AsyncRead + Unpin>) {
+        let Some(mut output) = output else { return };
+        let mut bytes = vec![0; 16 << 10];
+        while let Ok(count @ 1..) = output.read(&mut bytes).await {
+            self.0.lock().take(&bytes[..count]);
+        }
+    }
+
+    /// The text, with a mark where something was left out; and whether something was.
+    pub(super) fn finish(&self) -> (String, bool) {
+        let Heard { mut kept, left_out } = std::mem::take(&mut *self.0.lock());
+        if left_out == 0 {
+            return (String::from_utf8_lossy(&kept).into_owned(), false);
+        }
+        let whole = until_last_whole_letter(&kept);
+        let left_out = left_out + (kept.len() - whole) as u64;
+        kept.truncate(whole);
+        (format!("{}\n… {left_out} more bytes were left out", String::from_utf8_lossy(&kept)), true)
+    }
+}
+
+impl Heard {
+    fn take(&mut self, bytes: &[u8]) {
+        let fit = bytes.len().min(MOST - self.kept.len());
+        self.kept.extend_from_slice(&bytes[..fit]);
+        self.left_out += (bytes.len() - fit) as u64;
+    }
+}
+
+/// Where the last letter begins, should the cut go through it.
+fn until_last_whole_letter(bytes: &[u8]) -> usize {
+    let begin = bytes.len().saturating_sub(4);
+    let is_begin = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+    let Some(last) = bytes[begin..].iter().rposition(is_begin).map(|at| begin + at) else {
+        return bytes.len();
+    };
+    match std::str::from_utf8(&bytes[last..]) {
+        Err(error) if error.error_len().is_none() => last,
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(bytes: &[u8]) -> (String, bool) {
+        let capture = Capture::default();
+        capture.0.lock().take(bytes);
+        capture.finish()
+    }
+
+    #[test]
+    fn a_cut_goes_through_no_letter_and_is_told() {
+        assert_eq!(heard(b"a\xffb"), ("a\u{fffd}b".into(), false));
+        let (text, cut) = heard("ä".repeat(MOST / 2).as_bytes());
+        assert!(!cut && text.len() == MOST);
+        let text = format!("x{}", "ä".repeat(MOST / 2));
+        let (text, cut) = heard(text.as_bytes());
+        assert!(cut && !text.contains('\u{fffd}'));
+        assert!(text.ends_with("ä\n… 2 more bytes were left out"), "{}", &text[text.len() - 60..]);
+    }
+}
