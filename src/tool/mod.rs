@@ -1,10 +1,17 @@
 //! Tools: what a model may call, and the box they are kept in.
 
+pub mod builtin;
+mod declare;
+mod module;
+mod parameters;
 mod toolbox;
 
+pub use declare::{Declared, is_name, tags, timeout};
+pub use module::{ToolInfo, ToolModule, tools_of};
+pub use parameters::{ArgumentError, Parameters};
 pub use toolbox::Toolbox;
 
-use crate::context::Context;
+use crate::context::{Context, Turn};
 use crate::filter::Filter;
 use crate::json::Json;
 use futures::FutureExt;
@@ -20,8 +27,8 @@ pub struct ToolSpec {
     pub name: String,
     /// When to use it, for the model.
     pub description: String,
-    /// Its arguments: JSON Schema of an object.
-    pub parameters: Json,
+    /// Its arguments.
+    pub parameters: Parameters,
     /// Groups it belongs to.
     pub tags: Vec<String>,
     /// How long one try may take.
@@ -30,6 +37,8 @@ pub struct ToolSpec {
     pub retry: Retry,
     /// Anything else its author says of it.
     pub metadata: Json,
+    /// The script it comes from, which may bring several.
+    pub module: Option<String>,
 }
 
 /// Further tries after a failure.
@@ -51,19 +60,25 @@ pub enum SchemaDialect {
 }
 
 impl ToolSpec {
-    /// A tool without arguments, tags and retries, with 30 seconds of time.
+    /// A tool that says nothing of its arguments, without tags and retries, with 30 seconds of time.
     pub fn new(name: impl Into<String>) -> Self {
-        let parameters = Json::object();
-        let _ = parameters.set("type", "object");
-        let _ = parameters.set("properties", Json::object());
         Self {
             name: name.into(),
             description: String::new(),
-            parameters,
+            parameters: Parameters::default(),
             tags: Vec::new(),
             timeout: Duration::from_secs(30),
             retry: Retry::default(),
             metadata: Json::object(),
+            module: None,
+        }
+    }
+
+    /// Whether a word of a list of tools means this one: its name, its script's, `tag:x`, or `*`.
+    pub fn is_meant_by(&self, word: &str) -> bool {
+        match word.strip_prefix("tag:") {
+            Some(tag) => self.tags.iter().any(|own| own == tag),
+            None => word == "*" || word == self.name || self.module.as_deref() == Some(word),
         }
     }
 
@@ -72,7 +87,7 @@ impl ToolSpec {
         let function = Json::object();
         let _ = function.set("name", self.name.as_str());
         let _ = function.set("description", self.description.as_str());
-        let parameters = self.parameters.copy();
+        let parameters = self.parameters.schema().copy();
         match dialect {
             SchemaDialect::OpenAi => {
                 let _ = function.set("parameters", parameters);
@@ -93,7 +108,7 @@ impl ToolSpec {
         let tool = Json::object();
         let _ = tool.set("name", self.name.as_str());
         let _ = tool.set("description", self.description.as_str());
-        let _ = tool.set("parameters", self.parameters.copy());
+        let _ = tool.set("parameters", self.parameters.schema().copy());
         let tags: Vec<Json> = self.tags.iter().map(|tag| tag.as_str().into()).collect();
         let _ = tool.set("tags", tags);
         let _ = tool.set("metadata", self.metadata.copy());
@@ -134,8 +149,8 @@ impl<T: Into<String>> From<T> for ToolError {
 
 /// What runs when a tool is called.
 pub trait Handler: Send + Sync {
-    /// One try, within the tool's timeout.
-    fn call(&self, args: Json, context: Context) -> BoxFuture<'_, Result<ToolResult, ToolError>>;
+    /// One try, within the tool's timeout, on variables of its own: `turn.context()`.
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>>;
 }
 
 impl<F, A> Handler for F
@@ -143,8 +158,8 @@ where
     F: Fn(Json, Context) -> A + Send + Sync,
     A: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
 {
-    fn call(&self, args: Json, context: Context) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
-        Box::pin(self(args, context))
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        Box::pin(self(args, turn.context().clone()))
     }
 }
 
@@ -191,17 +206,60 @@ impl Tool {
         self
     }
 
+    /// The same tool with declared parameters, or everything that is wrong with the declaration: see
+    /// [`Parameters::declare`].
+    pub fn parameters(self, declared: &Json) -> Result<Self, Vec<String>> {
+        let parameters = Parameters::declare(declared)?;
+        Ok(self.with_spec(|spec| spec.parameters = parameters))
+    }
+
+    /// The same tool with words that tell a model when to use it.
+    #[must_use]
+    pub fn description(self, text: &str) -> Self {
+        self.with_spec(|spec| spec.description = text.to_owned())
+    }
+
+    /// The same tool in one more group.
+    #[must_use]
+    pub fn tag(self, tag: &str) -> Self {
+        self.with_spec(|spec| spec.tags.push(tag.to_owned()))
+    }
+
+    /// The same tool with this long for one try.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with_spec(|spec| spec.timeout = timeout)
+    }
+
+    /// The same tool with further tries after a failure.
+    #[must_use]
+    pub fn retry(self, max: u32, delay: Duration) -> Self {
+        self.with_spec(|spec| spec.retry = Retry { max, delay })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// Runs it directly, without filters: timeout and retries as its spec says.
-    pub async fn invoke(&self, args: Json, context: Context) -> Result<ToolResult, ToolError> {
+    /// Runs it directly, without filters: arguments checked, timeout and retries as its spec says.
+    pub async fn invoke(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        self.run(self.check(&args)?, turn).await
+    }
+
+    /// The arguments as its handler gets them, or what is wrong with them, for the model.
+    pub fn check(&self, args: &Json) -> Result<Json, ToolError> {
+        let checked = self.spec.parameters.check(args);
+        checked.map_err(|error| format!("{} cannot run: {error}", self.spec.name).into())
+    }
+
+    /// Runs it with arguments that are checked: timeout and retries as its spec says.
+    pub async fn run(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let mut tries = 0;
         loop {
             // A panic ends this call only.
-            let call = async { self.handler.call(args.copy(), context.fork()).await };
+            let own = turn.in_context(turn.context().fork());
+            let call = async { self.handler.call(args.copy(), own).await };
             let call = AssertUnwindSafe(call).catch_unwind();
             let name = &self.spec.name;
             let result = match tokio::time::timeout(self.spec.timeout, call).await {

@@ -25,7 +25,7 @@ impl Toolbox {
     }
 
     /// The tools with a tag.
-    pub fn tagged<'a>(&'a self, tag: &'a str) -> impl Iterator<Item = &'a Tool> {
+    pub fn tagged<'a>(&'a self, tag: &str) -> impl Iterator<Item = &'a Tool> {
         self.0.iter().filter(move |tool| tool.spec.tags.iter().any(|own| own == tag))
     }
 
