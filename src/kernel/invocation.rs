@@ -26,6 +26,9 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
             kind: RequestFault::NotFound,
         });
     };
+    // What filters guard is what the tool would get: a list that came as JSON in a string is a list to
+    // them, too. Arguments that do not fit yet may still be mended by a filter.
+    let args = tool.check(&args).unwrap_or(args);
     let chain = chain_of(kernel, tool);
     let about = tool.spec.describe();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
@@ -33,7 +36,14 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
         Outcome::Done(ctx) => ctx.get("args").unwrap_or_else(Json::object),
         Outcome::Skipped(value) => return Ok(value),
     };
-    let result = tool.invoke(args.clone(), turn.context().clone()).await;
+    // Filters after the tool see what it got, or what was refused.
+    let (args, result) = match tool.check(&args) {
+        Ok(args) => {
+            let result = tool.run(args.clone(), turn).await;
+            (args, result.map_err(|error| refusal(tool, error).with_status(500)))
+        }
+        Err(error) => (args, Err(refusal(tool, error).with_status(400))),
+    };
     let entry = Json::from([
         ("type", "tool_call".into()),
         ("name", name.into()),
@@ -50,7 +60,7 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
             }
             result.value
         }
-        Err(error) => return failed(&chain, about, args, error, turn).await,
+        Err(refusal) => return failed(&chain, about, args, refusal, turn).await,
     };
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
@@ -59,26 +69,29 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
     }
 }
 
+/// A tool's failure as it is told on.
+fn refusal(tool: &Tool, error: ToolError) -> Refusal {
+    Refusal { fatal: error.fatal, plugin: tool.name().into(), ..Refusal::new(error.message) }
+}
+
 /// A tool that failed: filters that want to may put a result in the place of its error.
 async fn failed(
     chain: &Chain,
     about: Json,
     args: Json,
-    error: ToolError,
+    refusal: Refusal,
     turn: &Turn,
 ) -> Result<Json, Fault> {
-    let fault = Fault::Refused(Refusal {
-        fatal: error.fatal,
-        plugin: about.text("name").unwrap_or_default().into(),
-        ..Refusal::new(error.message.clone()).with_status(500)
-    });
     if !chain.sees_failures() {
-        return Err(fault);
+        return Err(Fault::Refused(refusal));
     }
-    let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error.message.into())];
+    let error = refusal.message.as_str().into();
+    let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
     match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
         Outcome::Skipped(value) => Ok(value),
-        Outcome::Done(ctx) => ctx.get("result").filter(|result| !result.is_null()).ok_or(fault),
+        Outcome::Done(ctx) => {
+            ctx.get("result").filter(|result| !result.is_null()).ok_or(Fault::Refused(refusal))
+        }
     }
 }
 
@@ -87,7 +100,10 @@ fn chain_of(kernel: &Kernel, tool: &Tool) -> Chain {
     if tool.filters.is_empty() {
         return kernel.chain().clone();
     }
-    Chain::new([kernel.chain().filters(), &tool.filters].concat())
+    let filters = kernel.chain().filters();
+    // One that runs for every tool anyway runs once.
+    let own = tool.filters.iter().filter(|own| !filters.iter().any(|filter| filter.name() == own.name()));
+    Chain::new(filters.iter().chain(own).cloned().collect())
 }
 
 /// A model's call, answered with the text of a tool message. What goes wrong is told to the model;

@@ -35,7 +35,7 @@ use crate::fault::Fault;
 use crate::filter::{Chain, Filter};
 use crate::json::Json;
 use crate::llm::Provider;
-use crate::tool::{SchemaDialect, Tool, ToolSpec, Toolbox};
+use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, tools_of};
 use std::sync::Arc;
 
 /// Model calls a turn may take when nobody says otherwise.
@@ -116,6 +116,12 @@ impl Builder {
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.tools.extend(tools);
         self
+    }
+
+    /// Adds the tools of a module.
+    #[must_use]
+    pub fn tool_module(self, module: &dyn ToolModule) -> Self {
+        self.tools(tools_of(module))
     }
 
     /// Who answers.
@@ -204,6 +210,28 @@ impl Kernel {
         Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() }))
     }
 
+    /// The kernel with those of its tools that a request's `tool_ids` mean; all where it has none.
+    fn narrowed(&self, body: &Json) -> Option<Self> {
+        let Some(Json::Array(ids)) = body.get("tool_ids") else { return None };
+        let ids: Vec<Json> = ids.items();
+        let is_meant = |tool: &&Tool| ids.iter().filter_map(Json::as_str).any(|id| tool.spec.is_meant_by(id));
+        let tools = self.0.toolbox.iter().filter(is_meant).cloned();
+        Some(Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() })))
+    }
+
+    /// The kernel without some plugins: their filters do not run, their tools are not offered.
+    #[must_use]
+    pub fn without(&self, plugins: &[String]) -> Self {
+        let is_kept = |name: &str| !plugins.iter().any(|plugin| plugin == name);
+        let filters = self.0.chain.filters().iter().filter(|filter| is_kept(filter.name()));
+        let tools = self.0.toolbox.iter().filter(|tool| tool.spec.module.as_deref().is_none_or(is_kept));
+        Self(Arc::new(Parts {
+            chain: Chain::new(filters.cloned().collect()),
+            toolbox: Toolbox::new(tools.cloned()),
+            ..self.parts()
+        }))
+    }
+
     fn parts(&self) -> Parts {
         Parts {
             chain: self.0.chain.clone(),
@@ -218,11 +246,11 @@ impl Kernel {
     pub(crate) fn assembled(
         chain: Chain,
         tools: Vec<Tool>,
-        provider: Arc<dyn Provider>,
+        provider: Option<Arc<dyn Provider>>,
         settings: ModelSettings,
         routes: Arc<dyn Routes>,
     ) -> Self {
-        let (toolbox, provider, routes) = (Toolbox::new(tools), Some(provider), Some(routes));
+        let (toolbox, routes) = (Toolbox::new(tools), Some(routes));
         Self(Arc::new(Parts { chain, toolbox, provider, settings, routes }))
     }
 
@@ -263,13 +291,19 @@ impl Kernel {
 
     /// The tools with a tag.
     pub fn tools_by_tag(&self, tag: &str) -> Vec<&Tool> {
-        self.0.toolbox.iter().filter(|tool| tool.spec.tags.iter().any(|own| own == tag)).collect()
+        self.0.toolbox.tagged(tag).collect()
     }
 
     /// Calls a tool through the invocation filters.
     pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<Invoked, Fault> {
         let turn = Turn::new(TurnFacts::default(), context.fork(), Events::default());
-        let value = invocation::invoke(self, name, args.copy(), &turn).await?;
+        self.invoke_in(name, args, &turn).await
+    }
+
+    /// The same within a turn of the caller's own.
+    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
+        let _over = turn.until_dropped();
+        let value = invocation::invoke(self, name, args.copy(), turn).await?;
         Ok(Invoked { value, context: turn.context().clone() })
     }
 
@@ -301,6 +335,7 @@ impl Kernel {
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };
         let turn = Turn::new(facts, options.context.fork(), Events::default());
         let limit = options.max_tool_iterations.unwrap_or(self.0.settings.max_tool_iterations);
+        let _over = turn.until_dropped();
         let done = turn::run(self, body, &turn, None, tools, limit).await?;
         Ok(Chatted { response: done.response, messages: done.messages, context: turn.context().clone() })
     }

@@ -54,6 +54,7 @@ const OURS: [&str; 8] =
 impl Kernel {
     /// Runs a turn for a door. The body is live: what the filters made of it can be read after.
     pub async fn turn(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
+        let _over = turn.until_dropped();
         if wish.raw && !self.looks_at_answers() {
             return self.forward(body, turn, wish).await;
         }
@@ -130,6 +131,8 @@ pub(super) async fn run(
     };
     let other = kernel.rerouted(&model, &body);
     let kernel = other.as_ref().unwrap_or(kernel);
+    let fewer = kernel.narrowed(&body);
+    let kernel = fewer.as_ref().unwrap_or(kernel);
     let messages = body.get("messages").unwrap_or_else(Json::array);
     let mut calls_made = 0;
     let response = loop {
