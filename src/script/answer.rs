@@ -13,7 +13,8 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 pub(crate) enum Answered {
     Skip(Json),
     Error(Refusal),
-    Ok(Json),
+    /// A value, and the context to go on with where one was given.
+    Ok(Json, Option<Json>),
 }
 
 /// What was thrown, in the one form in which `catch` sees every error. Its text is the message.
@@ -93,15 +94,16 @@ pub(crate) fn register(module: &mut Module) {
     )
     .set_into_module(module, |reason: Dynamic| Answered::Error(Thrown::new(&reason, None).refusal));
     global("ok", &["value"], "/// Return this from a tool to answer with `value`.")
-        .set_into_module(module, |value: Dynamic| -> Answer<Answered> { Ok(Answered::Ok(json_of(&value)?)) });
+        .set_into_module(module, |value: Dynamic| -> Answer<Answered> {
+            Ok(Answered::Ok(json_of(&value)?, None))
+        });
     global(
         "ok",
         &["value", "ctx"],
         "/// Return this from a tool to answer with `value` and go on with `ctx`.",
     )
-    .set_into_module(module, |value: Dynamic, _ctx: Dynamic| -> Answer<Answered> {
-        // The context is live: what was changed in it is already there.
-        Ok(Answered::Ok(json_of(&value)?))
+    .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<Answered> {
+        Ok(Answered::Ok(json_of(&value)?, Some(json_of(&ctx)?)))
     });
     global("deny", &["message"], "/// Refuses the request with status 400 and ends the hook.")
         .set_into_module(module, |message: Dynamic| -> Answer<()> {

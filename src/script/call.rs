@@ -2,8 +2,8 @@
 //!
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
+use super::reach::Reach;
 use crate::context::Turn;
-use crate::store::Kv;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ const PRINTED_CHARACTERS: usize = 4_000;
 pub(crate) struct Call {
     pub(crate) plugin: Arc<str>,
     pub(crate) turn: Turn,
-    /// The scripts' maps, where the plugin may use its own.
-    pub(crate) kv: Option<Arc<Kv>>,
-    pub(crate) printed: u32,
+    /// What the plugin may reach beyond its turn.
+    pub(crate) reach: Arc<Reach>,
+    printed: u32,
 }
 
 thread_local! {
@@ -30,8 +30,9 @@ thread_local! {
 pub(crate) struct Running(Option<Call>);
 
 impl Running {
-    pub(crate) fn enter(plugin: &Arc<str>, turn: &Turn, kv: Option<Arc<Kv>>) -> Self {
-        let call = Call { plugin: plugin.clone(), turn: turn.clone(), kv, printed: 0 };
+    pub(crate) fn enter(plugin: &Arc<str>, turn: &Turn, reach: &Arc<Reach>) -> Self {
+        let (plugin, turn, reach) = (plugin.clone(), turn.clone(), reach.clone());
+        let call = Call { plugin, turn, reach, printed: 0 };
         Self(CALL.replace(Some(call)))
     }
 }
@@ -45,6 +46,11 @@ impl Drop for Running {
 /// The plugin that runs, "" outside of a call.
 pub(crate) fn plugin() -> String {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.plugin.to_string()).unwrap_or_default())
+}
+
+/// Whether nobody waits for the running call any more.
+pub(super) fn is_over() -> bool {
+    CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.turn.is_over()))
 }
 
 /// The running call.

@@ -1,7 +1,7 @@
 //! What is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
-use super::compile::SourceFile;
 use super::problem::Problem;
+use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 
 /// Methods of Rhai's strings that change their string and answer `()`.

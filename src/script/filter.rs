@@ -1,25 +1,16 @@
 //! A script as a filter: its hooks called with what they ask for, its answers turned into verdicts.
 
-use super::Shape;
 use super::answer::Answered;
-use super::compile::{Ended, Script};
+use super::compile::Script;
 use super::hooks::Param;
+use super::run::Ended;
 use super::value::{List, Map, json_of, live};
+use super::{Shape, UserValves};
 use crate::fault::Breakage;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
-use crate::json::{Json, Object};
-use rhai::{Dynamic, FnPtr};
-use std::collections::HashMap;
+use crate::json::Json;
+use rhai::Dynamic;
 use std::sync::Arc;
-
-/// Effective user valves of one plugin: per user id, and for everybody else.
-#[derive(Debug, Clone, Default)]
-pub struct UserValves {
-    /// By user id; read-only values.
-    pub by_user: HashMap<String, Json>,
-    /// The script's defaults.
-    pub default: Json,
-}
 
 /// A script among filters.
 struct ScriptFilter {
@@ -49,7 +40,7 @@ impl Run for ScriptFilter {
         match self.script.call(hook, args, &ctx.turn) {
             Ok(value) => self.verdict(hook, ctx, &value),
             Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
-            Err(Ended::Broken(breakage)) => Err(breakage),
+            Err(Ended::Broken { breakage, .. }) => Err(breakage),
         }
     }
 
@@ -69,36 +60,10 @@ const fn shape_of(hook: Hook) -> Shape {
 
 impl ScriptFilter {
     fn argument(&self, param: Param, hook: Hook, ctx: &FilterContext) -> Dynamic {
-        let facts = ctx.turn.facts();
-        let plain = |json: &Json| live(json, Shape::Plain);
         match param {
             Param::Subject => live(&ctx.value, shape_of(hook)),
-            Param::Valves => plain(&self.script.valves),
-            Param::State => plain(&ctx.turn.state(self.script.id())),
-            Param::Id => self.script.id().to_owned().into(),
-            Param::User => plain(&self.user(&facts.user)),
-            Param::Metadata => plain(ctx.metadata()),
-            Param::Model => plain(&facts.model),
-            Param::Request => plain(&facts.request),
-            Param::ChatId => facts.chat_id.clone().into(),
-            Param::MessageId => facts.message_id.clone().into(),
-            Param::Features => plain(&facts.features),
-            Param::Files => plain(&facts.files),
-            Param::EventEmitter => function_value("emit"),
-            Param::EventCall => function_value("ask"),
+            param => self.script.argument(param, &ctx.turn, &self.users),
         }
-    }
-
-    /// The user with this script's own user valves; no other script ever sees them.
-    fn user(&self, user: &Json) -> Json {
-        let valves =
-            user.text("id").and_then(|id| self.users.by_user.get(id.as_str())).unwrap_or(&self.users.default);
-        let entries = user.as_object().map(Object::entries).unwrap_or_default();
-        let valves = match valves {
-            Json::Null => Json::object(),
-            there => there.clone(),
-        };
-        entries.into_iter().chain([("valves".into(), valves)]).collect::<Object>().into()
     }
 
     fn verdict(&self, hook: Hook, ctx: FilterContext, value: &Dynamic) -> Result<Verdict, Breakage> {
@@ -106,7 +71,7 @@ impl ScriptFilter {
             return match &*answer {
                 Answered::Skip(value) => Ok(Verdict::Skip(value.clone())),
                 Answered::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
-                Answered::Ok(value) => self.go_on(hook, ctx, Some(value.clone())),
+                Answered::Ok(value, _) => self.go_on(hook, ctx, Some(value.clone())),
             };
         }
         if value.is_unit() {
@@ -164,10 +129,6 @@ fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
     ctx
 }
 
-fn function_value(name: &str) -> Dynamic {
-    FnPtr::new(name).map_or(Dynamic::UNIT, Dynamic::from)
-}
-
 fn article(type_name: &str) -> String {
     let short = type_name.rsplit("::").next().unwrap_or(type_name);
     let word = match short {
@@ -188,10 +149,10 @@ mod tests {
     use crate::context::{Context, Events, Turn, TurnFacts};
     use crate::fault::Fault;
     use crate::filter::{Chain, Outcome};
-    use crate::script::{Settings, SourceFile};
+    use crate::script::{Kind, Settings, SourceFile};
 
     fn script(text: &str) -> Script {
-        let file = SourceFile { id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
         Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
             panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
         })

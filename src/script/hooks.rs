@@ -12,8 +12,10 @@ use std::path::Path;
 /// What a parameter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Param {
-    /// The value the hook is about: body, event or ctx.
+    /// The value the call is about: body, event or ctx; a tool's args.
     Subject,
+    /// The variables a tool works on.
+    Context,
     Valves,
     State,
     Id,
@@ -104,6 +106,16 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
     (found, problems)
 }
 
+/// What a parameter that every function of ours may have asks for.
+pub(crate) fn param(name: &str) -> Option<Param> {
+    PARAMS.iter().find(|(known, _)| *known == name).map(|(_, param)| *param)
+}
+
+/// The names of those parameters.
+pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
+    PARAMS.iter().map(|(name, _)| *name)
+}
+
 fn read_params(hook: Hook, names: &[&str]) -> Result<Vec<Param>, (String, String)> {
     names
         .iter()
@@ -111,15 +123,14 @@ fn read_params(hook: Hook, names: &[&str]) -> Result<Vec<Param>, (String, String
             if subject_name(hook) == Some(name) {
                 return Ok(Param::Subject);
             }
-            let known = PARAMS.iter().find(|(known, _)| known == name).map(|(_, param)| *param);
-            known.ok_or_else(|| ((*name).to_owned(), help_for(hook, name)))
+            param(name).ok_or_else(|| ((*name).to_owned(), help_for(hook, name)))
         })
         .collect()
 }
 
 fn help_for(hook: Hook, name: &str) -> String {
     let subject = subject_name(hook);
-    let known = subject.into_iter().chain(PARAMS.iter().map(|(known, _)| *known));
+    let known = subject.into_iter().chain(param_names());
     let list = known.clone().collect::<Vec<_>>().join(", ");
     let bare = name.trim_matches('_');
     let dressed = known.clone().find(|known| known.trim_matches('_') == bare);

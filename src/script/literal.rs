@@ -2,7 +2,8 @@
 
 use super::value::json_of;
 use crate::json::{Json, Object};
-use rhai::{AST, Expr, Stmt};
+use rhai::{AST, ASTNode, Expr, Stmt};
+use std::collections::{BTreeSet, HashMap};
 
 /// The literal constants of a file, in its order, with their keys in theirs.
 ///
@@ -45,5 +46,49 @@ fn in_order(expression: &Expr, value: Json) -> Json {
             items.map(|(expression, value)| in_order(expression, value)).collect::<Vec<_>>().into()
         }
         _ => value,
+    }
+}
+
+/// The keys of a file's map literals, as written. What a function returns has its keys sorted; a
+/// literal with just these keys tells their order.
+pub(super) struct KeyOrders(HashMap<BTreeSet<String>, Vec<String>>);
+
+impl KeyOrders {
+    /// Literals within a tool's entry count before others with the same keys.
+    pub(super) fn of(plain: &AST) -> Self {
+        let (mut of_tools, mut others) = (Vec::new(), Vec::new());
+        plain.walk(&mut |path: &[ASTNode<'_>]| {
+            if let Some(ASTNode::Expr(Expr::Map(literal, _))) = path.last() {
+                let keys: Vec<String> = literal.0.iter().map(|(key, _)| key.name.to_string()).collect();
+                let is_of_tool = path.iter().any(|node| {
+                    matches!(node, ASTNode::Expr(Expr::Map(outer, _))
+                        if outer.0.iter().any(|(key, _)| key.name == "handler"))
+                });
+                if is_of_tool { &mut of_tools } else { &mut others }.push(keys);
+            }
+            true
+        });
+        let mut orders = HashMap::new();
+        for keys in of_tools.into_iter().chain(others) {
+            orders.entry(keys.iter().cloned().collect()).or_insert(keys);
+        }
+        Self(orders)
+    }
+
+    /// A value with its keys as they were written.
+    pub(super) fn restore(&self, value: &Json) -> Json {
+        match value {
+            Json::Array(items) => {
+                items.items().iter().map(|item| self.restore(item)).collect::<Vec<_>>().into()
+            }
+            Json::Object(fields) => {
+                let keys = fields.keys();
+                let set: BTreeSet<String> = keys.iter().map(ToString::to_string).collect();
+                let written = self.0.get(&set).cloned().unwrap_or_else(|| set.into_iter().collect());
+                let field = |key: String| Some((key.as_str().into(), self.restore(&fields.get(&key)?)));
+                written.into_iter().filter_map(field).collect::<Object>().into()
+            }
+            plain => plain.clone(),
+        }
     }
 }

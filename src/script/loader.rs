@@ -3,8 +3,8 @@
 //! A look at the folder costs a `stat` per file. A file is read again when its stamp changed, or
 //! when it was read so soon after it was written that another save could wear the same stamp.
 
-use super::compile::{MAX_SOURCE, SourceFile};
 use super::problem::Problem;
+use super::source::{Kind, MAX_SOURCE, SourceFile};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::Metadata;
@@ -38,6 +38,21 @@ impl Found {
     pub fn is_restless(&self) -> bool {
         let age = self.latest.and_then(|latest| latest.elapsed().ok());
         age.is_some_and(|age| age < REST)
+    }
+
+    /// What two looks at different folders found.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.files.extend(other.files);
+        self.problems.extend(other.problems);
+        self.unlisted.extend(other.unlisted);
+        self.latest = self.latest.max(other.latest);
+        self
+    }
+
+    /// Whether there is a file of that id, readable or not.
+    pub fn knows(&self, id: &str) -> bool {
+        self.files.contains_key(id) || self.problems.iter().any(|problem| problem.id == id)
     }
 
     /// Whether a file may well be there although it was not found.
@@ -113,14 +128,14 @@ fn changed(metadata: &Metadata) -> Option<SystemTime> {
 
 impl Loader {
     /// Looks at a folder and the folders in it. A folder that is not there is empty.
-    pub fn look(&mut self, folder: &Path) -> Found {
+    pub fn look(&mut self, kind: Kind, folder: &Path) -> Found {
         let mut found = Found::default();
         let mut paths = Vec::new();
         collect(folder, 0, &mut paths, &mut found);
         paths.sort_by(|(a, _), (b, _)| a.cmp(b));
         found.latest = paths.iter().filter_map(|(_, metadata)| changed(metadata)).max();
         for (path, metadata) in &paths {
-            match self.read(path, metadata) {
+            match self.read(kind, path, metadata) {
                 Ok(read) => {
                     let id = read.file.id.clone();
                     if let Some(earlier) = found.files.insert(id.clone(), read) {
@@ -142,7 +157,7 @@ impl Loader {
         found
     }
 
-    fn read(&mut self, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+    fn read(&mut self, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
         let stamp = Stamp::of(metadata);
         if let Some(seen) = self.seen.get(path)
             && seen.stamp == stamp
@@ -151,16 +166,16 @@ impl Loader {
             return seen.content.clone();
         }
         let read_at = SystemTime::now();
-        let content = read(path, metadata);
+        let content = read(kind, path, metadata);
         self.seen.insert(path.to_owned(), Seen { stamp, read_at, content: content.clone() });
         content
     }
 }
 
 /// Reads one file, wherever it is.
-pub fn read_file(path: &Path) -> Result<Read, Problem> {
+pub fn read_file(kind: Kind, path: &Path) -> Result<Read, Problem> {
     match std::fs::metadata(path) {
-        Ok(metadata) => read(path, &metadata),
+        Ok(metadata) => read(kind, path, &metadata),
         Err(error) => Err(Problem::new("", path, format!("cannot read this file: {error}"))),
     }
 }
@@ -197,7 +212,7 @@ fn collect(folder: &Path, depth: usize, paths: &mut Vec<(PathBuf, Metadata)>, fo
     }
 }
 
-fn read(path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+fn read(kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let problem = |message: String| Problem::new(&stem, path, message);
     if !is_id(&stem) {
@@ -222,17 +237,15 @@ fn read(path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
             .help("save it as UTF-8; a script is a text file")
     })?;
     if text.trim().is_empty() {
-        return Err(
-            problem("the file is empty".into()).help("write at least one hook: fn inlet(body) { body }")
-        );
+        return Err(problem("the file is empty".into()).help(match kind {
+            Kind::Filter => "write at least one hook: fn inlet(body) { body }",
+            Kind::Tool => "write what runs when it is called: fn handler(args) { args }",
+        }));
     }
     if text.contains('\0') {
         return Err(problem("the file holds NUL bytes; it is no script".into()));
     }
-    Ok(Read {
-        file: SourceFile { id: stem.into(), path: path.to_owned(), text: text.into() },
-        hash: hash.into(),
-    })
+    Ok(Read { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
 }
 
 /// How a file begins that cannot be loaded, as far as it is text; "" where it cannot be read.

@@ -1,50 +1,12 @@
 //! What a script says of itself: the comment it opens with, and its literal constants.
 
 use super::problem::Problem;
+use crate::config::Capability;
 use crate::filter::OnBreak;
 use crate::json::Json;
 use crate::valve::Schema;
 use crate::words::nearest;
 use std::path::Path;
-
-/// Something a script may only do when it is declared and granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Capability {
-    /// Requests to other hosts.
-    Http,
-    /// A durable map of its own.
-    Kv,
-    /// Asking a model.
-    Llm,
-    /// Files in granted folders.
-    Files,
-    /// Other programs.
-    Shell,
-    /// Environment variables.
-    Env,
-}
-
-impl Capability {
-    /// All there are.
-    pub const ALL: [Self; 6] = [Self::Http, Self::Kv, Self::Llm, Self::Files, Self::Shell, Self::Env];
-
-    /// Whether this version of the host has it.
-    pub const fn is_here(self) -> bool {
-        matches!(self, Self::Kv)
-    }
-
-    /// As `requirements` names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Kv => "kv",
-            Self::Llm => "llm",
-            Self::Files => "files",
-            Self::Shell => "shell",
-            Self::Env => "env",
-        }
-    }
-}
 
 /// What a script says of itself.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +33,12 @@ pub struct Manifest {
     pub file_handler: bool,
     /// Also sees failed tool calls.
     pub on_tool_error: bool,
+    /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
+    pub allow_hosts: Vec<String>,
+    /// What it says of itself as a tool: the constant `tool`.
+    pub tool: Json,
+    /// The arguments it takes as a tool: the constant `parameters`.
+    pub parameters: Json,
     /// A picture for people.
     pub icon: Option<String>,
 }
@@ -128,18 +96,9 @@ pub(crate) fn read(
     if manifest.security {
         manifest.on_break = OnBreak::Abort;
     }
-    for word in manifest.get("requirements").map(str::to_owned).unwrap_or_default().split(',').map(str::trim)
-    {
-        if word.is_empty() {
-            continue;
-        }
+    for word in &list(manifest.get("requirements").unwrap_or_default()) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
             Some(capability) if manifest.requirements.contains(&capability) => {}
-            Some(capability) if !capability.is_here() => wrong(
-                word,
-                format!("this version of the host has no `{word}` yet"),
-                Some("a script that needs it cannot run here".into()),
-            ),
             Some(capability) => manifest.requirements.push(capability),
             None => {
                 let known = Capability::ALL.map(Capability::name);
@@ -169,8 +128,11 @@ pub(crate) fn read(
             _ => {}
         }
     }
+    manifest.allow_hosts = list(manifest.get("allow_hosts").unwrap_or_default());
     for (name, value) in constants {
         match name.as_str() {
+            "tool" => manifest.tool = value.clone(),
+            "parameters" => manifest.parameters = value.clone(),
             "Valves" | "UserValves" => match declare(value) {
                 Ok(schema) if name == "Valves" => manifest.valves = schema,
                 Ok(schema) => manifest.user_valves = Some(schema),
@@ -189,6 +151,11 @@ pub(crate) fn read(
         }
     }
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+}
+
+/// Words between commas.
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 fn declare(value: &Json) -> Result<Schema, Vec<String>> {

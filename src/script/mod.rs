@@ -1,9 +1,11 @@
 //! Scripts: the only place that names Rhai.
 //!
 //! A file becomes a [`Script`]: read, checked and compiled with its valves folded in, on an engine
-//! of its own. A [`Script`] with hooks becomes a [`crate::filter::Filter`].
+//! of its own. A [`Script`] with hooks becomes a [`crate::filter::Filter`], one with handlers
+//! [`crate::tool::Tool`]s.
 
 mod answer;
+mod argument;
 mod budget;
 mod call;
 mod compile;
@@ -17,19 +19,28 @@ mod manifest;
 mod names;
 mod package;
 mod problem;
+mod reach;
+mod run;
+mod settings;
+mod source;
 mod tokens;
+mod tool;
 mod value;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
+pub use argument::UserValves;
 pub use budget::Budget;
-pub use compile::{Script, Settings, SourceFile};
-pub use filter::UserValves;
+pub use compile::Script;
 pub use loader::{Found, Loader, Read, beginning, is_id, read_file};
-pub use manifest::{Capability, Manifest, says_of_itself};
+pub use manifest::{Manifest, says_of_itself};
+pub use package::Models;
 pub use problem::{Problem, Severity};
+pub use settings::Settings;
+pub use source::{Kind, SourceFile};
+pub use tool::ScriptedTool;
 pub use watch::Watch;
 
 use value::Shape;

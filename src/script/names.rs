@@ -1,12 +1,16 @@
 //! The names a script uses, read from its syntax tree without running it.
 
-use super::compile::SourceFile;
-use super::manifest::{Capability, Manifest};
+use super::manifest::Manifest;
 use super::package;
 use super::problem::Problem;
+use super::source::SourceFile;
+use crate::config::Capability;
 use crate::json::Json;
-use rhai::{AST, ASTNode, Expr, FnCallExpr, Position, Stmt};
+use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use std::collections::BTreeSet;
+
+/// Capabilities whose functions may wait for somebody else.
+const WAITING: [Capability; 4] = [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm];
 
 /// What a script names.
 #[derive(Default)]
@@ -23,6 +27,12 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Whether a call may wait for somebody: a person, a network, another program.
+    pub(super) fn may_wait(&self) -> bool {
+        let asks = ["ask", "__event_call__", "Fn"].iter().any(|name| self.calls.contains(*name));
+        asks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
+    }
+
     pub(super) fn of(ast: &AST) -> Self {
         let mut names = Self::default();
         ast.walk(&mut |path: &[ASTNode<'_>]| {
@@ -53,6 +63,14 @@ impl Names {
     }
 }
 
+/// The file's functions that it names without calling them, as the function values they stand for.
+pub(super) fn functions_as_values(ast: &AST) -> Vec<(String, Dynamic)> {
+    let named = Names::of(ast).variables;
+    let functions: BTreeSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    let values = functions.into_iter().filter(|name| named.contains(*name));
+    values.filter_map(|name| Some((name.to_owned(), FnPtr::new(name).ok()?.into()))).collect()
+}
+
 fn call_of<'a>(node: &ASTNode<'a>) -> Option<(&'a FnCallExpr, Position)> {
     match node {
         ASTNode::Expr(Expr::FnCall(call, position) | Expr::MethodCall(call, position))
@@ -74,17 +92,10 @@ pub(super) fn misused(ast: &AST, manifest: &Manifest, file: &SourceFile, source:
         let Some((call, position)) = path.last().and_then(call_of) else { return true };
         let Some(module) = module_of(call) else { return true };
         let problem = |message: String| Problem::new(&file.id, &file.path, message).at(source, position);
-        if let Some(capability) = Capability::ALL.into_iter().find(|capability| capability.name() == module) {
-            if !capability.is_here() {
-                problems.push(
-                    problem(format!("this version of the host has no `{module}` yet"))
-                        .help("use what is there: kv, regex, text, json, time, hash, url, html, tokens …"),
-                );
-            } else if !manifest.requirements.contains(&capability) {
-                problems.push(problem(format!("`{module}` is used and not declared")).help(format!(
-                    "add a line to the comment that the file opens with: requirements: {module}"
-                )));
-            }
+        let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
+        if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
+            let help = format!("add a line to the comment that the file opens with: requirements: {module}");
+            problems.push(problem(format!("`{module}` is used and not declared")).help(help));
         }
         if module == "regex"
             && let Some(Expr::StringConstant(pattern, place)) = call.args.get(1)

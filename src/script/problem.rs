@@ -89,6 +89,29 @@ impl Problem {
         }
     }
 
+    /// The same at the place that a path of names leads to, each looked for behind the one before;
+    /// where one is not found, at the last that is.
+    #[must_use]
+    pub(crate) fn at_path(self, source: &str, path: &str) -> Self {
+        let mut from = 0;
+        let mut found = None;
+        for word in
+            path.split(['.', '[', ']']).filter(|word| !word.is_empty() && word.parse::<u32>().is_err())
+        {
+            let Some(at) = find_word(&source[from..], word) else { break };
+            found = Some(from + at);
+            from += at + word.len();
+        }
+        let Some(at) = found else { return self };
+        let before = &source[..at];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        match (u16::try_from(line), u16::try_from(column)) {
+            (Ok(line), Ok(column)) => self.at(source, Position::new(line, column)),
+            _ => self,
+        }
+    }
+
     /// `filters/x.rhai:3:12`
     pub fn place(&self) -> String {
         match (self.line, self.column) {
@@ -152,7 +175,10 @@ fn help_for(problem: &Problem) -> Option<String> {
     let text = &problem.message;
     let line = problem.excerpt.trim_start();
     if line.starts_with("def ") || line.starts_with("class ") || line.starts_with("async def") {
-        return Some("this is Python; a hook is `fn inlet(body) { … }` at the top level".into());
+        return Some(
+            "this is Python; a hook is `fn inlet(body) { … }` at the top level, a tool `fn handler(args) { … }`"
+                .into(),
+        );
     }
     if line.starts_with("///") {
         return Some("`///` may only stand before `fn`; use `//`".into());
@@ -228,6 +254,7 @@ pub(crate) fn of_run(path: &Path, function: &str, error: &EvalAltResult) -> Stri
     let root = error.unwrap_inner();
     let position = root.position();
     let mut text = format!("{}: {}", place(path, position), lower_first(&message_of(root)));
+    let function = if function.starts_with("anon$") { "a closure" } else { function };
     text.push_str(&format!(", in {function}"));
     if let Some(help) = help_for_run(root) {
         text.push_str(&format!(" (help: {help})"));
@@ -242,6 +269,11 @@ pub(crate) fn of_run(path: &Path, function: &str, error: &EvalAltResult) -> Stri
         text.push_str(&format!(" ({})", calls.join(", ")));
     }
     text
+}
+
+/// What went wrong while a script ran, without saying where: for whoever must not know.
+pub(super) fn summary_of_run(error: &EvalAltResult) -> String {
+    lower_first(&message_of(error.unwrap_inner()))
 }
 
 fn message_of(error: &EvalAltResult) -> String {
@@ -297,6 +329,10 @@ fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                 _ => return None,
             })
         }
+        EvalAltResult::ErrorDataRace(..) => Some(
+            "a closure uses the variable that its chain begins with; give the start a name first: \
+             `let keys = map.keys(); keys.map(|key| map[key])`",
+        ),
         EvalAltResult::ErrorMismatchDataType(_, given, _) if given.contains("ops::range::Range") => {
             Some("an array that the script made is cut with `extract(start..end)`")
         }

@@ -1,6 +1,6 @@
 //! Scripts as their authors meet them: what loads, what does not and why, what a call may spend.
 
-use super::{Problem, Script, Settings, SourceFile};
+use super::{Kind, Problem, Script, Settings, SourceFile};
 use crate::context::{Context, Events, Questions, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::filter::{Chain, Hook, Outcome};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn compile(text: &str) -> Result<Script, Vec<Problem>> {
-    let file = SourceFile { id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     Script::compile(&file, &Settings::default())
 }
 
@@ -76,8 +76,11 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
             "fn inlet(body) {\n  kv::set(\"a\", 1);\n}",
             &["`kv` is used and not declared", ":2:", "requirements: kv"],
         ),
-        ("fn inlet(body) { http::get(\"x\"); }", &["has no `http` yet"]),
-        ("/*\nrequirements: http\n*/\nfn inlet(body) {}", &["has no `http` yet", ":2:"]),
+        ("fn inlet(body) { http::get(\"x\"); }", &["`http` is used and not declared"]),
+        (
+            "/*\nrequirements: http\n*/\nfn inlet(body) {}",
+            &["needs `http`, which nobody has granted", ":2:", "allow_hosts"],
+        ),
         ("fn inlet(body) { regex::find(\"a\", \"(?=b)\"); }", &["filters/x.rhai:1:", "look"]),
         ("import \"../secret\" as s; fn inlet(body) { }", &["`import` is not in this version"]),
     ];
@@ -126,7 +129,7 @@ async fn no_call_spends_more_than_its_budget() {
 async fn a_call_is_not_ended_for_the_time_in_which_others_ran() {
     let text = "fn inlet(body) { let n = 0; while n < 1000 { n += 1; } }";
     let settings = Settings { hook: Settings::default().stream, ..Settings::default() };
-    let file = SourceFile { id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let script = Arc::new(Script::compile(&file, &settings).unwrap());
     let chain = Chain::new(vec![script.into_filter(Arc::default())]);
     let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -248,7 +251,7 @@ async fn a_question_waits_for_its_answer_and_its_time_is_not_the_scripts() {
 #[tokio::test]
 async fn valves_come_from_script_configuration_and_store_in_that_order() {
     let text = "const Valves = #{ a: 1, b: 1, c: #{ value: 1, maximum: 5 } };\nfn inlet(body, valves) { body.out = [Valves.a, valves.b, Valves.c]; }";
-    let file = SourceFile { id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let settings = Settings {
         configured: Json::parse(br#"{"a":2,"b":2}"#).unwrap(),
         stored: Json::parse(br#"{"b":"3","c":9}"#).unwrap(),

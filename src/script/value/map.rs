@@ -15,6 +15,10 @@ impl Map {
 
     /// What stands under a key; absent reads as `()`.
     pub(super) fn field(&self, key: &str) -> Dynamic {
+        // A tool's ctx is the context itself; a filter's has it as a field.
+        if self.shape == Shape::Context && key == "context" {
+            return Dynamic::from(self.clone());
+        }
         let below = self.shape.below_key(key);
         self.object.with(key, |value| value.map_or(Dynamic::UNIT, |value| live(value, below)))
     }
@@ -102,8 +106,9 @@ pub(super) fn register(module: &mut Module) {
         let map = variables(map);
         if map.object.contains(key) { map.field(key) } else { fallback }
     });
-    pure("set").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| {
-        variables(map).set_field(key, &value)
+    pure("set").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| -> Answer<Map> {
+        variables(map).set_field(key, &value)?;
+        Ok(map.clone())
     });
     pure("remove").set_into_module(module, |map: &mut Map, key: &str| {
         map.object.remove(key).map_or(Dynamic::UNIT, |value| live(&value, map.shape.below_key(key)))

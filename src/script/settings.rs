@@ -1,0 +1,66 @@
+//! What the host says of a script.
+
+use super::budget::Budget;
+use super::package::Models;
+use crate::config::Grants;
+use crate::json::Json;
+use crate::store::Kv;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the host says of a script: values for its valves, and what it may spend.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// From the configuration file.
+    pub configured: Json,
+    /// From the store.
+    pub stored: Json,
+    /// For `stream` and `stream_end`.
+    pub stream: Budget,
+    /// For every other filter hook.
+    pub hook: Budget,
+    /// For a tool, whose own timeout comes on top.
+    pub tool: Budget,
+    /// What an operator lets it reach.
+    pub grants: Grants,
+    /// The scripts' own maps.
+    pub kv: Arc<Kv>,
+    /// Who asks models for scripts; None where no host runs.
+    pub models: Option<Arc<dyn Models>>,
+}
+
+/// What one call may hold at a time.
+const MEMORY: usize = 64 << 20;
+
+/// What a filter's hook may spend when nobody says otherwise.
+const HOOK: Budget = Budget {
+    operations: 1_000_000,
+    time: Duration::from_millis(100),
+    memory: MEMORY,
+    wall: Duration::from_secs(30),
+    hurries_people: false,
+};
+
+/// What a tool may spend; its own timeout bounds its time.
+const TOOL: Budget = Budget {
+    operations: 10_000_000,
+    time: Duration::MAX,
+    memory: MEMORY,
+    wall: Duration::MAX,
+    hurries_people: true,
+};
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            configured: Json::Null,
+            stored: Json::Null,
+            stream: Budget { operations: 50_000, time: Duration::from_millis(5), ..HOOK },
+            hook: HOOK,
+            tool: TOOL,
+            grants: Grants::default(),
+            kv: Arc::default(),
+            models: None,
+        }
+    }
+}
