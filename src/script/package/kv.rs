@@ -167,7 +167,7 @@ impl Scope {
         let call = call::current().ok_or_else(outside)?;
         let undeclared =
             || fail(&self.called(function), "declare it in the opening comment: requirements: kv");
-        let kv = call.kv.ok_or_else(undeclared)?;
+        let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;
         let facts = call.turn.facts();
         Ok(match self {
             Self::Own => kv.map(&call.plugin, "own"),

@@ -9,15 +9,20 @@
 
 mod argument;
 mod base64;
+mod env;
+mod files;
 mod hash;
 mod html;
+mod http;
 mod json;
 mod kv;
+mod llm;
 mod markup;
 mod output;
 mod pattern;
 mod random;
 mod regex;
+mod shell;
 mod template;
 mod text;
 mod time;
@@ -30,6 +35,7 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
+pub use llm::Models;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use tokens::prepare as prepare_tokens;
 
@@ -52,7 +58,16 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
             ("tokens", exported_module!(tokens::functions)),
             ("url", exported_module!(url::functions)),
         ];
-        let of_the_turn = [("log", turn::log()), ("kv", kv::module()), ("models", turn::models())];
+        let of_the_turn = [
+            ("log", turn::log()),
+            ("http", http::module()),
+            ("kv", kv::module()),
+            ("llm", llm::module()),
+            ("models", turn::models()),
+            ("files", files::module()),
+            ("shell", shell::module()),
+            ("env", env::module()),
+        ];
         themes.into_iter().chain(of_the_turn).map(|(name, module)| (name, ready(name, module))).collect()
     })
 }

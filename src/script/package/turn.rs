@@ -36,7 +36,7 @@ pub(crate) fn register(module: &mut Module) {
         let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
         let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
         let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-        let answer = budget::waiting(|| call.turn.events().ask(event, timeout));
+        let answer = budget::wait_for_person(&call.turn, call.turn.events().ask(event, timeout))?;
         answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
     });
     // Rhai's own would ignore every budget; it has one per kind of number.

@@ -4,12 +4,12 @@ use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::filter::{Chain, Hook, Outcome};
 use crate::json::Json;
-use crate::script::{Problem, Script, Settings, SourceFile};
+use crate::script::{Kind, Problem, Script, Settings, SourceFile};
 use crate::store::Kv;
 use std::sync::Arc;
 
 fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
-    let file = SourceFile { id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     Script::compile(&file, &Settings { kv: kv.clone(), ..Settings::default() })
 }
 
