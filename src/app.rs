@@ -1,14 +1,17 @@
 //! Everything a host is made of, opened in order and closed in order; owner of every task.
 
-use crate::config::{self, Config, Offered, Wire};
+use crate::config::{self, Config, Grants, Offered, StoreAddress, Wire};
 use crate::context::Questions;
 use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Snapshot};
 use crate::json::Json;
 use crate::kernel::ModelSettings;
 use crate::llm::{Demo, OpenAi, Provider};
 use crate::net::Client;
-use crate::script::Settings;
+use crate::script::{Kind, Settings, beginning};
 use crate::store::{self, Store};
+use indexmap::IndexMap;
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -68,8 +71,49 @@ pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenErr
 }
 
 /// What is configured for a script, for those who compile it by themselves.
-pub fn settings_of(config: &Config, id: &str) -> Settings {
-    config.filters.get(id).map(|settings| plugin(settings).settings).unwrap_or_default()
+pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
+    let all = match kind {
+        Kind::Filter => &config.filters,
+        Kind::Tool => &config.tools,
+    };
+    let settings = all.get(id).map(|settings| plugin(kind, settings).settings).unwrap_or_default();
+    let granted = [config.grants.get(id), stored.get(id)];
+    let grants = granted.into_iter().flatten().fold(Grants::default(), |all, more| all.merge(more));
+    Settings { grants, ..settings }
+}
+
+/// What is granted by command, as far as there is a store that can be read: none is made.
+pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
+    if matches!(&config.store, StoreAddress::Sqlite(file) if !file.exists()) {
+        return HashMap::new();
+    }
+    let rows = match store::open(&config.store).await {
+        Ok(store) => {
+            let rows = store.grants().await;
+            store.close().await;
+            rows
+        }
+        Err(error) => Err(error),
+    };
+    let rows = rows.unwrap_or_else(|error| {
+        tracing::warn!("what was granted by command is not known: {error}");
+        Vec::new()
+    });
+    rows.into_iter()
+        .filter_map(|(id, row)| Some((id, Grants::from_json(&row, &config.project).ok()?)))
+        .collect()
+}
+
+/// What a script is for: the folder it lies in says it, elsewhere what is in it.
+pub fn kind_of(config: &Config, path: &Path) -> Kind {
+    let lies_in = |folder: &Path| path.canonicalize().ok().zip(folder.canonicalize().ok());
+    if lies_in(&config.folders.tools).is_some_and(|(path, folder)| path.starts_with(folder)) {
+        Kind::Tool
+    } else if lies_in(&config.folders.filters).is_some_and(|(path, folder)| path.starts_with(folder)) {
+        Kind::Filter
+    } else {
+        Kind::guess(&beginning(path))
+    }
 }
 
 /// Whether the providers' keys are needed.
@@ -82,16 +126,34 @@ enum Keys {
 fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
     let providers =
         config.providers.iter().map(|settings| provider(settings, keys)).collect::<Result<Vec<_>, _>>()?;
-    let plugins = config.filters.iter().map(|(id, settings)| (id.clone(), plugin(settings))).collect();
-    let models = config.models.iter().map(model).collect();
-    Ok(Plan { filters: config.folders.filters.clone(), plugins, providers, models, tools: Vec::new() })
+    let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
+        let plans = all.iter().map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings)));
+        plans.collect::<Vec<_>>()
+    };
+    let (filters, tools) = (of_kind(Kind::Filter, &config.filters), of_kind(Kind::Tool, &config.tools));
+    Ok(Plan {
+        project: config.project.clone(),
+        filters: config.folders.filters.clone(),
+        tools: config.folders.tools.clone(),
+        plugins: filters.into_iter().chain(tools).collect(),
+        grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
+        providers,
+        models: config.models.iter().map(model).collect(),
+        native_tools: Vec::new(),
+    })
 }
 
-fn plugin(settings: &config::PluginSettings) -> PluginPlan {
+fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
     let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
-    for budget in [&mut own.stream, &mut own.hook] {
-        if let Some(ms) = settings.budget.ms {
-            budget.time = Duration::from_millis(ms);
+    for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
+        match settings.budget.ms.map(Duration::from_millis) {
+            // A tool's time is its timeout, waiting and all.
+            Some(time) if kind == Kind::Tool => budget.wall = time,
+            Some(time) => budget.time = time,
+            None => {}
+        }
+        if let Some(megabytes) = settings.budget.memory_mb {
+            budget.memory = usize::try_from(megabytes << 20).unwrap_or(usize::MAX);
         }
         if let Some(operations) = settings.budget.operations {
             budget.operations = operations;

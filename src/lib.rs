@@ -1,31 +1,34 @@
 //! Valvehouse: a live plugin host for the traffic of large language models.
 //!
-//! People drop scripts into `filters/`; the host loads them live, sandboxes them, and runs them on
-//! every chat, through every door. Read this file as the map: modules stand in the order in which
-//! they build on each other, and each uses only those of earlier groups (`tests/it/floors.rs`
-//! checks it).
+//! People drop scripts into `filters/` and `tools/`; the host loads them live, sandboxes them, and runs
+//! them on every chat and every tool call, through every door. Read this file as the map: modules
+//! stand in the order in which they build on each other, and each uses only those of earlier groups
+//! (`tests/it/floors.rs` checks it).
 //!
 //! To follow one request: [`server`] (`openai/chat.rs`) takes a [`host`] snapshot and runs the
-//! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`]; scripts become
-//! filters in [`script`].
+//! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`] and around each call of
+//! a [`tool`]; scripts become filters and tools in [`script`].
 
 // -- words: plain values, no input or output
+pub mod memory;
 pub mod json;
 pub mod words;
 pub mod fault;
 pub mod chat;
+pub mod limits;
 pub mod valve;
 pub mod config;
 
-// -- surroundings: what a turn carries, and the way out to other machines
+// -- surroundings: what a turn carries, the way out to other machines, the way into this one
 pub mod context;
 pub mod net;
+pub mod machine;
 
 // -- parts: one contract each, and its native fulfilments
 pub mod filter;
+pub mod store;
 pub mod tool;
 pub mod llm;
-pub mod store;
 
 // -- makers: the turn, which knows no scripts; scripts, which know no doors
 pub mod kernel;

@@ -1,8 +1,10 @@
 //! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
 
+mod asking;
 mod plan;
 mod plugin;
 mod reload;
+mod shelf;
 mod snapshot;
 
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
@@ -94,6 +96,7 @@ impl Host {
         writer.save(&snapshot, &first.report.changes).await;
         let id = uuid::Uuid::new_v4().to_string();
         let (reports, _) = broadcast::channel(64);
+        let asking = writer.asking.clone();
         let host = Self {
             id,
             current: ArcSwap::from_pointee(snapshot),
@@ -103,7 +106,9 @@ impl Host {
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             reports,
         };
-        Ok(Arc::new(host))
+        let host = Arc::new(host);
+        asking.at(Arc::downgrade(&host));
+        Ok(host)
     }
 
     /// What a host would run now. Leaves no trace in the store: for those who only look.
@@ -163,7 +168,7 @@ impl Host {
     }
 
     async fn follow_folders(&self) {
-        let mut watch = Watch::new([self.snapshot().plan().filters.clone()]);
+        let mut watch = Watch::new(self.snapshot().plan().folders());
         loop {
             watch.tick().await;
             self.reload().await;

@@ -1,27 +1,34 @@
 //! What the configuration says the host shall be: plugins' settings, providers, models.
 
+use crate::config::Grants;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::{ModelSettings, Route, Routes};
 use crate::llm::Provider;
-use crate::script::Settings;
+use crate::script::{Kind, Settings};
 use crate::tool::Tool;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Everything a host is built from that is not in the folders or the store.
 pub struct Plan {
+    /// The project folder.
+    pub project: PathBuf,
     /// Where filter scripts are.
     pub filters: PathBuf,
-    /// What is configured for single plugins, by id.
-    pub plugins: HashMap<String, PluginPlan>,
+    /// Where tool scripts are.
+    pub tools: PathBuf,
+    /// What is configured for single plugins, by kind and id.
+    pub plugins: HashMap<(Kind, String), PluginPlan>,
+    /// What the configuration grants, by the id of a plugin or native tool.
+    pub grants: HashMap<String, Grants>,
     /// Who serves models, in order.
     pub providers: Vec<ProviderPlan>,
     /// Models with words of their own.
     pub models: Vec<ModelPlan>,
-    /// Tools that are no scripts.
-    pub tools: Vec<Tool>,
+    /// Further tools that are no scripts.
+    pub native_tools: Vec<Tool>,
 }
 
 /// What is configured for one plugin.
@@ -76,6 +83,24 @@ pub struct ModelPlan {
 }
 
 impl Plan {
+    /// The folders that are watched.
+    pub(super) fn folders(&self) -> [PathBuf; 2] {
+        [self.filters.clone(), self.tools.clone()]
+    }
+
+    /// What is configured for a plugin.
+    pub(super) fn plugin(&self, kind: Kind, id: &str) -> PluginPlan {
+        self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// What a file is for, by the folder it lies in.
+    pub(super) fn kind_of(&self, path: &Path) -> Kind {
+        let in_tools = path.starts_with(&self.tools);
+        // One folder may lie within the other.
+        let nearer_to_filters = self.filters.starts_with(&self.tools) && path.starts_with(&self.filters);
+        if in_tools && !nearer_to_filters { Kind::Tool } else { Kind::Filter }
+    }
+
     /// The provider of a configured name.
     pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Fault> {
         let found = self.providers.iter().map(|plan| &plan.provider).find(|provider| provider.name() == name);

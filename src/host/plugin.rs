@@ -1,9 +1,10 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
+use crate::config::Grants;
 use crate::fault::{Breakage, Refusal};
 use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use crate::json::Json;
-use crate::script::{Problem, Script, UserValves};
+use crate::script::{Kind, Problem, Script, ScriptedTool, UserValves};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ impl State {
 pub struct Plugin {
     /// Its id.
     pub id: Arc<str>,
+    /// What it is for.
+    pub kind: Kind,
     /// Its file.
     pub path: PathBuf,
     /// What runs, where anything does.
@@ -61,14 +64,24 @@ pub struct Plugin {
     pub enabled: bool,
     /// What users set for themselves.
     pub users: Arc<UserValves>,
-    /// What operators set, as it is stored.
-    pub(super) stored: Json,
+    /// What operators gave it.
+    pub(super) given: Given,
+}
+
+/// What operators give a plugin while it runs: another one makes another script.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Given {
+    /// Values of its valves, as they are stored.
+    pub(super) valves: Json,
+    /// What it may reach, by the configuration and the store.
+    pub(super) grants: Grants,
 }
 
 impl Plugin {
     /// The filter it is in a chain; none when it has nothing to do there.
     pub fn filter(&self) -> Option<Filter> {
         match &self.script {
+            _ if self.kind == Kind::Tool => None,
             Some(script) if self.state != State::Missing => {
                 script.hooks().next()?;
                 Some(script.clone().into_filter(self.users.clone()))
@@ -92,6 +105,14 @@ impl Plugin {
                 self.id
             )),
             _ => None,
+        }
+    }
+
+    /// The tools it brings, and the filters they name; none while it is switched off.
+    pub(super) fn tools(&self) -> Vec<ScriptedTool> {
+        match &self.script {
+            Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
+            _ => Vec::new(),
         }
     }
 

@@ -3,17 +3,24 @@
 //! Every tick reads the folder afresh and compares content: a lost event costs a delay, never a
 //! wrong state. Nothing is taken away before what takes its place has loaded.
 
-use super::plan::{Plan, PluginPlan};
-use super::plugin::{Plugin, State};
+use super::asking::Asking;
+use super::plan::Plan;
+use super::plugin::{Given, Plugin, State};
+use super::shelf::Shelf;
 use super::snapshot::Snapshot;
 use super::{Change, Report};
+use crate::config::Grants;
 use crate::json::Json;
-use crate::script::{Found, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves};
+use crate::script::{Found, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves};
 use crate::store::{Kv, LastGood, Store, StoreError, StoredValves, Switch};
+use crate::tool::{Tool, builtin};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// By id.
+type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
 /// The writer's memory between two looks.
 pub(super) struct Reload {
@@ -21,7 +28,10 @@ pub(super) struct Reload {
     loader: Loader,
     store: Arc<dyn Store>,
     kv: Arc<Kv>,
+    pub(super) asking: Arc<Asking>,
     stored: Stored,
+    /// What the native tools could reach at the last look, in their order.
+    native_grants: Vec<Grants>,
     /// Last good versions that the store remembers, for files that do not load at the start.
     last_good: HashMap<String, LastGood>,
     /// Files that were gone at the last look: a save by rename leaves a gap.
@@ -43,6 +53,7 @@ struct Stored {
     valves: HashMap<String, Json>,
     user_valves: HashMap<String, Vec<(String, Json)>>,
     switches: HashMap<String, Switch>,
+    grants: HashMap<String, Grants>,
 }
 
 impl Stored {
@@ -89,7 +100,9 @@ impl Reload {
             loader: Loader::default(),
             store,
             kv,
+            asking: Arc::default(),
             stored: Stored::default(),
+            native_grants: Vec::new(),
             last_good,
             vanished: BTreeSet::new(),
             waiting: None,
@@ -103,18 +116,55 @@ impl Reload {
         if let Err(error) = self.read_store().await {
             tracing::warn!("going on with what is known of the store: {error}");
         }
-        let found = self.loader.look(&self.plan.filters);
+        let empty = BTreeMap::new();
+        let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
+        let found = self.look_at_folders(before);
         let generation = current.map_or(0, |current| current.generation);
         let may_wait = current.is_some() && self.waiting.get_or_insert(began).elapsed() < PATIENCE;
         if may_wait && found.is_restless() {
             return Outcome::later(NEXT_LOOK, generation, began);
         }
-        let empty = BTreeMap::new();
-        let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
+        let unreadable = unreadable(&found);
+        let (mut plugins, mut changes) = self.next_plugins(&found, &unreadable, before);
+        let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
+        if may_wait && unsettled {
+            // At the next look what takes its place may be there: they go together.
+            return Outcome::later(SECOND_LOOK, generation, began);
+        }
+        self.waiting = None;
+        self.add_lost_guards(&mut plugins, &mut changes);
+        changes.extend(self.newly_granted());
+        let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
+        let is_a_plugins =
+            |problem: &&Problem| plugins.values().any(|plugin| plugin.state.problems().contains(problem));
+        let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
+        let problems: Vec<Problem> = beside.chain(&shelf.problems).cloned().collect();
+        let news = problems
+            .iter()
+            .filter(|problem| !current.is_some_and(|current| current.problems.contains(problem)));
+        changes.extend(news.cloned().map(Change::Problem));
+        let problems_gone = current.is_some_and(|current| current.problems != problems);
 
+        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone)
+            .then(|| Snapshot::new(generation + 1, plugins, problems, shelf.tools, self.plan.clone()));
+        let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
+        Outcome {
+            snapshot,
+            report: Report { generation, changes, took: began.elapsed() },
+            stored_generation: Some(self.stored.generation.unwrap_or(0)),
+            again: unsettled.then_some(SECOND_LOOK),
+        }
+    }
+
+    /// Every plugin as it is next, and what is new about them.
+    fn next_plugins(
+        &self,
+        found: &Found,
+        unreadable: &BTreeMap<Arc<str>, &Problem>,
+        before: &Plugins,
+    ) -> (Plugins, Vec<Change>) {
         let mut plugins = BTreeMap::new();
         let mut changes = Vec::new();
-        let unreadable = unreadable(&found);
         let ids: BTreeSet<&Arc<str>> =
             found.files.keys().chain(before.keys()).chain(unreadable.keys()).collect();
         for id in ids {
@@ -137,39 +187,55 @@ impl Reload {
                 changes.push(Change::Removed(id.clone()));
             }
         }
-        let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
-        if may_wait && unsettled {
-            // At the next look what takes its place may be there: they go together.
-            return Outcome::later(SECOND_LOOK, generation, began);
-        }
-        self.waiting = None;
-        self.add_lost_guards(&mut plugins, &mut changes);
-        let problems: Vec<Problem> = found
-            .problems
-            .iter()
-            .filter(|problem| !plugins.values().any(|plugin| plugin.state.problems().contains(problem)))
-            .cloned()
-            .collect();
-        let news = problems
-            .iter()
-            .filter(|problem| !current.is_some_and(|current| current.problems.contains(problem)));
-        changes.extend(news.cloned().map(Change::Problem));
-        let problems_gone = current.is_some_and(|current| current.problems != problems);
+        (plugins, changes)
+    }
 
-        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone)
-            .then(|| Snapshot::new(generation + 1, plugins, problems, self.plan.clone()));
-        let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
-        Outcome {
-            snapshot,
-            report: Report { generation, changes, took: began.elapsed() },
-            stored_generation: Some(self.stored.generation.unwrap_or(0)),
-            again: unsettled.then_some(SECOND_LOOK),
-        }
+    /// Native tools that reach something else than before: no file of theirs could tell.
+    fn newly_granted(&mut self) -> Vec<Change> {
+        let now: Vec<Grants> = builtin::GUARDED.iter().map(|(id, _)| self.grants(id)).collect();
+        let before = std::mem::replace(&mut self.native_grants, now);
+        let both = builtin::GUARDED.iter().zip(&self.native_grants).zip(before);
+        let changed = both.filter(|((_, now), before)| *now != before);
+        changed.map(|(((id, _), _), _)| Change::Settings((*id).into())).collect()
     }
 
     /// The first generation where there is nothing at all.
     pub(super) fn empty(&self) -> Snapshot {
-        Snapshot::new(1, BTreeMap::new(), Vec::new(), self.plan.clone())
+        Snapshot::new(1, BTreeMap::new(), Vec::new(), Vec::new(), self.plan.clone())
+    }
+
+    /// Both folders. A tool's file never takes the place of a filter: ids are one space, since
+    /// operators name plugins by them, and a guard could drop out so.
+    fn look_at_folders(&mut self, before: &Plugins) -> Found {
+        let filters = self.loader.look(Kind::Filter, &self.plan.filters);
+        let mut tools = self.loader.look(Kind::Tool, &self.plan.tools);
+        let is_taken = |id: &str| {
+            let filter = before.get(id).filter(|plugin| plugin.kind == Kind::Filter);
+            filters.knows(id)
+                || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
+                || self.last_good.get(id).is_some_and(|version| version.security)
+        };
+        // What is wrong with a tool's file is no problem of the filter's.
+        tools
+            .problems
+            .iter_mut()
+            .filter(|problem| is_taken(&problem.id))
+            .for_each(|problem| problem.id.clear());
+        let taken: Vec<Arc<str>> = tools.files.keys().filter(|id| is_taken(id)).cloned().collect();
+        for id in taken {
+            if let Some(read) = tools.files.remove(&id) {
+                let what = format!("`{id}` is the id of a filter; this tool is not used");
+                let problem = Problem::new("", &read.file.path, what);
+                tools.problems.push(problem.help("rename one of the two files"));
+            }
+        }
+        filters.and(tools)
+    }
+
+    /// Tools that are no scripts, as far as they are granted.
+    fn native_tools(&self) -> Vec<Tool> {
+        let own = builtin::tools(&|id| self.grants(id), &self.kv);
+        own.into_iter().chain(self.plan.native_tools.iter().cloned()).collect()
     }
 
     async fn read_store(&mut self) -> Result<(), StoreError> {
@@ -178,11 +244,37 @@ impl Reload {
         if self.stored.generation != Some(generation) {
             let valves = self.store.all_valves().await?;
             let switches = self.store.switches().await?;
-            self.stored = Stored::new(generation, valves, switches);
+            let grants = self.read_grants().await;
+            self.stored = Stored { grants, ..Stored::new(generation, valves, switches) };
             let last_good = self.store.last_good().await?;
             self.last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
         }
         Ok(())
+    }
+
+    /// What is granted by command. What cannot be read grants nothing, and is said.
+    async fn read_grants(&self) -> HashMap<String, Grants> {
+        let rows = self.store.grants().await.unwrap_or_else(|error| {
+            tracing::warn!("no stored grant counts: {error}");
+            Vec::new()
+        });
+        let read = |(id, row): (String, Json)| match Grants::from_json(&row, &self.plan.project) {
+            Ok(grants) => Some((id, grants)),
+            Err(wrong) => {
+                tracing::warn!(
+                    "the stored grants of {id} do not count: {}; put them right: valvehouse grant {id} --revoke",
+                    wrong.join("; ")
+                );
+                None
+            }
+        };
+        rows.into_iter().filter_map(read).collect()
+    }
+
+    /// What a plugin or native tool may reach, by the configuration and the store.
+    fn grants(&self, id: &str) -> Grants {
+        let configured = self.plan.grants.get(id).cloned().unwrap_or_default();
+        self.stored.grants.get(id).map_or(configured.clone(), |stored| configured.merge(stored))
     }
 
     /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load.
@@ -193,11 +285,11 @@ impl Reload {
         read: Result<&Read, Option<&Problem>>,
         before: Option<&Arc<Plugin>>,
     ) -> Option<(Arc<Plugin>, Option<Change>)> {
-        let stored = self.stored.valves.get(&**id).cloned().unwrap_or_default();
+        let given = self.given(id);
         let read = match read {
             Ok(read) => read,
             Err(Some(problem)) => {
-                let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, stored);
+                let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, given);
                 return Some(self.compared(kept, before));
             }
             Err(None) => {
@@ -213,36 +305,46 @@ impl Reload {
         if let Some(before) = before
             && before.hash == read.hash
             && before.path == read.file.path
-            && before.stored == stored
+            && before.given == given
             && before.state != State::Missing
         {
             let same = self.switched((**before).clone());
             return Some(self.compared(same, Some(before)));
         }
-        let next = match self.compile(&read.file, &stored) {
-            Ok(script) => self.live(read, script, stored),
+        let next = match self.compile(&read.file, &given) {
+            Ok(script) => self.live(read, script, given),
             Err(problems) => {
-                let kept = self.keep(id, read.file.path.clone(), problems, before, stored);
+                let kept = self.keep(id, read.file.path.clone(), problems, before, given);
                 Plugin { hash: read.hash.clone(), ..kept }
             }
         };
         Some(self.compared(next, before))
     }
 
-    fn compile(&self, file: &SourceFile, stored: &Json) -> Result<Script, Vec<Problem>> {
-        let settings =
-            Settings { stored: stored.clone(), kv: self.kv.clone(), ..self.planned(&file.id).settings };
+    /// What operators give a plugin now.
+    fn given(&self, id: &str) -> Given {
+        let valves = self.stored.valves.get(id).cloned().unwrap_or_default();
+        Given { valves, grants: self.grants(id) }
+    }
+
+    fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
+        let settings = Settings {
+            stored: given.valves.clone(),
+            grants: given.grants.clone(),
+            kv: self.kv.clone(),
+            models: Some(self.asking.clone()),
+            ..self.plan.plugin(file.kind, &file.id).settings
+        };
         Script::compile(file, &settings)
     }
 
-    fn planned(&self, id: &str) -> PluginPlan {
-        self.plan.plugins.get(id).cloned().unwrap_or_default()
-    }
-
-    fn live(&self, read: &Read, script: Script, stored: Json) -> Plugin {
-        let (security, global) = (script.manifest.security, script.manifest.global);
+    fn live(&self, read: &Read, script: Script, given: Given) -> Plugin {
+        let kind = read.file.kind;
+        let security = script.manifest.security && kind == Kind::Filter;
+        let global = script.manifest.global;
         self.switched(Plugin {
             id: read.file.id.clone(),
+            kind,
             path: read.file.path.clone(),
             script: Some(Arc::new(script)),
             state: State::Live,
@@ -251,7 +353,7 @@ impl Reload {
             global,
             enabled: true,
             users: Arc::default(),
-            stored,
+            given,
         })
     }
 
@@ -262,15 +364,20 @@ impl Reload {
         path: PathBuf,
         problems: Vec<Problem>,
         before: Option<&Arc<Plugin>>,
-        stored: Json,
+        given: Given,
     ) -> Plugin {
-        let recompiled = |file: &SourceFile| self.compile(file, &stored).ok().map(Arc::new);
+        let kind = self.plan.kind_of(&path);
+        let before = before.filter(|before| before.kind == kind);
+        let recompiled = |file: &SourceFile| self.compile(file, &given).ok().map(Arc::new);
         let script = match before.and_then(|before| before.script.as_ref()) {
-            Some(script) if before.is_some_and(|before| before.stored == stored) => Some(script.clone()),
-            Some(script) => recompiled(&script.file).or_else(|| Some(script.clone())),
+            Some(script) if before.is_some_and(|before| before.given == given) => Some(script.clone()),
+            // What was taken back is taken back, from what runs as well.
+            Some(script) => recompiled(&script.file).or_else(|| {
+                before.is_some_and(|before| before.given.grants == given.grants).then(|| script.clone())
+            }),
             None => self.last_good.get(&**id).and_then(|version| {
-                let text = version.source.as_str().into();
-                recompiled(&SourceFile { id: id.clone(), path: path.clone(), text })
+                let text = version.source.as_str();
+                recompiled(&SourceFile::new(kind, id.clone(), &path, text))
             }),
         };
         let says = script.as_ref().map(|script| (script.manifest.security, script.manifest.global));
@@ -278,23 +385,25 @@ impl Reload {
             says.unwrap_or_else(|| crate::script::says_of_itself(&crate::script::beginning(&path)));
         self.switched(Plugin {
             id: id.clone(),
+            kind,
             path,
             state: if script.is_some() { State::Stale(problems) } else { State::Broken(problems) },
             script,
             hash: "".into(),
-            security,
+            security: security && kind == Kind::Filter,
             global,
             enabled: true,
             users: Arc::default(),
-            stored,
+            given,
         })
     }
 
     /// With the operator's switches and the users' valves as they are stored now.
     fn switched(&self, mut plugin: Plugin) -> Plugin {
         let switch = self.stored.switches.get(&*plugin.id);
-        plugin.enabled =
-            switch.and_then(|switch| switch.enabled).unwrap_or_else(|| self.planned(&plugin.id).enabled);
+        plugin.enabled = switch
+            .and_then(|switch| switch.enabled)
+            .unwrap_or_else(|| self.plan.plugin(plugin.kind, &plugin.id).enabled);
         if let Some(script) = &plugin.script {
             plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global);
             if let Some(schema) = &script.manifest.user_valves {
@@ -331,7 +440,7 @@ impl Reload {
                 Some(Change::Broken(id, problems.clone()))
             }
             (old, State::Missing) if *old != State::Missing => Some(Change::Missing(id)),
-            _ if before.stored != next.stored
+            _ if before.given != next.given
                 || before.users.by_user != next.users.by_user
                 || before.enabled != next.enabled
                 || before.global != next.global =>
@@ -352,8 +461,8 @@ impl Reload {
         &mut self,
         found: &Found,
         unreadable: &BTreeMap<Arc<str>, &Problem>,
-        before: &BTreeMap<Arc<str>, Arc<Plugin>>,
-        plugins: &mut BTreeMap<Arc<str>, Arc<Plugin>>,
+        before: &Plugins,
+        plugins: &mut Plugins,
         changes: &mut Vec<Change>,
     ) -> bool {
         let mut gone = BTreeSet::new();
@@ -373,7 +482,7 @@ impl Reload {
     }
 
     /// Guards whose files went away while no host ran.
-    fn add_lost_guards(&self, plugins: &mut BTreeMap<Arc<str>, Arc<Plugin>>, changes: &mut Vec<Change>) {
+    fn add_lost_guards(&self, plugins: &mut Plugins, changes: &mut Vec<Change>) {
         for version in self.last_good.values().filter(|version| version.security) {
             if plugins.contains_key(version.id.as_str()) {
                 continue;
@@ -382,6 +491,7 @@ impl Reload {
             let (_, global) = crate::script::says_of_itself(&version.source);
             let plugin = Plugin {
                 id: id.clone(),
+                kind: Kind::Filter,
                 path: PathBuf::from(&version.path),
                 script: None,
                 state: State::Missing,
@@ -390,7 +500,7 @@ impl Reload {
                 global,
                 enabled: true,
                 users: Arc::default(),
-                stored: Json::Null,
+                given: Given::default(),
             };
             plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
             changes.push(Change::Missing(id));

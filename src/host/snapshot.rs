@@ -7,7 +7,7 @@ use crate::filter::Chain;
 use crate::json::Json;
 use crate::kernel::{Kernel, ModelSettings};
 use crate::llm::Provider;
-use crate::script::Problem;
+use crate::script::{Kind, Problem};
 use crate::tool::Tool;
 use crate::words::nearest;
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
     /// What is wrong with files that are no plugins.
     pub problems: Vec<Problem>,
+    /// Every tool there is, each name once.
+    pub tools: Vec<Tool>,
     plan: Arc<Plan>,
     /// For names that are not configured.
     passing: Selected,
@@ -72,12 +74,14 @@ impl Snapshot {
         generation: u64,
         plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
         problems: Vec<Problem>,
+        tools: Vec<Tool>,
         plan: Arc<Plan>,
     ) -> Self {
         let mut snapshot = Self {
             generation,
             plugins,
             problems,
+            tools,
             plan,
             passing: Selected::default(),
             listed: Json::Null,
@@ -89,6 +93,11 @@ impl Snapshot {
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
         snapshot
+    }
+
+    /// The plugins that are filters, by id.
+    pub fn filters(&self) -> impl Iterator<Item = &Arc<Plugin>> {
+        self.plugins.values().filter(|plugin| plugin.kind == Kind::Filter)
     }
 
     /// Selection = enabled AND (global OR listed by the model), minus toggles nobody asked for.
@@ -115,8 +124,7 @@ impl Snapshot {
     fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
         let chosen: Vec<&Arc<Plugin>> = self
-            .plugins
-            .values()
+            .filters()
             .filter(|plugin| {
                 matches!(self.decide(plugin, listed, asked), Decision::Runs | Decision::Refuses(_))
             })
@@ -130,9 +138,20 @@ impl Snapshot {
         let wanted = model.map(|model| model.tools.as_slice()).unwrap_or_default();
         Selected {
             chain: Chain::new(chosen.iter().filter_map(|plugin| plugin.filter()).collect()),
-            tools: self.plan.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned().collect(),
+            tools: self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned().collect(),
             settings,
         }
+    }
+
+    /// All tools behind the filters of every model, for who calls a tool and asks no model.
+    pub fn invoking(&self) -> Kernel {
+        let (chain, settings) = (self.passing.chain.clone(), self.passing.settings.clone());
+        Kernel::assembled(chain, self.tools.clone(), None, settings, self.plan.clone())
+    }
+
+    /// The tools a model is offered, in order.
+    pub fn offered(&self, model: &str) -> &[Tool] {
+        self.models.get(model).map(|selected| selected.tools.as_slice()).unwrap_or_default()
     }
 
     /// The model a request names, with the filters it asks for.
@@ -171,7 +190,7 @@ impl Snapshot {
             None => selected.settings.clone(),
         };
         let (chain, tools) = (selected.chain.clone(), selected.tools.clone());
-        let kernel = Kernel::assembled(chain, tools, provider.clone(), settings, self.plan.clone());
+        let kernel = Kernel::assembled(chain, tools, Some(provider.clone()), settings, self.plan.clone());
         Ready { kernel, facts, models: self.listed.clone() }
     }
 
@@ -187,6 +206,11 @@ impl Snapshot {
             code: Some("model_not_found"),
             kind: RequestFault::NotFound,
         }
+    }
+
+    /// The models that are known without asking a provider, as scripts see them.
+    pub fn listed(&self) -> &Json {
+        &self.listed
     }
 
     /// The names that are known without asking a provider.
@@ -208,11 +232,8 @@ impl Snapshot {
     pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
         let listed = self.plan.models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
         let listed = listed.unwrap_or_default();
-        let mut all: Vec<(Arc<Plugin>, Decision)> = self
-            .plugins
-            .values()
-            .map(|plugin| (plugin.clone(), self.decide(plugin, &listed, asked)))
-            .collect();
+        let mut all: Vec<(Arc<Plugin>, Decision)> =
+            self.filters().map(|plugin| (plugin.clone(), self.decide(plugin, &listed, asked))).collect();
         let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
             // A refusal comes before everything else.
             (Decision::Refuses(_), _) => f64::NEG_INFINITY,
@@ -227,8 +248,5 @@ impl Snapshot {
 }
 
 fn is_offered(tool: &Tool, wanted: &[String]) -> bool {
-    wanted.iter().any(|word| match word.strip_prefix("tag:") {
-        Some(tag) => tool.spec.tags.iter().any(|own| own == tag),
-        None => word == tool.name(),
-    })
+    wanted.iter().any(|word| tool.spec.is_meant_by(word))
 }

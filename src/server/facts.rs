@@ -32,6 +32,7 @@ pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, re
         features: body.get("features").unwrap_or_else(|| body.at_path("metadata.features")),
         files: body.get("files").unwrap_or_else(|| body.at_path("metadata.files")),
         filter_ids: filter_ids(body),
+        callers: Vec::new(),
     }
 }
 

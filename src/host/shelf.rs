@@ -1,0 +1,120 @@
+//! The tools of a generation, native ones and scripts', each name once; and what is wrong with them.
+
+use super::plan::Plan;
+use super::plugin::{Plugin, State};
+use crate::filter::Filter;
+use crate::script::{Kind, Problem, ScriptedTool};
+use crate::tool::{Tool, builtin};
+use crate::words::did_you_mean;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
+
+/// Everything that models may be offered.
+pub(super) struct Shelf {
+    /// Native tools first, then scripts' by path.
+    pub(super) tools: Vec<Tool>,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Shelf {
+    pub(super) fn new(native: &[Tool], plugins: &Plugins, plan: &Plan) -> Self {
+        let mut shelf = Self { tools: native.to_vec(), problems: Vec::new() };
+        let mut brought_by: BTreeMap<String, &Plugin> = BTreeMap::new();
+        let mut scripts: Vec<&Arc<Plugin>> = plugins.values().collect();
+        scripts.sort_by(|a, b| a.path.cmp(&b.path));
+        for plugin in scripts {
+            for scripted in plugin.tools() {
+                let name = scripted.tool.name().to_owned();
+                match with_filters(scripted, plugins) {
+                    Ok(tool) => shelf.put(tool, plugin, brought_by.insert(name, plugin)),
+                    Err(why) => {
+                        let what = format!("the tool `{name}` is offered to nobody: {why}");
+                        shelf.problems.push(Problem::new(&plugin.id, &plugin.path, what).warning());
+                    }
+                }
+            }
+        }
+        shelf.look_for_missing(plan);
+        shelf
+    }
+
+    /// Puts a tool in; of two with one name the later one counts, and both are told.
+    fn put(&mut self, tool: Tool, plugin: &Plugin, other: Option<&Plugin>) {
+        let Some(place) = self.tools.iter().position(|known| known.name() == tool.name()) else {
+            self.tools.push(tool);
+            return;
+        };
+        let name = tool.name();
+        let twice = |plugin: &Plugin, other: &str, what: &str| {
+            Problem::new(&plugin.id, &plugin.path, format!("two tools are called `{name}`: {what}"))
+                .help(format!("rename this one or that of {other}"))
+                .warning()
+        };
+        let native = "the host itself".to_owned();
+        let others = other.map_or(native, |other| other.path.display().to_string());
+        self.problems.push(twice(plugin, &others, "this one is used"));
+        if let Some(other) = other {
+            self.problems.push(twice(other, &plugin.path.display().to_string(), "this one is not used"));
+        }
+        self.tools[place] = tool;
+    }
+
+    /// Tools that models list and nobody brings.
+    fn look_for_missing(&mut self, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        for model in &plan.models {
+            for word in &model.tools {
+                if !self.tools.iter().any(|tool| tool.spec.is_meant_by(word)) {
+                    self.problems.push(self.missing(word, &model.name, &file));
+                }
+            }
+        }
+    }
+
+    fn missing(&self, word: &str, model: &str, file: &Path) -> Problem {
+        let problem = |what: &str| {
+            Problem::new("", file, format!("the model `{model}` lists the tool `{word}`, {what}")).warning()
+        };
+        if builtin::GUARDED.iter().any(|(name, _)| name == &word) {
+            let example = if word == "shell_exec" { "shell=PROGRAM" } else { "files=FOLDER" };
+            let help = format!("if it may, run: valvehouse grant {word} {example}");
+            return problem("which nobody has granted").help(help);
+        }
+        let names = self.tools.iter().map(Tool::name);
+        match did_you_mean(word, names).as_str() {
+            "" => problem("which is not there"),
+            near => problem(&format!("which is not there{near}")),
+        }
+    }
+}
+
+/// A tool with the filters it names. Without one of them it could do what that would prevent.
+fn with_filters(scripted: ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
+    let mut tool = scripted.tool;
+    for id in &scripted.filters {
+        if let Some(filter) = filter(id, plugins)? {
+            tool.filters.push(filter);
+        }
+    }
+    Ok(tool)
+}
+
+fn filter(id: &str, plugins: &Plugins) -> Result<Option<Filter>, String> {
+    let Some(plugin) = plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) else {
+        let filters = plugins.values().filter(|plugin| plugin.kind == Kind::Filter);
+        let near = did_you_mean(id, filters.map(|plugin| &*plugin.id));
+        return Err(format!("it names the filter `{id}`, which is not there{near}"));
+    };
+    match plugin.filter() {
+        // An operator switched it off, and may.
+        _ if !plugin.enabled => Ok(None),
+        Some(filter) => Ok(Some(filter)),
+        None if matches!(plugin.state, State::Broken(_)) => {
+            Err(format!("it names the filter `{id}`, which does not load"))
+        }
+        None => Ok(None),
+    }
+}
