@@ -64,6 +64,8 @@ pub(super) enum Command {
     Serve(Serve),
     /// Ask a model through the same filters, without a server
     Chat(Chat),
+    /// Call a tool through the filters, without a model
+    Invoke(Invoke),
     /// Show all plugins and how they stand
     List,
     /// Look for mistakes in scripts without running them
@@ -71,6 +73,8 @@ pub(super) enum Command {
     /// Look at and change the settings that scripts declare
     #[command(subcommand)]
     Valves(Valves),
+    /// Show and change what plugins and native tools may reach of the world
+    Grant(Grant),
     /// Show which filters run for a model, in which order, and why the others do not
     Explain(Explain),
     /// Let a missing security filter go, so that requests are answered again
@@ -99,7 +103,12 @@ pub(super) struct Serve {
   valvehouse chat \"What is a valve?\"
   valvehouse chat --model assistant --user ann \"hello\"
   git diff | valvehouse chat                  the text comes from stdin
-  valvehouse chat                             a conversation, line by line")]
+  valvehouse chat                             a conversation, line by line
+  yes | valvehouse chat \"tidy up\"            questions are answered from stdin
+
+Questions of filters and tools are shown on stderr and answered with a line of stdin: text as it is,
+a choice also by its number, a confirmation with y or n (an empty line is no). At the end of stdin,
+and where the text came from there, nobody answers: who asked hears so at once.")]
 pub(super) struct Chat {
     /// What to say; without it stdin is read, or asked for at a terminal
     #[arg(value_name = "TEXT")]
@@ -113,6 +122,34 @@ pub(super) struct Chat {
     /// Write the answer when it is whole
     #[arg(long)]
     pub(super) no_stream: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse invoke calculator expression=\"2 + 3 * 4\"
+  valvehouse invoke weather --args '{\"city\": \"Tokyo\"}'
+  echo '{\"city\": \"Tokyo\"}' | valvehouse invoke weather --args -
+  valvehouse invoke todo_list --chat 42 --format json
+
+Arguments are checked as a model's would be. Exit code 1: the tool or a filter refused.")]
+pub(super) struct Invoke {
+    /// The tool
+    pub(super) tool: String,
+    /// Arguments, one by one
+    #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+    pub(super) values: Vec<(String, String)>,
+    /// All arguments as a JSON object; - reads it from stdin
+    #[arg(long, value_name = "JSON")]
+    pub(super) args: Option<String>,
+    /// The variables to begin with, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(super) context: Option<String>,
+    /// The id of the user who asks
+    #[arg(long, short, value_name = "USER")]
+    pub(super) user: Option<String>,
+    /// The id of the chat it happens in
+    #[arg(long, value_name = "CHAT")]
+    pub(super) chat: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -192,6 +229,36 @@ pub(super) enum Valves {
         #[arg(long)]
         user_valves: bool,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse grant weather                    what it may reach, and who says so
+  valvehouse grant weather http=api.example.com,*.example.org
+  valvehouse grant file_read files=data,notes
+  valvehouse grant shell_exec shell=git files=.
+  valvehouse grant weather --revoke http=api.example.com
+  valvehouse grant weather --revoke           everything that was granted here
+
+Capabilities:
+  http   hosts: http=NAME,… or http for every public one; private ones only by name
+  files  folders, relative to the project or whole: files=FOLDER,…
+  shell  programs: shell=NAME,… or shell for all of them
+  env    environment variables: env=NAME,… or env for all of them
+  kv     a durable map of its own; declaring it is enough
+  llm    models of this host; declaring it is enough
+
+What is granted here is kept in the store and comes on top of [grants.ID] in valvehouse.toml.
+Running hosts take it up at once.")]
+pub(super) struct Grant {
+    /// The plugin, or a native tool such as file_read
+    pub(super) id: String,
+    /// What it may reach; without any, what it may reach now is shown
+    #[arg(value_name = "CAPABILITY")]
+    pub(super) capabilities: Vec<String>,
+    /// Take it back; without a capability, all of it
+    #[arg(long)]
+    pub(super) revoke: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,18 +1,20 @@
 //! `valvehouse chat`: a turn, or a conversation, through the filters of the project.
 
+use super::answering;
 use super::args;
 use super::exit::{Exit, Failure};
+use super::lines::Lines;
 use super::output::Output;
 use super::{list, report};
 use crate::app::App;
 use crate::chat::{event, message, response};
 use crate::config::Config;
-use crate::context::{Context, Event, Events, Turn, TurnFacts};
+use crate::context::{Context, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -25,9 +27,13 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Resu
     for problem in list::problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
-    let mut conversation = Conversation::new(app.clone(), asked, out)?;
+    let lines = match &said {
+        Said::Piped(_) => Lines::none(),
+        Said::Once(_) | Said::AtTerminal => Lines::of_stdin(),
+    };
+    let mut conversation = Conversation::new(app.clone(), asked, lines, out)?;
     let done = match said {
-        Said::Once(text) => conversation.say(&text).await,
+        Said::Once(text) | Said::Piped(text) => conversation.say(&text).await,
         Said::AtTerminal => conversation.at_terminal().await,
     };
     app.close().await;
@@ -36,7 +42,11 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Resu
 
 /// Where the words come from.
 enum Said {
+    /// From the command line; stdin is left for answers.
     Once(String),
+    /// From stdin, which is at its end then.
+    Piped(String),
+    /// Line by line.
     AtTerminal,
 }
 
@@ -52,6 +62,7 @@ fn said(words: &[String]) -> Result<Said, Failure> {
     }
     match text.trim() {
         "" => Err(Failure::usage("there is nothing to say: valvehouse chat \"hello\"")),
+        text if words.is_empty() => Ok(Said::Piped(text.to_owned())),
         text => Ok(Said::Once(text.to_owned())),
     }
 }
@@ -64,10 +75,12 @@ struct Conversation<'a> {
     stream: bool,
     chat_id: String,
     messages: Vec<Json>,
+    /// What the person types.
+    lines: Lines,
 }
 
 impl<'a> Conversation<'a> {
-    fn new(app: Arc<App>, asked: args::Chat, out: &'a Output) -> Result<Self, Failure> {
+    fn new(app: Arc<App>, asked: args::Chat, lines: Lines, out: &'a Output) -> Result<Self, Failure> {
         let first = || app.host.snapshot().model_names().into_iter().next();
         let model = asked.model.or_else(first).ok_or_else(|| {
             Failure::usage("no model has a name of its own here; name one: --model PROVIDER/MODEL")
@@ -80,6 +93,7 @@ impl<'a> Conversation<'a> {
             stream: !asked.no_stream,
             chat_id: uuid::Uuid::new_v4().to_string(),
             messages: Vec::new(),
+            lines,
         })
     }
 
@@ -87,7 +101,9 @@ impl<'a> Conversation<'a> {
     async fn at_terminal(&mut self) -> Result<(), Failure> {
         self.app.follow();
         self.out.say(&format!("talking to {}; Ctrl-D ends", self.model));
-        while let Some(line) = read_line().await? {
+        loop {
+            self.out.ask("> ");
+            let Some(line) = self.lines.next().await? else { return Ok(()) };
             if line.trim().is_empty() {
                 continue;
             }
@@ -97,18 +113,22 @@ impl<'a> Conversation<'a> {
                 self.messages.pop();
             }
         }
-        Ok(())
     }
 
     /// One turn; what was said stays in the conversation.
     async fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
-        let turn = Turn::new(self.facts(&ready), Context::default(), self.events());
+        let (events, asked) = answering::listening(&self.app.questions, self.out);
+        let turn = Turn::new(self.facts(&ready), Context::default(), events);
         let (sender, pieces) = mpsc::channel(AHEAD);
         let wish = Wish { stream: self.stream.then_some(sender), raw: false };
         let work = ready.kernel.turn(self.body(), &turn, wish);
-        let (reply, written) = tokio::join!(work, write(pieces, self.out));
+        let turn = async { tokio::join!(work, write(pieces, self.out)) };
+        let (reply, written) = tokio::select! {
+            done = turn => done,
+            failure = answering::answer(asked, &self.app.questions, &mut self.lines, self.out) => return Err(failure),
+        };
         let was_written = written?;
         let answer = match reply {
             Ok(Reply::Answer(answer)) => answer,
@@ -167,12 +187,6 @@ impl<'a> Conversation<'a> {
             ..TurnFacts::default()
         }
     }
-
-    /// What plugins emit is talk.
-    fn events(&self) -> Events {
-        let out = self.out.clone();
-        Events::listening(move |event| tell(event, &out), None)
-    }
 }
 
 /// Writes pieces as they come; whether there were any.
@@ -186,26 +200,4 @@ async fn write(mut pieces: mpsc::Receiver<crate::llm::Piece>, out: &Output) -> i
         }
     }
     Ok(any)
-}
-
-fn tell(event: &Event, out: &Output) {
-    let kind = event.0.text("type").unwrap_or_default();
-    let human = || {
-        let description = event.0.at_path("data.description");
-        let data = event.0.get("data").unwrap_or_default();
-        let text = description.as_str().map_or_else(|| data.to_string(), str::to_owned);
-        out.talk().dim(&format!("[{kind}] {}", super::output::clean(&text)))
-    };
-    out.tell(human, || Json::from([("event", event.0.clone())]));
-}
-
-/// One line from a terminal, None at its end.
-async fn read_line() -> Result<Option<String>, Failure> {
-    eprint!("> ");
-    let line = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line).map(|read| (read > 0).then_some(line))
-    });
-    let line = line.await.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-    line.map_err(|error| Failure::data(format!("failed to read a line: {error}")))
 }

@@ -1,21 +1,24 @@
-//! `valvehouse check`: looks for mistakes in scripts; nothing of them runs, no store is touched.
+//! `valvehouse check`: looks for mistakes in scripts; nothing of them runs but what lists a module's
+//! tools, and nothing is stored.
 
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
 use super::report;
 use crate::app;
-use crate::config::Config;
+use crate::config::{Config, Grants};
 use crate::json::Json;
-use crate::script::{Found, Loader, Problem, Read, Script, Severity, read_file};
+use crate::script::{Found, Kind, Loader, Problem, Read, Script, Severity, read_file};
 use crate::words::did_you_mean;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
-    let mut findings = Findings::default();
+pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let granted = app::stored_grants(config).await;
+    let mut findings = Findings { granted, ..Findings::default() };
     if asked.paths.is_empty() {
-        findings.folder(&config.folders.filters, config);
+        findings.folder(Kind::Filter, &config.folders.filters, config);
+        findings.folder(Kind::Tool, &config.folders.tools, config);
     }
     for path in &asked.paths {
         findings.asked(path, config)?;
@@ -30,6 +33,8 @@ pub(super) fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<
 struct Findings {
     files: BTreeSet<PathBuf>,
     problems: Vec<Problem>,
+    /// By command.
+    granted: HashMap<String, Grants>,
 }
 
 impl Findings {
@@ -37,9 +42,12 @@ impl Findings {
     fn asked(&mut self, word: &Path, config: &Config) -> Result<(), Failure> {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
-            Some(folder) if folder.is_dir() => self.folder(folder, config),
+            Some(folder) if folder.is_dir() => {
+                let is_tools = folder.canonicalize().ok() == config.folders.tools.canonicalize().ok();
+                self.folder(if is_tools { Kind::Tool } else { Kind::Filter }, folder, config);
+            }
             Some(file) if file.extension().is_some_and(|extension| extension == "rhai") => {
-                self.read(read_file(file), file, config);
+                self.read(read_file(app::kind_of(config, file), file), file, config);
             }
             Some(file) => {
                 let file = file.display();
@@ -51,11 +59,11 @@ impl Findings {
     }
 
     fn id(&mut self, id: &str, config: &Config) -> Result<(), Failure> {
-        let mut found = Loader::default().look(&config.folders.filters);
-        let known = |id: &str| found.files.contains_key(id) || found.problems.iter().any(|it| it.id == id);
-        if !known(id) {
+        let found = Loader::default().look(Kind::Filter, &config.folders.filters);
+        let mut found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
+        if !found.knows(id) {
             let hint = did_you_mean(id, found.files.keys().map(|id| &**id));
-            return Err(Failure::data(format!("there is no file, folder or filter `{id}`{hint}")));
+            return Err(Failure::data(format!("there is no file, folder or plugin `{id}`{hint}")));
         }
         found.files.retain(|other, _| **other == *id);
         found.problems.retain(|problem| problem.id == id);
@@ -63,8 +71,8 @@ impl Findings {
         Ok(())
     }
 
-    fn folder(&mut self, folder: &Path, config: &Config) {
-        self.found(Loader::default().look(folder), config);
+    fn folder(&mut self, kind: Kind, folder: &Path, config: &Config) {
+        self.found(Loader::default().look(kind, folder), config);
     }
 
     fn found(&mut self, found: Found, config: &Config) {
@@ -84,10 +92,10 @@ impl Findings {
         self.files.insert(path.to_owned());
         let problems = match read {
             Err(problem) => vec![problem],
-            Ok(read) => match Script::compile(&read.file, &app::settings_of(config, &read.file.id)) {
-                Ok(script) => script.warnings,
-                Err(problems) => problems,
-            },
+            Ok(Read { file, .. }) => {
+                let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
+                Script::compile(&file, &settings).map_or_else(|problems| problems, |script| script.warnings)
+            }
         };
         self.problems.extend(problems);
     }

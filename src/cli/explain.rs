@@ -1,4 +1,5 @@
-//! `valvehouse explain`: which filters run for a model, in which order, and why the others do not.
+//! `valvehouse explain`: which filters run for a model, in which order, and why the others do not;
+//! and which tools it is offered.
 
 use super::args;
 use super::exit::{Exit, Failure};
@@ -7,6 +8,7 @@ use super::project::Project;
 use crate::config::Config;
 use crate::host::{Decision, Plugin, State};
 use crate::json::Json;
+use crate::tool::Tool;
 
 pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
@@ -19,17 +21,26 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
         .into_iter()
         .map(|(plugin, decision)| Told::new(&plugin, &decision, asked, config))
         .collect();
+    let offered: Vec<&str> = project.snapshot.offered(&asked.model).iter().map(Tool::name).collect();
     if out.is_json() {
         let filters: Vec<Json> = filters.iter().map(Told::as_json).collect();
+        let tools: Vec<Json> = offered.into_iter().map(Json::from).collect();
         out.json(&Json::from([
             ("model", asked.model.as_str().into()),
             ("user", user.into()),
             ("filters", filters.into()),
+            ("tools", tools.into()),
         ]))?;
-    } else if filters.is_empty() {
-        out.say("no filters: requests go to the model as they are");
     } else {
-        out.line(&as_table(&filters, out.results()))?;
+        if filters.is_empty() {
+            out.say("no filters: requests go to the model as they are");
+        } else {
+            out.line(&as_table(&filters, out.results()))?;
+        }
+        match offered.as_slice() {
+            [] => out.say("no tools: the model is offered none"),
+            names => out.line(&format!("\ntools it is offered: {}", names.join(", ")))?,
+        }
     }
     project.store.close().await;
     Ok(Exit::Done)

@@ -7,7 +7,8 @@ use super::report;
 use crate::config::Config;
 use crate::host::{Plugin, Snapshot, State};
 use crate::json::Json;
-use crate::script::Problem;
+use crate::script::{Kind, Problem};
+use crate::tool::Tool;
 
 pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
@@ -15,7 +16,12 @@ pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> 
     if out.is_json() {
         let plugins: Vec<Json> = snapshot.plugins.values().map(|plugin| as_json(plugin)).collect();
         let problems = report::all_as_json(&snapshot.problems);
-        out.json(&Json::from([("plugins", plugins.into()), ("problems", problems)]))?;
+        let native: Vec<Json> = native_tools(snapshot).into_iter().map(Json::from).collect();
+        out.json(&Json::from([
+            ("plugins", plugins.into()),
+            ("native_tools", native.into()),
+            ("problems", problems),
+        ]))?;
     } else if snapshot.plugins.is_empty() && snapshot.problems.is_empty() {
         let folder = report::near(&config.folders.filters);
         out.say(&format!("no plugins yet: drop a script into {}", folder.display()));
@@ -32,6 +38,7 @@ pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> 
 fn as_json(plugin: &Plugin) -> Json {
     Json::from([
         ("id", (*plugin.id).into()),
+        ("kind", plugin.kind.word().into()),
         ("title", title(plugin).into()),
         ("state", plugin.state.word().into()),
         ("enabled", plugin.enabled.into()),
@@ -39,6 +46,7 @@ fn as_json(plugin: &Plugin) -> Json {
         ("security", plugin.security.into()),
         ("priority", priority(plugin).into()),
         ("hooks", hooks(plugin).into_iter().map(Json::from).collect::<Vec<_>>().into()),
+        ("tools", tools(plugin).into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("file", report::near(&plugin.path).display().to_string().into()),
         ("problems", report::all_as_json(own_problems(plugin))),
     ])
@@ -46,23 +54,41 @@ fn as_json(plugin: &Plugin) -> Json {
 
 /// The plugins, a line each, in the order in which they run.
 pub(super) fn as_table(snapshot: &Snapshot, paint: Paint) -> String {
-    let head = ["ID", "STATE", "RUNS", "PRIORITY", "HOOKS", "TITLE"];
+    let head = ["ID", "KIND", "STATE", "RUNS", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     let mut plugins: Vec<_> = snapshot.plugins.values().collect();
     let place = |plugin: &Plugin| priority(plugin).unwrap_or(0.0);
-    plugins.sort_by(|a, b| place(a).total_cmp(&place(b)).then_with(|| a.id.cmp(&b.id)));
+    plugins.sort_by(|a, b| {
+        a.kind.cmp(&b.kind).then(place(a).total_cmp(&place(b))).then_with(|| a.id.cmp(&b.id))
+    });
     for plugin in plugins {
-        let hooks = hooks(plugin);
+        let does = match plugin.kind {
+            Kind::Filter => hooks(plugin),
+            Kind::Tool => tools(plugin),
+        };
         rows.push(vec![
             paint.bold(&plugin.id),
+            plugin.kind.word().to_owned(),
             state(plugin, paint),
             if plugin.enabled { "on".to_owned() } else { paint.yellow("off") },
             priority(plugin).map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
-            if hooks.is_empty() { "-".to_owned() } else { hooks.join(" ") },
+            if does.is_empty() { "-".to_owned() } else { does.join(" ") },
             clean(title(plugin)).replace('\n', " "),
         ]);
     }
+    for name in native_tools(snapshot) {
+        let none = || "-".to_owned();
+        let (kind, runs) = (Kind::Tool.word().to_owned(), "on".to_owned());
+        let title = "a tool of the host itself".to_owned();
+        rows.push(vec![paint.bold(name), kind, paint.green("native"), runs, none(), name.to_owned(), title]);
+    }
     table(&rows)
+}
+
+/// The host's own tools, as far as they are granted.
+fn native_tools(snapshot: &Snapshot) -> Vec<&str> {
+    let native = snapshot.tools.iter().filter(|tool| tool.spec.module.is_none());
+    native.map(Tool::name).collect()
 }
 
 fn state(plugin: &Plugin, paint: Paint) -> String {
@@ -91,12 +117,17 @@ fn own_problems(plugin: &Plugin) -> impl Iterator<Item = &Problem> {
     plugin.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
 }
 
+/// A filter's place in the chain.
 fn priority(plugin: &Plugin) -> Option<f64> {
-    plugin.script.as_ref().map(|script| script.priority())
+    plugin.script.as_ref().filter(|_| plugin.kind == Kind::Filter).map(|script| script.priority())
 }
 
 fn hooks(plugin: &Plugin) -> Vec<&'static str> {
     plugin.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name()).collect()
+}
+
+fn tools(plugin: &Plugin) -> Vec<&str> {
+    plugin.script.iter().flat_map(|script| script.tool_names()).collect()
 }
 
 fn title(plugin: &Plugin) -> &str {

@@ -2,8 +2,11 @@
 //!
 //! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`].
 
+mod answering;
 mod args;
 mod exit;
+mod invoke;
+mod lines;
 mod output;
 mod project;
 mod report;
@@ -14,6 +17,7 @@ mod chat;
 mod check;
 mod confirm_removal;
 mod explain;
+mod grant;
 mod list;
 mod serve;
 mod valves;

@@ -3,7 +3,9 @@
 use super::args::{Format, Global};
 use super::exit::{Exit, Failure};
 use crate::json::Json;
+use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 
 /// Results to stdout, talk to stderr.
 #[derive(Debug, Clone)]
@@ -14,6 +16,73 @@ pub(super) struct Output {
     is_terminal: bool,
     results: Paint,
     talk: Paint,
+    held: Arc<Mutex<Held>>,
+}
+
+/// What waits while a person is asked something, in its order.
+#[derive(Debug, Default)]
+struct Held {
+    questions: usize,
+    waiting: Vec<(Stream, Vec<u8>)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    Results,
+    Talk,
+}
+
+impl Held {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        if self.questions == 0 {
+            return stream.write(bytes);
+        }
+        self.waiting.push((stream, bytes.to_owned()));
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Writes it and lets it be seen at once.
+    fn write(self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Results => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes)?;
+                stdout.flush()
+            }
+            Self::Talk => io::stderr().lock().write_all(bytes),
+        }
+    }
+}
+
+/// While it lives, nothing is written but what a question needs.
+pub(super) struct Quiet(Arc<Mutex<Held>>);
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let mut held = self.0.lock();
+        held.questions -= 1;
+        if held.questions == 0 {
+            for (stream, bytes) in std::mem::take(&mut held.waiting) {
+                // A reader that is gone is noticed by the next write.
+                let _ = stream.write(&bytes);
+            }
+        }
+    }
+}
+
+/// The log's way to stderr.
+pub(super) struct Log(Arc<Mutex<Held>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(Stream::Talk, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Output {
@@ -24,6 +93,7 @@ impl Output {
             is_terminal: io::stdout().is_terminal(),
             results: Paint::on(&io::stdout()),
             talk: Paint::on(&io::stderr()),
+            held: Arc::default(),
         }
     }
 
@@ -49,9 +119,23 @@ impl Output {
 
     /// Writes a piece of the result and lets it be seen at once.
     pub(super) fn piece(&self, text: &str) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()
+        self.held.lock().write(Stream::Results, text.as_bytes())
+    }
+
+    /// Holds everything back until what it returns is dropped.
+    pub(super) fn hold(&self) -> Quiet {
+        self.held.lock().questions += 1;
+        Quiet(self.held.clone())
+    }
+
+    /// Shows a person what they are asked, also where people want quiet: they have to answer.
+    pub(super) fn ask(&self, text: &str) {
+        let _ = Stream::Talk.write(text.as_bytes());
+    }
+
+    /// Where the log goes.
+    pub(super) fn log(&self) -> Log {
+        Log(self.held.clone())
     }
 
     /// Writes a piece of what a model said.
@@ -67,7 +151,7 @@ impl Output {
     /// Says something to people, unless they want quiet; programs read results only.
     pub(super) fn say(&self, text: &str) {
         if !self.quiet && !self.is_json() {
-            complain(text);
+            self.complain(text);
         }
     }
 
@@ -75,7 +159,7 @@ impl Output {
     pub(super) fn tell(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
         match self.format {
             Format::Human => self.say(&human()),
-            Format::Json if !self.quiet => complain(&json().to_string()),
+            Format::Json if !self.quiet => self.complain(&json().to_string()),
             Format::Json => {}
         }
     }
@@ -95,22 +179,22 @@ impl Output {
                     Exit::Findings => message,
                     _ => format!("{}{gap}{message}", self.talk.red("error:")),
                 };
-                complain(&line);
+                self.complain(&line);
             }
             Format::Json => {
                 let error = Json::from([
                     ("message", failure.message.as_str().into()),
                     ("exit", u64::from(failure.exit.code()).into()),
                 ]);
-                complain(&Json::from([("error", error)]).to_string());
+                self.complain(&Json::from([("error", error)]).to_string());
             }
         }
     }
-}
 
-/// A line on stderr; nobody there to read it is no reason to stop.
-fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    /// A line on stderr; nobody there to read it is no reason to stop.
+    fn complain(&self, text: &str) {
+        let _ = self.held.lock().write(Stream::Talk, format!("{text}\n").as_bytes());
+    }
 }
 
 /// Colours, where they are wanted.
@@ -208,6 +292,19 @@ mod tests {
         let rows = [vec!["id".into(), "state".into()], vec!["turn_limit".into(), paint.green("live")]];
         assert_eq!(table(&rows), "id          state\nturn_limit  \u{1b}[32mlive\u{1b}[0m");
         assert_eq!(table(&[vec![paint.bold("a"), "b".into()]]), "\u{1b}[1ma\u{1b}[0m  b");
+    }
+
+    #[test]
+    fn what_is_written_during_a_question_waits_for_its_end() {
+        let held = Arc::new(Mutex::new(Held { questions: 2, waiting: Vec::new() }));
+        let (one, two) = (Quiet(held.clone()), Quiet(held.clone()));
+        Log(held.clone()).write_all(b"first").unwrap();
+        held.lock().write(Stream::Talk, b"second").unwrap();
+        drop(one);
+        let waiting: Vec<Vec<u8>> = held.lock().waiting.iter().map(|(_, bytes)| bytes.clone()).collect();
+        assert_eq!(waiting, [b"first".to_vec(), b"second".to_vec()]);
+        drop(two);
+        assert!(held.lock().waiting.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::exit::{Exit, Failure};
 use super::output::count;
 use super::report;
 use crate::app;
-use crate::config::Config;
+use crate::config::{Config, Origin};
 use crate::host::{Plugin, Snapshot, State};
 use crate::json::Json;
 use crate::script::Script;
@@ -59,17 +59,31 @@ impl Project {
         })
     }
 
-    /// Waits until every running host has taken a change up, and says how far it came.
+    /// How far a change came.
     pub(super) async fn reach(&self, generation: u64) -> Result<Reach, StoreError> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let hosts = self.store.hosts().await?;
-            let late = hosts.iter().filter(|host| host.applied_generation < generation).count();
-            if late == 0 || Instant::now() > end {
-                return Ok(Reach { hosts: hosts.len(), late });
-            }
-            tokio::time::sleep(PAUSE).await;
+        reach(&*self.store, generation).await
+    }
+}
+
+/// Waits until every running host has taken a change up, and says how far it came.
+pub(super) async fn reach(store: &dyn Store, generation: u64) -> Result<Reach, StoreError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let hosts = store.hosts().await?;
+        let late = hosts.iter().filter(|host| host.applied_generation < generation).count();
+        if late == 0 || Instant::now() > end {
+            return Ok(Reach { hosts: hosts.len(), late });
         }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// What to call the place that a setting comes from.
+pub(super) fn configured_by(config: &Config, key: &str) -> String {
+    match config.origin(key) {
+        Origin::Env(name) => name,
+        Origin::Flag(_) => "--set".to_owned(),
+        Origin::File { .. } | Origin::Default => "valvehouse.toml".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::args::{Command, Line};
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::{chat, check, confirm_removal, explain, list, serve, trace, valves};
+use super::{chat, check, confirm_removal, explain, grant, invoke, list, serve, trace, valves};
 use crate::config::Config;
 use clap::Parser;
 use std::ffi::OsString;
@@ -38,9 +38,11 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     match line.command {
         Command::Serve(asked) => serve::run(asked, config, out).await,
         Command::Chat(asked) => chat::run(asked, config, out).await,
+        Command::Invoke(asked) => invoke::run(asked, config, out).await,
         Command::List => list::run(&config, out).await,
-        Command::Check(asked) => check::run(&asked, &config, out),
+        Command::Check(asked) => check::run(&asked, &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
+        Command::Grant(asked) => grant::run(&asked, &config, out).await,
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
         Command::ConfirmRemoval(asked) => confirm_removal::run(&asked, &config, out).await,
     }

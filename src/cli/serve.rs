@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::config::{Config, Listen};
 use crate::host::{Change, Report};
 use crate::json::Json;
-use crate::script::Problem;
+use crate::script::{Kind, Problem};
 use crate::server;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -112,11 +112,16 @@ fn greet(app: &App, address: SocketAddr, out: &Output) {
     let human = || {
         let paint = out.talk();
         let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"));
-        let folder = report::near(&app.config.folders.filters);
         let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
         text.push_str(&format!("  models   {}\n", in_a_row(&models)));
-        let filters = count(snapshot.plugins.len(), "plugin");
-        text.push_str(&format!("  filters  {filters} in {}, followed live\n", folder.display()));
+        let folders = &app.config.folders;
+        for (kind, word, folder) in
+            [(Kind::Filter, "filters", &folders.filters), (Kind::Tool, "tools  ", &folders.tools)]
+        {
+            let plugins = snapshot.plugins.values().filter(|plugin| plugin.kind == kind).count();
+            let (files, folder) = (count(plugins, "file"), report::near(folder));
+            text.push_str(&format!("  {word}  {files} in {}, followed live\n", folder.display()));
+        }
         if !snapshot.plugins.is_empty() {
             text.push_str(&format!("\n{}\n", list::as_table(&snapshot, paint)));
         }

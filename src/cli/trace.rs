@@ -27,7 +27,8 @@ pub(super) fn start(global: &Global, out: &Output) {
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (EnvFilter::new(usual), Some(error)),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let writer = out.clone();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.log());
     // A second start, in tests, keeps the first.
     let _ = if out.is_json() {
         builder.json().flatten_event(true).try_init()

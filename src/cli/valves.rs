@@ -3,8 +3,8 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, table};
-use super::project::{Project, Reach};
-use crate::config::{Config, Origin};
+use super::project::{self, Project, Reach};
+use crate::config::Config;
 use crate::json::Json;
 use crate::valve::{Schema, ValveError};
 use crate::words::did_you_mean;
@@ -55,11 +55,7 @@ impl<'a> Valves<'a> {
             None => &manifest.valves,
         };
         let configured = config.filters.get(id).filter(|_| user.is_none());
-        let configured_by = match config.origin(&format!("filters.{id}.valves")) {
-            Origin::Env(name) => name,
-            Origin::Flag(_) => "--set".to_owned(),
-            Origin::File { .. } | Origin::Default => "valvehouse.toml".to_owned(),
-        };
+        let configured_by = project::configured_by(config, &format!("filters.{id}.valves"));
         let configured = configured.map(|settings| settings.valves.clone()).unwrap_or_default();
         Ok(Self { project, id, user, schema, configured, configured_by })
     }

@@ -1,0 +1,293 @@
+//! `valvehouse grant`: what plugins and native tools may reach of the world.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, clean, table};
+use super::project::{self, Project, Reach};
+use super::report;
+use crate::config::{Capability, Config, GrantWord, Grants};
+use crate::json::Json;
+use crate::store::{self, Store};
+use crate::tool::builtin::GUARDED;
+use crate::words::{did_you_mean, nearest};
+use std::sync::Arc;
+
+/// How often a change is tried again because somebody else was faster.
+const TRIES: usize = 20;
+
+pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let words = words(&asked.capabilities)?;
+    if asked.revoke && words.is_empty() {
+        // Without a look at the project: also the way out of a row that nobody can read.
+        return take_all_back(&asked.id, config, out).await;
+    }
+    let project = Project::look(config).await?;
+    let subject = Subject { id: &asked.id, config, store: project.store.clone() };
+    let exit = if words.is_empty() {
+        subject.must_be_there(&project).await?;
+        subject.show(None, out).await?;
+        Exit::Done
+    } else if asked.revoke {
+        subject.must_be_there(&project).await?;
+        subject.take_back(&words, out).await?
+    } else {
+        subject.must_be_known(&project)?;
+        subject.grant(&words, out).await?
+    };
+    project.store.close().await;
+    Ok(exit)
+}
+
+/// All words, or all that is wrong with them.
+fn words(texts: &[String]) -> Result<Vec<GrantWord>, Failure> {
+    let (mut words, mut wrong) = (Vec::new(), Vec::new());
+    for text in texts {
+        match GrantWord::parse(text) {
+            Ok(word) => words.push(word),
+            Err(why) => wrong.push(why),
+        }
+    }
+    if wrong.is_empty() { Ok(words) } else { Err(Failure::usage(wrong.join("\n"))) }
+}
+
+async fn take_all_back(id: &str, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let store = store::open(&config.store).await?;
+    let subject = Subject { id, config, store };
+    // What cannot be read is there.
+    let stored = subject.store.grants().await.ok();
+    if stored.as_ref().is_some_and(|stored| stored.iter().all(|(own, _)| own != id)) {
+        let ids = stored.iter().flatten().map(|(id, _)| id.as_str());
+        let hint = did_you_mean(id, ids);
+        let in_file = if config.grants.contains_key(id) {
+            "; what valvehouse.toml grants is taken out there"
+        } else {
+            ""
+        };
+        return Err(Failure::usage(format!("nothing is stored for `{id}`{in_file}{hint}")));
+    }
+    // Nothing is expected, so nothing can be in the way.
+    let generation = subject.store.set_grants(id, None, None).await?.unwrap_or_default();
+    let exit = subject.tell(&[], generation, out).await?;
+    subject.store.close().await;
+    Ok(exit)
+}
+
+/// One plugin or native tool and its grants.
+struct Subject<'a> {
+    id: &'a str,
+    config: &'a Config,
+    store: Arc<dyn Store>,
+}
+
+impl Subject<'_> {
+    /// Only what there is can be given something: another id is a slip of the keyboard.
+    fn must_be_known(&self, project: &Project) -> Result<(), Failure> {
+        let native = || GUARDED.iter().map(|(name, _)| *name);
+        let plugins = &project.snapshot.plugins;
+        if native().any(|name| name == self.id) || plugins.contains_key(self.id) {
+            return Ok(());
+        }
+        match nearest(self.id, plugins.keys().map(|id| &**id).chain(native())) {
+            Some(near) => Err(Failure::usage(format!(
+                "there is no plugin or native tool `{}`; did you mean `{near}`?",
+                self.id
+            ))),
+            None => project.plugin(self.id).map(drop),
+        }
+    }
+
+    /// What is gone may still have grants, which can be looked at and taken back.
+    async fn must_be_there(&self, project: &Project) -> Result<(), Failure> {
+        if self.config.grants.contains_key(self.id) || self.stored().await?.is_some() {
+            return Ok(());
+        }
+        self.must_be_known(project)
+    }
+
+    async fn grant(&self, words: &[GrantWord], out: &Output) -> Result<Exit, Failure> {
+        let mut added = Grants::default();
+        for word in words {
+            self.must_be_usable(word.capability)?;
+            added = added.merge(&word.grants(&self.config.project).map_err(Failure::usage)?);
+        }
+        let generation = self.change(|stored| Ok(stored.merge(&added))).await?;
+        self.warn(words, &added, out);
+        self.tell(&touched(words), generation, out).await
+    }
+
+    async fn take_back(&self, words: &[GrantWord], out: &Output) -> Result<Exit, Failure> {
+        let less = |stored: Grants| {
+            words.iter().try_fold(stored, |left, word| {
+                if left.to_json(&self.config.project).get(word.capability.name()).is_none() {
+                    return Err(self.not_stored(word.capability));
+                }
+                left.without(word, &self.config.project)
+            })
+        };
+        let generation = self.change(less).await?;
+        self.tell(&touched(words), generation, out).await
+    }
+
+    fn not_stored(&self, capability: Capability) -> String {
+        let name = capability.name();
+        if self.configured().to_json(&self.config.project).get(name).is_some() {
+            let place = self.configured_by(capability);
+            return format!("`{name}` is granted to `{}` by {place}; take it out there", self.id);
+        }
+        format!("`{name}` is not granted to `{}`", self.id)
+    }
+
+    /// A native tool uses one or two things; more would be granted in vain.
+    fn must_be_usable(&self, capability: Capability) -> Result<(), Failure> {
+        let used = GUARDED.iter().find(|(name, _)| *name == self.id).map(|(_, used)| *used);
+        if used.is_none_or(|used| used.contains(&capability)) {
+            return Ok(());
+        }
+        let used: Vec<&str> = used.unwrap_or_default().iter().map(|used| used.name()).collect();
+        let (name, used) = (capability.name(), used.join(" and "));
+        Err(Failure::usage(format!("`{}` has no use for `{name}`, only for {used}", self.id)))
+    }
+
+    /// Says what a grant without limits means, and what may have been mistyped.
+    fn warn(&self, words: &[GrantWord], added: &Grants, out: &Output) {
+        let warn = |text: String| out.say(&format!("{} {text}", out.talk().yellow("warning:")));
+        for word in words.iter().filter(|word| word.names.is_empty()) {
+            if let Some(meaning) = word.capability.whole() {
+                let name = word.capability.name();
+                warn(format!("`{}` may now {meaning}; `{name}=NAME,…` grants less", self.id));
+            }
+        }
+        for folder in added.files.iter().filter(|folder| !folder.is_dir()) {
+            warn(format!("there is no folder {} yet", report::near(folder).display()));
+        }
+    }
+
+    /// Changes what is stored; tries again when somebody else has changed it meanwhile.
+    async fn change(&self, change: impl Fn(Grants) -> Result<Grants, String>) -> Result<u64, Failure> {
+        for _ in 0..TRIES {
+            let stored = self.stored().await?;
+            let before = self.read(stored.as_ref())?;
+            let after = change(before).map_err(Failure::usage)?;
+            let json = after.to_json(&self.config.project);
+            let json = Some(&json).filter(|_| !after.is_nothing());
+            if let Some(generation) = self.store.set_grants(self.id, json, stored.as_ref()).await? {
+                return Ok(generation);
+            }
+        }
+        let message = format!("the grants of `{}` change all the time; try again", self.id);
+        Err(Failure::new(Exit::Unavailable, message))
+    }
+
+    async fn stored(&self) -> Result<Option<Json>, Failure> {
+        let all = self.store.grants().await?;
+        Ok(all.into_iter().find(|(id, _)| id == self.id).map(|(_, grants)| grants))
+    }
+
+    fn read(&self, stored: Option<&Json>) -> Result<Grants, Failure> {
+        let Some(stored) = stored else { return Ok(Grants::default()) };
+        Grants::from_json(stored, &self.config.project).map_err(|wrong| {
+            let (id, wrong) = (self.id, wrong.join("; "));
+            let mend = format!("`valvehouse grant {id} --revoke` drops it");
+            Failure::data(format!("what is stored for `{id}` is not understood: {wrong}; {mend}"))
+        })
+    }
+
+    fn configured(&self) -> Grants {
+        self.config.grants.get(self.id).cloned().unwrap_or_default()
+    }
+
+    fn configured_by(&self, capability: Capability) -> String {
+        project::configured_by(self.config, &format!("grants.{}.{}", self.id, capability.name()))
+    }
+
+    /// Says how things stand after a change, and how far that came.
+    async fn tell(&self, touched: &[Capability], generation: u64, out: &Output) -> Result<Exit, Failure> {
+        let reach = project::reach(&*self.store, generation).await?;
+        if out.is_json() {
+            self.show(Some(reach), out).await?;
+            return Ok(reach.exit());
+        }
+        let now = self.now().await?;
+        for capability in touched {
+            let value = now.value(*capability).unwrap_or_else(|| "nothing".to_owned());
+            let from = match now.stored.get(capability.name()) {
+                None if now.configured.get(capability.name()).is_some() => {
+                    format!(" ({})", self.configured_by(*capability))
+                }
+                _ => String::new(),
+            };
+            out.line(&format!("{} = {value}{from} — {}", capability.name(), reach.in_words()))?;
+        }
+        if touched.is_empty() {
+            out.line(&format!("nothing is stored for {} any more — {}", self.id, reach.in_words()))?;
+        }
+        Ok(reach.exit())
+    }
+
+    /// Shows what is granted and where from.
+    async fn show(&self, reach: Option<Reach>, out: &Output) -> Result<(), Failure> {
+        let now = self.now().await?;
+        if out.is_json() {
+            let shown = Json::from([
+                ("id", self.id.into()),
+                ("granted", now.granted),
+                ("configured", now.configured),
+                ("stored", now.stored),
+            ]);
+            if let Some(reach) = reach {
+                let _ = shown.set("reach", reach.as_json());
+            }
+            out.json(&shown)?;
+            return Ok(());
+        }
+        let rows = Capability::ALL.into_iter().filter_map(|capability| {
+            let name = capability.name();
+            let source = match (now.configured.get(name), now.stored.get(name)) {
+                (Some(_), Some(_)) => format!("{} and stored", self.configured_by(capability)),
+                (Some(_), None) => self.configured_by(capability),
+                _ => "stored".to_owned(),
+            };
+            Some(vec![out.results().bold(name), now.value(capability)?, out.results().dim(&source)])
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            out.say(&format!("nothing is granted to `{}`", self.id));
+            return Ok(());
+        }
+        Ok(out.line(&table(&rows))?)
+    }
+
+    async fn now(&self) -> Result<Now, Failure> {
+        let (configured, stored) = (self.configured(), self.read(self.stored().await?.as_ref())?);
+        let json = |grants: &Grants| grants.to_json(&self.config.project);
+        let granted = json(&configured.merge(&stored));
+        Ok(Now { granted, configured: json(&configured), stored: json(&stored) })
+    }
+}
+
+fn touched(words: &[GrantWord]) -> Vec<Capability> {
+    Capability::ALL
+        .into_iter()
+        .filter(|capability| words.iter().any(|word| word.capability == *capability))
+        .collect()
+}
+
+/// What is granted now, and what that comes from.
+struct Now {
+    granted: Json,
+    configured: Json,
+    stored: Json,
+}
+
+impl Now {
+    /// What is granted of a capability, for people.
+    fn value(&self, capability: Capability) -> Option<String> {
+        let value = self.granted.get(capability.name())?;
+        let names: Vec<String> = value.items().iter().filter_map(|name| name.as_str().map(clean)).collect();
+        match capability {
+            Capability::Kv | Capability::Llm => Some("granted".to_owned()),
+            _ if names.is_empty() => Some("everything".to_owned()),
+            _ => Some(names.join(", ")),
+        }
+    }
+}

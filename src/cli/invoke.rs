@@ -1,0 +1,122 @@
+//! `valvehouse invoke`: calls a tool through the filters of the project, and asks no model.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::lines::Lines;
+use super::output::Output;
+use super::{answering, list, report};
+use crate::app::App;
+use crate::config::Config;
+use crate::context::{Context, Turn, TurnFacts};
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::kernel::Invoked;
+use std::io::Read;
+
+pub(super) async fn run(asked: args::Invoke, config: Config, out: &Output) -> Result<Exit, Failure> {
+    let arguments = arguments(&asked)?;
+    let context =
+        asked.context.as_deref().map_or_else(|| Ok(Json::object()), |text| object("--context", text))?;
+    let app = App::open(config).await?;
+    let done = invoke(&app, &asked, arguments, Context::new(context), out).await;
+    app.close().await;
+    done.map(|()| Exit::Done)
+}
+
+async fn invoke(
+    app: &App,
+    asked: &args::Invoke,
+    arguments: Json,
+    context: Context,
+    out: &Output,
+) -> Result<(), Failure> {
+    let snapshot = app.host.snapshot();
+    let kernel = snapshot.invoking();
+    if kernel.find_tool(&asked.tool).is_none() {
+        // What is wrong with its file says more than that there is no such tool.
+        let about = |problem: &crate::script::Problem| {
+            problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
+        };
+        for problem in list::problems(&snapshot).iter().filter(|problem| about(problem)) {
+            out.say(&report::shown(problem, out.talk()));
+        }
+    }
+    let (events, questions) = answering::listening(&app.questions, out);
+    let turn = Turn::new(facts(asked, &snapshot), context, events);
+    // When the arguments came from stdin nobody is left there to answer.
+    let mut lines = if asked.args.as_deref() == Some("-") { Lines::none() } else { Lines::of_stdin() };
+    let Invoked { value, context } = tokio::select! {
+        done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|fault| failed(&asked.tool, fault))?,
+        failure = answering::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
+    };
+    if out.is_json() {
+        out.json(&Json::from([("result", value), ("context", context.variables().clone())]))?;
+    } else if let Some(text) = value.as_str() {
+        out.text(text)?;
+        out.line("")?;
+    } else {
+        out.line(&value.pretty(2))?;
+    }
+    Ok(())
+}
+
+/// A tool that says why it has no answer is no refusal of the request.
+fn failed(tool: &str, fault: Fault) -> Failure {
+    match fault {
+        Fault::Refused(refusal) if refusal.plugin == tool => {
+            Failure::new(Exit::Findings, format!("{tool}: {}", refusal.message))
+        }
+        fault => fault.into(),
+    }
+}
+
+fn facts(asked: &args::Invoke, snapshot: &crate::host::Snapshot) -> TurnFacts {
+    let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
+    let request = Json::from([
+        ("method", "INVOKE".into()),
+        ("path", "valvehouse invoke".into()),
+        ("headers", Json::object()),
+        ("client", Json::Null),
+    ]);
+    TurnFacts {
+        user: user.unwrap_or_else(Json::object),
+        models: snapshot.listed().clone(),
+        request: request.freeze(),
+        chat_id: asked.chat.clone().unwrap_or_default(),
+        message_id: uuid::Uuid::new_v4().to_string(),
+        ..TurnFacts::default()
+    }
+}
+
+/// `--args` and the words after the tool; a word counts more.
+fn arguments(asked: &args::Invoke) -> Result<Json, Failure> {
+    let arguments = match asked.args.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| {
+                Failure::data(format!("failed to read the arguments from stdin: {error}"))
+            })?;
+            object("stdin", &text)?
+        }
+        Some(text) => object("--args", text)?,
+        None => Json::object(),
+    };
+    for (key, value) in &asked.values {
+        // A fresh object takes any key.
+        let _ = arguments.set(key, value.as_str());
+    }
+    Ok(arguments)
+}
+
+fn object(from: &str, text: &str) -> Result<Json, Failure> {
+    match Json::parse(text.as_bytes()) {
+        Ok(object @ Json::Object(_)) => Ok(object),
+        Ok(other) => {
+            let kind = other.kind();
+            Err(Failure::usage(format!(
+                "{from} must be a JSON object, such as {{\"city\": \"Tokyo\"}}, not {kind}"
+            )))
+        }
+        Err(error) => Err(Failure::usage(format!("{from} is no JSON: {error}"))),
+    }
+}
