@@ -219,6 +219,7 @@ fn every_command_explains_itself_with_examples() {
         "valves set",
         "valves reset",
         "valves spec",
+        "grant",
         "explain",
         "confirm-removal",
     ] {
@@ -311,7 +312,7 @@ fn check_takes_files_folders_and_ids() {
     project.run("check turn_limit").ends(0).prints("checked 1 file, 0 problems");
     project.run("check filters/turn_limit.rhai other").ends(1).prints("checked 2 files, 1 problem");
     project.run("check other/bad.rhai").ends(1).prints("bad.rhai:2:14");
-    project.run("check nowhere.rhai").ends(65).says("there is no file, folder or filter `nowhere.rhai`");
+    project.run("check nowhere.rhai").ends(65).says("there is no file, folder or plugin `nowhere.rhai`");
     project.run("check turn_limt").ends(65).says("did you mean `turn_limit`?");
     project.write("notes.txt", "");
     project.run("check notes.txt").ends(65).says("ends in .rhai");
@@ -416,6 +417,101 @@ fn users_have_valves_of_their_own() {
 }
 
 #[test]
+fn grants_add_up_and_are_shown_with_where_they_come_from() {
+    let project = Project::new()
+        .filter("weather", "fn inlet(body) { body }")
+        .with("valvehouse.toml", "[grants.weather]\nhttp = [\"api.example.com\"]\nkv = true\n")
+        .with("data/x.txt", "");
+    project.run("grant weather http=other.org files=./data/ llm").ends(0).prints(
+        "http = api.example.com, other.org — stored; no host is running on this project\nfiles = data — ",
+    );
+    let shown = project.run("grant weather").ends(0);
+    let shown = shown.prints("http   api.example.com, other.org  valvehouse.toml and stored");
+    shown.prints("files  data                        stored").prints("valvehouse.toml\nllm ");
+    let json = project.run("grant weather --format json").ends(0).json();
+    assert_eq!(
+        json.to_string(),
+        r#"{"id":"weather","granted":{"http":["api.example.com","other.org"],"files":["data"],"kv":true,"llm":true},"configured":{"http":["api.example.com"],"kv":true},"stored":{"http":["other.org"],"files":["data"],"llm":true}}"#
+    );
+    let json = project.run("grant weather env=HOME --format json").ends(0).json();
+    assert_eq!(json.at_path("stored.env").to_string(), r#"["HOME"]"#);
+    assert_eq!(json.at_path("reach.hosts").as_i64(), Some(0));
+    Project::new().filter("x", REFUSES).run("grant x").ends(0).says("nothing is granted to `x`");
+}
+
+#[test]
+fn grants_are_taken_back_one_by_one_or_all_at_once() {
+    let project = Project::new()
+        .filter("weather", "fn inlet(body) { body }")
+        .with("valvehouse.toml", "[grants.weather]\nhttp = [\"api.example.com\"]\n");
+    project.run("grant weather http=a.org,b.org shell=git env=HOME").ends(0);
+    project.run("grant weather --revoke http=a.org shell").ends(0).prints("shell = nothing — ");
+    project.run("grant weather").ends(0).prints("api.example.com, b.org").prints("HOME");
+    project.run("grant weather --revoke http=c.org").ends(2).says("http=c.org is not granted");
+    project.run("grant weather --revoke shell").ends(2).says("`shell` is not granted to `weather`");
+    project.run("grant weather --revoke http").ends(0).prints("http = api.example.com (valvehouse.toml) — ");
+    project.run("grant weather --revoke http").ends(2).says("by valvehouse.toml; take it out there");
+    // What is gone can still lose its grants.
+    std::fs::remove_file(project.path("filters/weather.rhai")).unwrap();
+    project.run("grant weahter --revoke").ends(2).says("did you mean `weather`?");
+    project.run("grant weather --revoke").ends(0).prints("nothing is stored for weather any more");
+    project.run("grant weather --revoke").ends(2).says("nothing is stored for `weather`");
+}
+
+#[test]
+fn a_grant_that_makes_no_sense_is_told_and_changes_nothing() {
+    let project = Project::new().filter("weather", "fn inlet(body) { body }").filter("bad", BROKEN);
+    project.run("grant wether http=a.org").ends(2).says("did you mean `weather`?");
+    project.run("grant file_raed files=data").ends(2).says("did you mean `file_read`?");
+    project.run("grant nothing_alike http=a.org").ends(2).says("there is no plugin `nothing_alike`");
+    let ran = project.run("grant weather htpp=a kv=1").ends(2).says("did you mean `http`?");
+    ran.says("kv is granted whole");
+    project.run("grant weather files=~/x").ends(2).says("`~` means nothing here");
+    project.run("grant weather files").ends(2).says("files needs a folder");
+    project
+        .run("grant file_read http=a.org")
+        .ends(2)
+        .says("`file_read` has no use for `http`, only for files");
+    project.run("grant weather").ends(0).says("nothing is granted to `weather`");
+    // A script that never loaded may wait for just this.
+    project.run("grant bad http=a.org").ends(0).prints("http = a.org");
+    project.run("grant shell_exec shell=git files=.").ends(0).prints("shell = git").prints("files = .");
+}
+
+#[test]
+fn a_grant_without_limits_says_what_it_means() {
+    let project = Project::new().filter("weather", "fn inlet(body) { body }");
+    let ran = project.run("grant weather http shell env").ends(0).prints("http = everything");
+    let ran = ran.says("may now reach every public host").says("may now run every program");
+    ran.says("keys and passwords included");
+    project.run("grant weather --revoke shell=git").ends(2).says("`shell` is granted whole");
+    project.run("grant weather files=nowhere").ends(0).says("there is no folder nowhere yet");
+}
+
+#[test]
+fn a_running_host_takes_a_grant_up() {
+    let project = Project::new().filter("weather", "fn inlet(body) { body }");
+    let server = project.serve("");
+    project.run("grant weather http=a.org").ends(0).prints("http = a.org — live on 1 host");
+    project.run("grant weather --revoke").ends(0).prints("live on 1 host");
+    assert_eq!(server.chat(1).0, 200);
+}
+
+#[test]
+fn grants_made_at_once_are_all_kept() {
+    let project = Project::new().filter("weather", "fn inlet(body) { body }");
+    project.run("list").ends(0);
+    std::thread::scope(|scope| {
+        for host in ["a.org", "b.org", "c.org", "d.org"] {
+            let project = &project;
+            scope.spawn(move || project.run(&format!("grant weather http={host}")).ends(0));
+        }
+    });
+    let json = project.run("grant weather --format json").ends(0).json();
+    assert_eq!(json.at_path("granted.http").items().len(), 4, "{json}");
+}
+
+#[test]
 fn explain_says_who_runs_in_which_order_and_why_not() {
     let project = Project::new()
         .filter("late", "const Valves = #{ priority: 5 };\nfn inlet(body) { body }")
@@ -484,6 +580,66 @@ fn chat_tells_a_refusal_and_who_refused() {
     assert_eq!(ran.out, "");
     let project = Project::new().filter("bug", "fn inlet(body) {\n    let x = [];\n    x[3]\n}");
     project.run("chat hello").ends(65).says("bug").says("bug.rhai:3:");
+}
+
+const ASKS: &str = r#"fn inlet(body) {
+    let sure = ask(#{ type: "confirmation", data: #{ title: "Sure?", message: "It costs money" }, timeout: 30000 });
+    print("between the questions");
+    let city = ask(#{ type: "input", data: #{ title: "City", message: "Which one?", choices: ["Oslo", "Bergen"] } });
+    body.messages[-1].content = `${sure} ${city}`;
+    body
+}"#;
+
+#[test]
+fn chat_asks_the_person_what_filters_ask() {
+    let project = Project::new().filter("asks", ASKS);
+    let ran = project.run_with(&["chat", "hello"], "perhaps\ny\n2\n").ends(0);
+    let ran = ran.prints("You said: true Bergen").says("[confirmation] Sure?\n  It costs money\n  [y/N] ");
+    let ran = ran.says("y or n: ").says("[input] City\n  Which one?\n  1) Oslo\n  2) Bergen\n  > ");
+    assert!(!ran.out.contains("Sure"), "{}", ran.out);
+    project.run_with(&["chat", "hello"], "\nTromsø").ends(0).prints("You said: false Tromsø");
+    let quiet = project.run_with(&["chat", "hello", "--quiet"], "n\nOslo\n").ends(0).says("Which one?");
+    assert!(!quiet.talk.contains("between"), "{}", quiet.talk);
+    let json = project.run_with(&["chat", "hello", "--format", "json"], "y\n1\n").ends(0);
+    json.says(r#"{"event":{"#).says(r#""type":"confirmation""#).prints("true Oslo");
+}
+
+#[test]
+fn where_input_ends_nobody_answers_and_nobody_waits() {
+    let project = Project::new().filter("asks", ASKS);
+    project.run_with(&["chat", "hello"], "").ends(65).says("nobody is there to answer");
+    project.run_with(&["chat", "hello"], "y\n").ends(65).says("nobody is there to answer");
+    // All of stdin was the text.
+    project.run_with(&["chat"], "hello\ny\nOslo\n").ends(65).says("nobody is there to answer");
+    let caught = "fn inlet(body) { try { ask(#{ type: \"input\" }); } catch (e) { body.messages[-1].content = e.message; } body }";
+    let project = Project::new().filter("asks", caught);
+    project.run_with(&["chat", "hello"], "").ends(0).prints("You said: nobody is there to answer");
+}
+
+#[test]
+fn a_question_whose_time_is_up_is_taken_back() {
+    let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 100 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
+    let project = Project::new().filter("asks", script);
+    let mut child = valvehouse(project.0.path(), &["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
+    // Open and silent to the end.
+    let stdin = child.stdin.take();
+    let (mut out, mut talk) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{talk}");
+    assert!(out.contains("nobody answered within 100 ms"), "{out}");
+    assert!(talk.contains("nobody waits for this answer any more"), "{talk}");
+    drop(stdin);
+}
+
+#[test]
+fn nothing_is_written_while_a_question_is_open() {
+    let script = "fn inlet(body) { emit(#{ type: \"status\", data: #{ description: \"before\" } }); ask(#{ type: \"input\", data: #{ title: \"Now?\" } }); body }";
+    let logs = "fn inlet(body) { print(`after`); body }";
+    let project = Project::new().filter("asks", script).filter("late", logs);
+    let ran = project.run_with(&["chat", "hello"], "now\n").ends(0);
+    let place = |text: &str| ran.talk.find(text).unwrap_or_else(|| panic!("{text:?} in {}", ran.talk));
+    assert!(place("before") < place("Now?") && place("Now?") < place("late: after"), "{}", ran.talk);
 }
 
 #[test]
@@ -611,4 +767,58 @@ fn programs_can_follow_a_host_line_by_line() {
     let line = Json::parse(server.hears("\"reload\"").as_bytes()).unwrap();
     assert_eq!(line.text("change").as_deref(), Some("broken"));
     assert_eq!(line.at_path("problems.0.line").as_i64(), Some(2));
+}
+
+const ADD: &str = r#"/*
+description: Adds.
+tag: math
+*/
+const parameters = #{ a: #{ type: "integer", required: true }, b: #{ type: "integer", "default": 1 } };
+fn handler(args, ctx) { ctx.set("sum", args.a + args.b); args.a + args.b }
+"#;
+const LISTS: &str =
+    "/*\nrequirements: shell\n*/\nfn handler(args) { shell::run([\"echo\", args.what]).stdout }";
+
+#[test]
+fn invoke_calls_a_tool_through_the_filters_with_arguments_in_every_form() {
+    let stamp = "fn post_invocation(ctx) { emit(#{ type: \"status\", data: #{ description: \"added\" } }); }";
+    let project = Project::new().with("tools/add.rhai", ADD).filter("stamp", stamp);
+    let ran = project.run("invoke add a=4");
+    assert_eq!((ran.code, ran.out.trim()), (0, "5"), "{}", ran.talk);
+    assert!(ran.talk.contains("[status] added"), "{}", ran.talk);
+    let ran = project.run_with(&["invoke", "add", "--args", r#"{"a": 4, "b": "7"}"#, "--format", "json"], "");
+    assert_eq!(ran.out.trim(), r#"{"result":11,"context":{"sum":11}}"#);
+    let ran = project.run_with(&["invoke", "add", "--args", "-", "b=2"], r#"{"a": 1}"#);
+    assert_eq!(ran.out.trim(), "3", "{}", ran.talk);
+    for (words, code, told) in [
+        ("invoke add", 1, "`a` is required"),
+        ("invoke add a=x", 1, "`a` must be a whole number"),
+        ("invoke ad a=1", 2, "did you mean `add`?"),
+        ("invoke add --args [1]", 2, "must be a JSON object"),
+        ("invoke add --args {", 2, "no JSON"),
+    ] {
+        let ran = project.run(words);
+        assert_eq!(ran.code, code, "{words}: {}", ran.talk);
+        assert!(ran.talk.contains(told) && ran.out.is_empty(), "{words}: {}", ran.talk);
+    }
+}
+
+#[test]
+fn a_tool_waits_for_its_grant_and_everybody_says_which_command_gives_it() {
+    let project = Project::new().with("tools/say.rhai", LISTS).with("tools/add.rhai", ADD);
+    for words in ["check", "check say", "list", "invoke say what=hi"] {
+        let ran = project.run(words);
+        let told = format!("{}{}", ran.out, ran.talk);
+        assert!(told.contains("valvehouse grant say shell=PROGRAM"), "{words}: {told}");
+    }
+    assert_eq!(project.run("check").code, 1);
+    assert_eq!(project.run("grant say shell=echo").code, 0);
+    assert_eq!(project.run("invoke say what=hi").out.trim(), "hi");
+    assert_eq!(project.run("check").code, 0);
+    let listed = project.run("list").out;
+    assert!(listed.contains("say") && listed.contains("todo_add") && listed.contains("native"), "{listed}");
+    let explained = project.run("explain --model demo").out;
+    assert!(explained.contains("human_confirm, add, say"), "{explained}");
+    assert_eq!(project.run("grant say --revoke").code, 0);
+    assert_eq!(project.run("invoke say what=hi").code, 2);
 }

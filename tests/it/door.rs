@@ -1,6 +1,6 @@
 //! OpenAI's door: what goes in, what the model's service sees, what comes out.
 
-use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::host::{Answer, PATIENCE, TestHost, saying, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -594,6 +594,53 @@ async fn what_plugins_emit_is_in_the_stream_for_those_who_ask() {
             ("hello from upstream", vec!["stop".to_owned()])
         );
     }
+}
+
+const ASKS: &str = r#"fn inlet(body) {
+    body.messages[-1].content = ask(#{ type: "input", data: #{ title: "City" } }).city;
+    body
+}"#;
+
+/// The id of the question that a stream begins with.
+async fn question(response: &mut reqwest::Response) -> String {
+    let mut seen = String::new();
+    while !seen.contains("\n\n") {
+        let chunk = response.chunk().await.unwrap().expect("the question comes before the end");
+        seen.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    let event: Value =
+        serde_json::from_str(seen.lines().next().unwrap().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(
+        (&event["event"]["type"], &event["event"]["data"]["title"]),
+        (&json!("input"), &json!("City"))
+    );
+    event["event"]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_question_in_a_stream_is_answered_through_its_own_route() {
+    let host = TestHost::new().filter("asks", ASKS).start().await;
+    let asking = host.posting(streaming("demo", "hi").to_string()).header("x-valvehouse-events", "1");
+    let mut response = asking.send().await.unwrap();
+    let path = format!("/api/v1/questions/{}", question(&mut response).await);
+    let answer = Answer::of(host.request("POST", &path).body(r#"{"city": "Oslo"}"#)).await;
+    assert_eq!((answer.status, answer.json()), (200, json!({"answered": true})));
+    let rest = response.text().await.unwrap();
+    assert!(rest.contains("Oslo") && rest.ends_with("data: [DONE]\n\n"), "{rest}");
+    let again = Answer::of(host.request("POST", &path).body("1")).await;
+    assert_eq!((again.status, again.error()["code"].as_str()), (404, Some("question_not_found")));
+}
+
+#[tokio::test]
+async fn a_question_is_closed_when_its_client_has_left() {
+    let host = TestHost::new().filter("asks", ASKS).start().await;
+    let asking = host.posting(streaming("demo", "hi").to_string()).header("x-valvehouse-events", "1");
+    let mut response = asking.send().await.unwrap();
+    let id = question(&mut response).await;
+    let questions = &host.app().questions;
+    assert!(questions.is_open(&id));
+    drop(response);
+    tokio::time::timeout(PATIENCE, questions.until_closed(&id)).await.expect("nobody waits any more");
 }
 
 #[tokio::test]

@@ -29,7 +29,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// A host that is not started yet.
 pub(crate) struct Setup {
     folder: TempDir,
-    filters: Vec<(String, Vec<u8>)>,
+    /// Folder, name and text.
+    scripts: Vec<(&'static str, String, Vec<u8>)>,
     config: String,
     provider: String,
 }
@@ -56,14 +57,20 @@ impl TestHost {
     #[allow(clippy::new_ret_no_self)]
     pub(crate) fn new() -> Setup {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Setup { folder, filters: Vec::new(), config: String::new(), provider: String::new() }
+        Setup { folder, scripts: Vec::new(), config: String::new(), provider: String::new() }
     }
 }
 
 impl Setup {
     /// Puts a file into `filters/` before the start.
     pub(crate) fn filter(mut self, id: &str, source: impl AsRef<[u8]>) -> Self {
-        self.filters.push((format!("{id}.rhai"), source.as_ref().to_vec()));
+        self.scripts.push(("filters", format!("{id}.rhai"), source.as_ref().to_vec()));
+        self
+    }
+
+    /// Puts a file into `tools/` before the start.
+    pub(crate) fn tool(mut self, id: &str, source: impl AsRef<[u8]>) -> Self {
+        self.scripts.push(("tools", format!("{id}.rhai"), source.as_ref().to_vec()));
         self
     }
 
@@ -93,11 +100,9 @@ impl Setup {
         );
         let project = self.folder.path();
         std::fs::write(project.join("valvehouse.toml"), toml).expect("the settings' file");
-        if !self.filters.is_empty() {
-            std::fs::create_dir(project.join("filters")).expect("the filters' folder");
-        }
-        for (name, source) in &self.filters {
-            std::fs::write(project.join("filters").join(name), source).expect("a filter's file");
+        for (folder, name, source) in &self.scripts {
+            std::fs::create_dir_all(project.join(folder)).expect("the scripts' folder");
+            std::fs::write(project.join(folder).join(name), source).expect("a script's file");
         }
         let config = Config::load_with(project, [], &[]).unwrap_or_else(|error| panic!("{error}"));
         let running = Some(Running::start(&config).await);
@@ -158,6 +163,13 @@ impl TestHost {
         let path = self.path_of(id);
         std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the filters' folder");
         std::fs::write(path, source).expect("a filter's file");
+    }
+
+    /// Saves a tool's file in place.
+    pub(crate) fn save_tool(&self, id: &str, source: &str) {
+        let folder = self.folder().join("tools");
+        std::fs::create_dir_all(&folder).expect("the tools' folder");
+        std::fs::write(folder.join(format!("{id}.rhai")), source).expect("a tool's file");
     }
 
     /// Saves as editors do: another file, then a rename over the first.

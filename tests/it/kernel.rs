@@ -9,7 +9,7 @@ use valvehouse::filter::{Filter, FilterContext, Hook, Run, Verdict};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Builder, ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
 use valvehouse::llm::{Canned, Piece, Reply};
-use valvehouse::script::{Script, Settings, SourceFile};
+use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::tool::Tool;
 
 pub fn json(text: &str) -> Json {
@@ -18,7 +18,7 @@ pub fn json(text: &str) -> Json {
 
 /// A script as a filter of this name.
 pub fn script(id: &str, text: &str) -> Filter {
-    let file = SourceFile { id: id.into(), path: format!("filters/{id}.rhai").into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, id, format!("filters/{id}.rhai"), text);
     let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
     });

@@ -4,6 +4,10 @@
 // A helper that fails is a failed test; and nothing here is anybody's public name.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+/// As the binary has it: without it no script's memory would be bounded.
+#[global_allocator]
+static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+
 mod bad_input;
 mod cli;
 mod door;
@@ -14,7 +18,11 @@ mod python;
 mod readme;
 mod reload;
 mod seed_000;
+mod seed_001;
 mod seed_003;
 mod shipped;
+mod shipped_tools;
 mod streaming;
+mod tools;
 mod upstream;
+mod waiting;

@@ -41,6 +41,8 @@ async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
         .filter("rules", RULES)
         .config("[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"")
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .config(crate::tools::HELPER)
+        .tool("counters", crate::tools::COUNTERS)
         .start()
         .await;
     let busy = json!({"error": {"message": "the service is busy", "type": "t", "param": null, "code": null}});

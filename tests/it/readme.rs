@@ -3,7 +3,10 @@
 use crate::kernel::*;
 use std::sync::Arc;
 use valvehouse::config::Config;
-use valvehouse::script::{Script, Settings, SourceFile};
+use valvehouse::context::Context;
+use valvehouse::json::Json;
+use valvehouse::kernel::Kernel;
+use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 /// The README's code blocks of a language.
 fn blocks(language: &str) -> Vec<String> {
@@ -14,9 +17,8 @@ fn blocks(language: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_first_filter_signs_answers() {
-    let [text] = blocks("rhai").try_into().unwrap();
-    let file =
-        SourceFile { id: "polite".into(), path: "filters/polite.rhai".into(), text: text.as_str().into() };
+    let [text, _] = blocks("rhai").try_into().unwrap();
+    let file = SourceFile::new(Kind::Filter, "polite", "filters/polite.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     let (builder, model) = asking(["Good morning."]);
     let chatted = chat(&builder.filter(script.into_filter(Arc::default())).build(), "hello").await.unwrap();
@@ -24,11 +26,28 @@ async fn the_first_filter_signs_answers() {
     assert_eq!(said(&model.requests()[0], "system"), ["Be polite."]);
 }
 
+#[tokio::test]
+async fn the_first_tool_rolls_dice_and_counts_them() {
+    let [_, text] = blocks("rhai").try_into().unwrap();
+    let file = SourceFile::new(Kind::Tool, "dice", "tools/dice.rhai", text.as_str());
+    let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
+    let kernel = Kernel::builder().tools(script.tools(&Arc::default()).into_iter().map(|it| it.tool)).build();
+    let rolled =
+        kernel.invoke("dice", json(r#"{"count": "3", "sides": 2}"#), &Context::default()).await.unwrap();
+    let rolls: Vec<i64> = rolled.value.at_path("rolls").items().iter().filter_map(Json::as_i64).collect();
+    assert!(rolls.len() == 3 && rolls.iter().all(|roll| (1..=2).contains(roll)), "{rolls:?}");
+    assert_eq!(rolled.value.get("sum"), Some(rolls.iter().sum::<i64>().into()));
+    assert_eq!(rolled.context.get("rolled"), Some(3_i64.into()));
+    let refused = kernel.invoke("dice", json(r#"{"count": 1000}"#), &rolled.context).await.unwrap_err();
+    assert!(refused.to_string().contains("`count`"), "{refused}");
+}
+
 #[test]
 fn the_configuration_is_one() {
     let folder = tempfile::tempdir().unwrap();
-    let [toml] = blocks("toml").try_into().unwrap();
-    std::fs::write(folder.path().join("valvehouse.toml"), toml).unwrap();
+    // Both pieces in one file.
+    std::fs::write(folder.path().join("valvehouse.toml"), blocks("toml").concat()).unwrap();
     let config = Config::load_with(folder.path(), [], &[]).unwrap();
     assert_eq!(config.providers[0].name, "openai");
+    assert_eq!(config.models[0].tools, ["dice", "tag:weather", "todo_add"]);
 }

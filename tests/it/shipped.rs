@@ -11,7 +11,7 @@ use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, Reply as Answered, Wish};
 use valvehouse::llm::{Canned, Demo, Provider, Reply};
-use valvehouse::script::{Script, Settings, SourceFile, UserValves};
+use valvehouse::script::{Kind, Script, Settings, SourceFile, UserValves};
 use valvehouse::store::Kv;
 
 const ALL: [&str; 6] = ["chat_log", "rate_limit", "redact", "system_prompt", "think_tags", "turn_limit"];
@@ -23,7 +23,7 @@ fn folder() -> PathBuf {
 fn compiled(id: &str, settings: &Settings) -> Script {
     let path = folder().join(format!("{id}.rhai"));
     let text = std::fs::read_to_string(&path).unwrap();
-    let file = SourceFile { id: id.into(), path, text: text.into() };
+    let file = SourceFile::new(Kind::Filter, id, path, text);
     let script = Script::compile(&file, settings).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
     });

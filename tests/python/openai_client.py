@@ -52,9 +52,33 @@ def reads_raw_headers():
     assert int(raw.headers["x-valvehouse-generation"]) >= 1, raw.headers
 
 
+DOOR = {
+    "type": "function",
+    "function": {"name": "open_door", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def sees_tools_run_at_the_host_and_gets_its_own_to_run():
+    for stream in (False, True):
+        answer = ask("count_apples and count_pears, then count_plums", model="helper", stream=stream)
+        if stream:
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in answer if chunk.choices)
+        else:
+            assert not answer.choices[0].message.tool_calls, answer
+            text = answer.choices[0].message.content
+        assert all(counted in text for counted in ("apples 1", "pears 2", "plums 3")), text
+        answer = ask("open_door", model="helper", tools=[DOOR], stream=stream)
+        if stream:
+            deltas = [call for chunk in answer for call in chunk.choices[0].delta.tool_calls or ()]
+            assert [delta.function.name for delta in deltas if delta.function.name] == ["open_door"], deltas
+        else:
+            [call] = answer.choices[0].message.tool_calls
+            assert (call.function.name, answer.choices[0].finish_reason) == ("open_door", "tool_calls"), answer
+
+
 def lists_models():
     names = [model.id for model in client.models.list()]
-    assert names == ["demo", "mock-1"], names
+    assert names == ["demo", "mock-1", "helper"], names
     assert client.models.retrieve("demo").owned_by == "demo"
 
 
@@ -72,7 +96,14 @@ def sees_errors_as_what_they_are():
     fails(openai.APIError, None, "broke off", "cut", stream=True)
 
 
-for check in (chats, streams, reads_raw_headers, lists_models, sees_errors_as_what_they_are):
+for check in (
+    chats,
+    streams,
+    reads_raw_headers,
+    sees_tools_run_at_the_host_and_gets_its_own_to_run,
+    lists_models,
+    sees_errors_as_what_they_are,
+):
     check()
     print(f"{check.__name__}: ok")
 print(f"openai {openai.__version__}: all well")

@@ -1,0 +1,130 @@
+//! Tools that wait: for a slow service, for ever, for a person. They hold up nobody else, end with
+//! their time, and end when nobody waits for them.
+
+use crate::host::{TestHost, saying};
+use crate::upstream::{Gate, Reply, Upstream};
+use futures::future::join_all;
+use serde_json::Value;
+use std::time::Duration;
+
+const HELPER: &str =
+    "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n";
+
+/// A tool that asks a service, and what lets it.
+fn looks(service: &Upstream, timeout_ms: u64) -> (String, String) {
+    let url = service.url();
+    let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+    let tool = format!(
+        "/*\nrequirements: http\ntimeout: {timeout_ms}\n*/\nfn handler(args) {{ http::get(\"{url}/x\", #{{ timeout: 60_000 }}).text }}"
+    );
+    (tool, format!("{HELPER}[grants.look]\nhttp = [\"{host}\"]\n"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
+    let service = Upstream::start().await;
+    let gate = Gate::closed();
+    service.reply(Reply::raw("text/plain", "seen").behind(&gate));
+    let (tool, config) = looks(&service, 60_000);
+    let host = TestHost::new()
+        .config(&config)
+        .tool("look", tool)
+        .filter("idle", "fn inlet(body) { body }")
+        .start()
+        .await;
+    let look = saying("helper", "look");
+    let turns = join_all((0..64).map(|_| host.chat(&look)));
+    let meanwhile = async {
+        // All of them are under way before the first is answered.
+        service.was_asked(64).await;
+        assert_eq!(host.chat(&saying("demo", "hello")).await.status, 200);
+        gate.open();
+    };
+    let (answers, ()) = tokio::join!(turns, meanwhile);
+    for answer in answers {
+        assert!(answer.text().contains("look answered: seen"), "{}", answer.body());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_waits_too_long_ends_and_so_does_its_request() {
+    let service = Upstream::start().await;
+    service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
+    // Long enough to get there on a slow machine.
+    let (tool, config) = looks(&service, 1_500);
+    let host = TestHost::new().config(&config).tool("look", tool).start().await;
+    let answer = host.chat(&saying("helper", "look")).await;
+    assert!(answer.text().contains("did not end within 1500 ms"), "{}", answer.body());
+    service.was_deserted(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_goes_away_takes_the_waiting_tool_along() {
+    let service = Upstream::start().await;
+    service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
+    let (tool, config) = looks(&service, 60_000);
+    let host = TestHost::new().config(&config).tool("look", tool).start().await;
+    let asking = host.posting(saying("helper", "look").to_string()).send();
+    tokio::select! {
+        answer = asking => panic!("answered: {answer:?}"),
+        () = service.was_asked(1) => {}
+    }
+    service.was_deserted(1).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_outlives_its_tool_is_killed_with_all_its_children() {
+    // Sleeps of an odd length are found again among all processes.
+    let script = r#"/*
+requirements: shell
+timeout: 50
+*/
+fn handler(args) { shell::run("sleep 61.7 & setsid sleep 61.7 & (sleep 61.7 &) ; wait; sleep 61.7") }"#;
+    let config = format!("{HELPER}[grants.look]\nshell = [\"sh\"]\n");
+    let host = TestHost::new().config(&config).tool("look", script).start().await;
+    let answer = host.chat(&saying("helper", "look")).await;
+    assert!(answer.text().contains("did not end within 50 ms"), "{}", answer.body());
+    crate::host::until("no sleep is left", || async { sleeping("61.7") == 0 }).await;
+}
+
+#[cfg(target_os = "linux")]
+fn sleeping(length: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines
+        .filter(|line| line.starts_with(b"sleep\0") && line.ends_with(format!("{length}\0").as_bytes()))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_asks_a_person_over_the_stream_and_goes_on_with_the_answer() {
+    let tool = r#"fn handler(args) { let said = ask(#{ type: "input", data: #{ title: "Which city?" } }); `you said ${said}` }"#;
+    let host = TestHost::new().config(HELPER).tool("look", tool).start().await;
+    let mut body = saying("helper", "look");
+    body["stream"] = true.into();
+    let request = host.posting(body.to_string()).header("x-valvehouse-events", "1");
+    let mut response = request.send().await.unwrap();
+    let mut text = String::new();
+    let mut answered = false;
+    while let Some(bytes) =
+        tokio::time::timeout(Duration::from_secs(20), response.chunk()).await.unwrap().unwrap()
+    {
+        text.push_str(std::str::from_utf8(&bytes).unwrap());
+        let question = text.lines().filter_map(|line| line.strip_prefix("data: ")).find_map(|data| {
+            let event: Value = serde_json::from_str(data).ok()?;
+            event["event"]["id"].as_str().map(str::to_owned)
+        });
+        if let Some(id) = question.filter(|_| !answered) {
+            answered = true;
+            let answer = host.request("POST", &format!("/api/v1/questions/{id}")).body("\"Oslo\"");
+            assert!(answer.send().await.unwrap().status().is_success());
+        }
+    }
+    let words: String = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+        .filter_map(|event| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned))
+        .collect();
+    assert!(words.contains("you said Oslo"), "{text}");
+}
