@@ -13,10 +13,10 @@ use valvehouse::context::Turn;
 use valvehouse::filter::Verdict::Continue;
 use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
-use valvehouse::script::{Script, Settings, SourceFile};
+use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
 fn main() {
     // `cargo test` builds benches and runs them too: there is nothing to measure there.
@@ -70,7 +70,7 @@ fn show(ns: f64) -> String {
 }
 
 fn script(id: &str, text: &str) -> Filter {
-    let file = SourceFile { id: id.into(), path: format!("{id}.rhai").into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, id, format!("{id}.rhai"), text);
     let script =
         Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
     Arc::new(script).into_filter(Arc::default())

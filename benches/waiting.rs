@@ -1,0 +1,157 @@
+//! What waiting tools cost others: 64 turns that each wait 200 ms in an `http` tool, and what a chat
+//! through a pure filter takes meanwhile. `cargo bench --bench waiting`; only ratios mean anything.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
+
+use futures::future::join_all;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use valvehouse::app::App;
+use valvehouse::config::Config;
+use valvehouse::context::Context;
+use valvehouse::json::Json;
+
+#[global_allocator]
+static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+
+const TURNS: usize = 64;
+const WAIT: Duration = Duration::from_millis(200);
+const ROUNDS: usize = 5;
+
+fn main() {
+    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    if !std::env::args().any(|word| word == "--bench") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .thread_stack_size(64 * 1024 * 1024)
+        .build()
+        .unwrap();
+    // Somebody else may have chosen one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    runtime.block_on(measure());
+}
+
+async fn measure() {
+    let service = service().await;
+    let (_folder, url) = host(&service).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let idle = p99(pure(&client, &url, Duration::from_secs(2)).await);
+
+    let mut totals = Vec::new();
+    let mut busy = Vec::new();
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        let turns = join_all((0..TURNS).map(|_| chat(&client, &url, "helper", "look")));
+        let (answers, latencies) = tokio::join!(turns, pure(&client, &url, WAIT));
+        assert!(answers.iter().all(|answer| answer.contains("seen")), "a turn went wrong");
+        totals.push(began.elapsed());
+        busy.extend(latencies);
+    }
+    totals.sort();
+    let (total, busy) = (totals[totals.len() / 2], p99(busy));
+    timeouts(&service).await;
+    println!(
+        "{TURNS} turns that wait {WAIT:?} each   {total:>10.1?}   {:.2}x of one wait",
+        ratio(total, WAIT)
+    );
+    println!("a pure filter's chat, p99 idle      {idle:>10.1?}");
+    println!("the same while they wait            {busy:>10.1?}   {:.2}x of idle", ratio(busy, idle));
+}
+
+/// How much longer than its 50 ms a tool takes that does not end by itself.
+async fn timeouts(service: &str) {
+    const LIMIT: Duration = Duration::from_millis(50);
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    let grants = format!("[grants.waits]\nhttp = [\"{service}\"]\n[grants.runs]\nshell = [\"sh\"]\n");
+    std::fs::write(folder.path().join("valvehouse.toml"), grants).unwrap();
+    for (id, head, body) in [
+        ("loops", "", "loop { text::words(\"a b c\"); }".to_owned()),
+        ("waits", "requirements: http", format!("http::get(\"http://{service}/\")")),
+        ("runs", "requirements: shell", "shell::run(\"sleep 60 & wait\")".to_owned()),
+    ] {
+        let script = format!("/*\ntimeout: 50\n{head}\n*/\nfn handler(args) {{ {body} }}");
+        std::fs::write(tools.join(format!("{id}.rhai")), script).unwrap();
+    }
+    let app = App::open(Config::load_with(folder.path(), [], &[]).unwrap()).await.unwrap();
+    let kernel = app.host.snapshot().invoking();
+    for (id, what) in [("loops", "that loops"), ("waits", "that waits on http"), ("runs", "in a shell")] {
+        let mut over = Vec::new();
+        for _ in 0..20 {
+            let began = Instant::now();
+            kernel.invoke(id, Json::object(), &Context::default()).await.unwrap_err();
+            over.push(began.elapsed().saturating_sub(LIMIT));
+        }
+        over.sort();
+        println!("a tool {what:<20} ends {:>8.1?} after its 50 ms (worst of 20: {:.1?})", over[10], over[19]);
+    }
+    app.close().await;
+}
+
+fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
+}
+
+fn p99(mut latencies: Vec<Duration>) -> Duration {
+    latencies.sort();
+    latencies[latencies.len() * 99 / 100]
+}
+
+/// Chats through a pure filter, one after the other, for so long.
+async fn pure(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Duration> {
+    let end = Instant::now() + length;
+    let mut latencies = Vec::new();
+    while Instant::now() < end {
+        let began = Instant::now();
+        chat(client, url, "demo", "hello").await;
+        latencies.push(began.elapsed());
+        // One request after the other from somebody, not a load test.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    latencies
+}
+
+async fn chat(client: &reqwest::Client, url: &str, model: &str, text: &str) -> String {
+    let body = format!(r#"{{"model": "{model}", "messages": [{{"role": "user", "content": "{text}"}}]}}"#);
+    let answer = client.post(format!("{url}/v1/chat/completions")).body(body).send().await.unwrap();
+    answer.text().await.unwrap()
+}
+
+/// A service that takes its time.
+async fn service() -> String {
+    let slow = || async {
+        tokio::time::sleep(WAIT).await;
+        "seen"
+    };
+    let router = axum::Router::new().fallback(slow);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+async fn host(service: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let models = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
+        [[models]]\nname = \"demo\"\nprovider = \"demo\"\n\
+        [[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n";
+    write("valvehouse.toml", &format!("{models}[grants.look]\nhttp = [\"{service}\"]\n"));
+    let look =
+        format!("/*\nrequirements: http\n*/\nfn handler(args) {{ http::get(\"http://{service}/\").text }}");
+    write("tools/look.rhai", &look);
+    write("filters/pure.rhai", "fn inlet(body) { body.messages.append_system(\"Be kind.\"); }");
+    let app = App::open(Config::load_with(folder.path(), [], &[]).unwrap()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { valvehouse::server::serve(listener, app, std::future::pending()).await });
+    (folder, url)
+}
