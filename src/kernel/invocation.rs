@@ -38,11 +38,8 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
     };
     // Filters after the tool see what it got, or what was refused.
     let (args, result) = match tool.check(&args) {
-        Ok(args) => {
-            let result = tool.run(args.clone(), turn).await;
-            (args, result.map_err(|error| refusal(tool, error).with_status(500)))
-        }
-        Err(error) => (args, Err(refusal(tool, error).with_status(400))),
+        Ok(args) => (args.clone(), tool.run(args, turn).await),
+        Err(error) => (args, Err(error)),
     };
     let entry = Json::from([
         ("type", "tool_call".into()),
@@ -60,7 +57,7 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
             }
             result.value
         }
-        Err(refusal) => return failed(&chain, about, args, refusal, turn).await,
+        Err(error) => return failed(&chain, about, args, refusal(tool, error), turn).await,
     };
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
@@ -71,7 +68,8 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
 
 /// A tool's failure as it is told on.
 fn refusal(tool: &Tool, error: ToolError) -> Refusal {
-    Refusal { fatal: error.fatal, plugin: tool.name().into(), ..Refusal::new(error.message) }
+    let ToolError { message, fatal, status } = error;
+    Refusal { fatal, plugin: tool.name().into(), ..Refusal::new(message).with_status(status.into()) }
 }
 
 /// A tool that failed: filters that want to may put a result in the place of its error.

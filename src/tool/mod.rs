@@ -12,6 +12,7 @@ pub use parameters::{ArgumentError, Parameters};
 pub use toolbox::Toolbox;
 
 use crate::context::{Context, Turn};
+use crate::fault::Refusal;
 use crate::filter::Filter;
 use crate::json::Json;
 use futures::FutureExt;
@@ -139,11 +140,28 @@ pub struct ToolError {
     pub message: String,
     /// Stop the whole turn instead.
     pub fatal: bool,
+    /// The status of the answer where no model is told: 400 to 599.
+    pub status: u16,
+}
+
+impl ToolError {
+    /// The same, to stop the whole turn.
+    #[must_use]
+    pub fn fatal(self) -> Self {
+        Self { fatal: true, ..self }
+    }
 }
 
 impl<T: Into<String>> From<T> for ToolError {
     fn from(message: T) -> Self {
-        Self { message: message.into(), fatal: false }
+        Self { message: message.into(), fatal: false, status: 500 }
+    }
+}
+
+/// A decision of the tool's own: its words, its status.
+impl From<Refusal> for ToolError {
+    fn from(refusal: Refusal) -> Self {
+        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status }
     }
 }
 
@@ -250,7 +268,7 @@ impl Tool {
     /// The arguments as its handler gets them, or what is wrong with them, for the model.
     pub fn check(&self, args: &Json) -> Result<Json, ToolError> {
         let checked = self.spec.parameters.check(args);
-        checked.map_err(|error| format!("{} cannot run: {error}", self.spec.name).into())
+        checked.map_err(|error| Refusal::new(format!("{} cannot run: {error}", self.spec.name)).into())
     }
 
     /// Runs it with arguments that are checked: timeout and retries as its spec says.

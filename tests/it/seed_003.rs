@@ -263,7 +263,7 @@ async fn a_filters_refusal_of_a_call_is_told_to_the_model() {
 
 #[tokio::test]
 async fn what_is_fatal_ends_the_turn() {
-    let stop = Tool::from_fn("stop", |_| Err(ToolError { message: "over".into(), fatal: true }));
+    let stop = Tool::from_fn("stop", |_| Err(ToolError::from("over").fatal()));
     let (builder, model) = asking([calls("", &[("stop", "{}")])]);
     let ended = chat(&builder.tool(stop).build(), "hi").await;
     assert_eq!(refusal(ended), ("stop".into(), "over".into(), 500));

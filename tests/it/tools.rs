@@ -172,7 +172,7 @@ async fn fatal_ends_the_turn_and_so_does_the_limit_with_a_transcript() {
     let host = TestHost::new().config(BUSY).tool("vault", tool).tool("echo", ECHO).start().await;
     host.upstream.reply(calls(&[("vault", "{}")]));
     let answer = host.chat(&saying("busy", "hi")).await;
-    assert!(answer.status >= 400 && answer.message().contains("the vault is open"), "{}", answer.body());
+    answer.refused(423, "the vault is open");
 
     host.upstream.reply(calls(&[("echo", r#"{"text":"again"}"#)]));
     let before = host.upstream.asked().len();
@@ -383,7 +383,7 @@ async fn what_a_tool_holds_is_bounded_and_the_host_lives_on() {
             #{ name: "closures", handler: |args| { let cur = || 0; loop { let p = cur; cur = || p; } } },
             #{ name: "captured", handler: |args| { let f = |x| x; loop { f = f.curry("x".repeat(100_000)); } } },
             #{ name: "map", handler: |args| { let m = #{}; let s = ""; s.pad(100_000, "x"); for i in 0..1_000_000 { m[`${i}`] = s + i; } } },
-            #{ name: "live", handler: |args| { let s = ""; s.pad(100_000, "x"); loop { args.all = (args.all ?? []) + [s + args.all]; } } },
+            #{ name: "live", handler: |args| { let s = ""; s.pad(100_000, "x"); args.all = []; loop { args.all.push(s + args.all.len()); } } },
         ] }
     "#;
     let host = TestHost::new().config(BUSY).tool("hungry", hungry).tool("echo", ECHO).start().await;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 
 /// Connections a host may keep open for the next request.
-const IDLE: usize = 4;
+const IDLE: usize = 32;
 /// Bytes of an answer's headers.
 const MAX_HEADERS: u32 = 64 * 1024;
 

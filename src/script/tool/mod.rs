@@ -91,7 +91,7 @@ impl ScriptTool {
         let timeout = tool.declared.spec.timeout;
         match self.script.call_tool(&tool.function, bound.chain(params).collect(), turn, timeout) {
             Ok(value) => self.result(&value, turn.context()),
-            Err(Ended::Refused(refusal)) => Err(ToolError { message: refusal.message, fatal: refusal.fatal }),
+            Err(Ended::Refused(refusal)) => Err(refusal.into()),
             Err(Ended::Broken { breakage, summary }) => {
                 tracing::error!(plugin = self.script.id(), tool = self.name(), "{}", breakage.cause);
                 Err(format!("the tool `{}` failed: {summary}", self.name()).into())
@@ -113,9 +113,7 @@ impl ScriptTool {
                     self.checked(value, context)
                 }
                 Answered::Skip(value) => self.checked(value, context),
-                Answered::Error(refusal) => {
-                    Err(ToolError { message: refusal.message.clone(), fatal: refusal.fatal })
-                }
+                Answered::Error(refusal) => Err(refusal.clone().into()),
             };
         }
         let value = json_of(value).map_err(|error| {
