@@ -159,7 +159,7 @@ pub(super) struct Invoke {
   valvehouse check turn_limit --strict        by id; warnings count too
   valvehouse check --format json | jq .problems")]
 pub(super) struct Check {
-    /// Files, folders or ids of filters; all filters where none is named
+    /// Files, folders or ids of plugins; all of them where none is named
     #[arg(value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
     /// Warnings are findings too

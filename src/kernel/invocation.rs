@@ -13,8 +13,13 @@ use crate::tool::{Tool, ToolError};
 pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn) -> Result<Json, Fault> {
     let Some(tool) = kernel.find_tool(name) else {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
+        let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
+        let of_module: Vec<&str> = of_module.map(Tool::name).collect();
         let near = crate::words::nearest(name, known.iter().copied());
         let hint = match near {
+            _ if !of_module.is_empty() => {
+                format!("; that is a module, with the tools {}", of_module.join(", "))
+            }
             Some(near) => format!("; did you mean `{near}`?"),
             None if known.is_empty() => "; there are no tools".into(),
             None => format!("; the tools are {}", known.join(", ")),

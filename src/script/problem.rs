@@ -165,19 +165,24 @@ fn find_word(line: &str, word: &str) -> Option<usize> {
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Problem {
     let message = lower_first(&error.err_type().to_string());
     let problem = Problem::new(id, path, message).at(source, error.position());
-    match help_for(&problem) {
+    match help_for(&problem, source) {
         Some(help) => problem.help(help),
         None => problem,
     }
 }
 
-fn help_for(problem: &Problem) -> Option<String> {
+fn help_for(problem: &Problem, source: &str) -> Option<String> {
     let text = &problem.message;
     let line = problem.excerpt.trim_start();
     if line.starts_with("def ") || line.starts_with("class ") || line.starts_with("async def") {
         return Some(
             "this is Python; a hook is `fn inlet(body) { … }` at the top level, a tool `fn handler(args) { … }`"
                 .into(),
+        );
+    }
+    if is_python_import(problem, source) {
+        return Some(
+            "there is nothing to import: what a script may use is there, as in json:: and http::".into(),
         );
     }
     if line.starts_with("///") {
@@ -195,11 +200,31 @@ fn help_for(problem: &Problem) -> Option<String> {
     if let Some(name) =
         text.strip_prefix("undefined variable: ").or(text.strip_prefix("variable not found: "))
     {
-        return Some(format!(
-            "`{name}` is neither a parameter, a `let`, nor a literal constant of this file"
-        ));
+        return Some(if is_assigned(problem, name) {
+            format!("a new variable is declared where it begins: `let {name} = …;`")
+        } else {
+            format!("`{name}` is neither a parameter, a `let`, nor a literal constant of this file")
+        });
     }
     None
+}
+
+/// Whether the statement that ends at a problem is Python's `import x`: the parser complains where the
+/// next one begins.
+fn is_python_import(problem: &Problem, source: &str) -> bool {
+    let until = source.lines().take(problem.line.unwrap_or(0)).filter(|line| !line.trim().is_empty());
+    let mut lines = until.collect::<Vec<_>>().into_iter().rev().take(2);
+    lines.any(|line| {
+        let line = line.trim_start();
+        (line.starts_with("import ") || line.starts_with("from ")) && !line.contains(['"', ';', '('])
+    })
+}
+
+/// Whether the line of a problem gives a value to the name at its place.
+fn is_assigned(problem: &Problem, name: &str) -> bool {
+    let rest = problem.excerpt.chars().skip(problem.column.unwrap_or(1) - 1 + name.chars().count());
+    let rest: String = rest.collect();
+    rest.trim_start().strip_prefix('=').is_some_and(|value| !value.starts_with('='))
 }
 
 /// How to write here what was written as in Python or JavaScript.
@@ -207,6 +232,9 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
     let text = &problem.message;
     if text.starts_with("invalid character: '") {
         return Some("text stands in double quotes or backticks; single quotes hold one character");
+    }
+    if text == "'#' is a reserved symbol" {
+        return Some("a comment begins with `//`");
     }
     if text == "unexpected 'try'" {
         return Some("`try` has no value; declare the variable before and set it inside");
@@ -220,6 +248,21 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
     match text.strip_prefix("undefined variable: ") {
         Some("null" | "None" | "nil" | "undefined" | "none") => return Some("nothing is written `()`"),
         Some("True" | "False") => return Some("write `true` and `false`"),
+        Some("elif") => return Some("write `else if`"),
+        Some("json" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url" | "html") => {
+            return Some("a module's functions stand behind `::`, as in json::stringify(value)");
+        }
+        Some("re") => return Some("patterns are in regex::, as in regex::find_all(text, pattern)"),
+        Some("requests" | "httpx" | "fetch" | "urllib") => {
+            return Some(
+                "other hosts are asked by http::get(url), with `requirements: http` in the opening comment",
+            );
+        }
+        Some("os") => return Some("variables are in env::get(name), files in files::read(path)"),
+        Some("console" | "logger" | "logging") => {
+            return Some("write to the log with print(text) or log::info(text)");
+        }
+        Some("math") => return Some("`x.sqrt()`, `x.floor()`, `x.abs()`, PI()"),
         Some("not") => return Some("not is `!`, as in `!(a in b)`"),
         _ => {}
     }
@@ -230,6 +273,8 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
     let before = before.trim_end();
     match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
+        word if word.starts_with("except") => return Some("write `catch (e) { … }`"),
+        "for" if before.contains('[') => return Some("`list.map(|x| x * 2)` makes a list of a list"),
         "and" => return Some("and is `&&`"),
         "or" => return Some("or is `||`; `a ?? b` is `b` where `a` is ()"),
         "not" => return Some("not is `!`, as in `!(a in b)`"),
@@ -237,6 +282,15 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
             return Some("not is `!`, as in `!(a in b)`");
         }
         _ if before.ends_with("elif") => return Some("write `else if`"),
+        _ if at.starts_with('"') && before.ends_with('f') => {
+            return Some("a text with values in it stands in backticks: `Hello ${name}`");
+        }
+        _ if before.ends_with("raise") => return Some("write `throw`"),
+        _ if problem.excerpt.trim_start().starts_with("import ") => {
+            return Some(
+                "there is nothing to import: what a script may use is there, as in json:: and http::",
+            );
+        }
         "fn" if before.ends_with("async") => {
             return Some("functions are plain `fn`; what waits, waits by itself");
         }
@@ -250,10 +304,16 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
 }
 
 /// An error while a script ran, told for the log: message, function, file:line:column, the calls.
-pub(crate) fn of_run(path: &Path, function: &str, error: &EvalAltResult) -> String {
+///
+/// Functions of a module are not told where they are called: the source is asked for them.
+pub(crate) fn of_run(path: &Path, source: &str, function: &str, error: &EvalAltResult) -> String {
     let root = error.unwrap_inner();
-    let position = root.position();
-    let mut text = format!("{}: {}", place(path, position), lower_first(&message_of(root)));
+    let message = message_of(root);
+    let position = match root.position() {
+        Position::NONE => only_call(source, &message).unwrap_or(Position::NONE),
+        position => position,
+    };
+    let mut text = format!("{}: {}", place(path, position), lower_first(&message));
     let function = if function.starts_with("anon$") { "a closure" } else { function };
     text.push_str(&format!(", in {function}"));
     if let Some(help) = help_for_run(root) {
@@ -269,6 +329,20 @@ pub(crate) fn of_run(path: &Path, function: &str, error: &EvalAltResult) -> Stri
         text.push_str(&format!(" ({})", calls.join(", ")));
     }
     text
+}
+
+/// Where `http::get` is called whose message begins with its name, when there is one place only.
+fn only_call(source: &str, message: &str) -> Option<Position> {
+    let name = message.split(": ").next().filter(|name| name.contains("::") && !name.contains(' '))?;
+    let mut calls = source.match_indices(name);
+    let (at, _) = calls.next()?;
+    if calls.next().is_some() {
+        return None;
+    }
+    let before = &source[..at];
+    let line = u16::try_from(before.matches('\n').count() + 1).ok()?;
+    let column = u16::try_from(before.rsplit('\n').next()?.chars().count() + 1).ok()?;
+    Some(Position::new(line, column))
 }
 
 /// What went wrong while a script ran, without saying where: for whoever must not know.
@@ -324,6 +398,7 @@ fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                 "length" | "size" => "`len()`",
                 "substring" | "substr" | "slice" => "`sub_string(start, length)` or `[start..end]`",
                 "str" | "toString" => "`to_string()` or `${…}` within backticks",
+                "format" => "a text with values in it stands in backticks: `Hello ${name}`",
                 "int" | "to_int" => "`parse_int(text)`",
                 "float" | "to_float" => "`parse_float(text)`",
                 _ => return None,

@@ -67,7 +67,7 @@ impl Script {
         {
             return Ended::Refused(thrown.refusal.clone());
         }
-        let cause = problem::of_run(&self.file.path, function, error);
+        let cause = problem::of_run(&self.file.path, &self.file.text, function, error);
         Ended::Broken { breakage: Breakage::new(cause), summary: problem::summary_of_run(error) }
     }
 }

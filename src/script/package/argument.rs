@@ -59,6 +59,10 @@ pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableStr
 
 /// The complaint about an argument of the wrong kind.
 pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -> Box<EvalAltResult> {
-    let kind = json_of(value).map_or(value.type_name(), |json| json.kind());
+    let kind = match json_of(value) {
+        Ok(Json::Null) => "()",
+        Ok(json) => json.kind(),
+        Err(_) => value.type_name(),
+    };
     fail(function, format!("`{name}` must be {wanted}, not {kind}"))
 }

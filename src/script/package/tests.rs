@@ -34,7 +34,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
         match engine.eval::<Dynamic>(snippet) {
             Ok(value) => panic!("{snippet} gives {value}"),
             Err(error) => {
-                let told = of_run(Path::new("test"), "test", &error);
+                let told = of_run(Path::new("test"), "", "test", &error);
                 assert!(told.contains(words), "{snippet}: {told}");
             }
         }

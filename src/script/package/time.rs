@@ -79,6 +79,8 @@ pub(super) mod functions {
 /// A point in time, to the millisecond.
 fn timestamp(function: &str, unix: &AnyNumber) -> RhaiResultOf<Timestamp> {
     let time = match unix.as_int() {
+        // Left open: now.
+        Err(_) if unix.is_unit() => Some(Timestamp::now()),
         Ok(seconds) => Timestamp::from_second(seconds).ok(),
         Err(_) => {
             let milliseconds = (float(function, "unix", unix)? * 1e3).round();

@@ -53,14 +53,11 @@ pub(in crate::script) fn read(
 /// A problem at the words that stand between backticks in its text: the first that the source has.
 fn located(script: &Script, source: &str, what: String) -> Problem {
     let problem = Problem::new(script.id(), &script.file.path, what.clone());
-    let named = what.split('`').skip(1).step_by(2);
-    // Those of a parameter stand in the declaration, as far as there is one.
-    let paths = named.flat_map(|path| [format!("parameters.{path}"), path.to_owned()]);
-    let of_parameter =
-        |path: &String| what.contains(&format!("parameter `{}`", path.trim_start_matches("parameters.")));
-    let mut places = paths
-        .filter(|path| !path.starts_with("parameters.") || of_parameter(path))
-        .map(|path| problem.clone().at_path(source, &path));
+    // Those of a parameter stand in the declaration, as far as there is one; they say most.
+    let named = || what.split('`').skip(1).step_by(2);
+    let of_parameters = named().filter(|path| what.contains(&format!("parameter `{path}`")));
+    let paths = of_parameters.map(|path| format!("parameters.{path}")).chain(named().map(str::to_owned));
+    let mut places = paths.map(|path| problem.clone().at_path(source, &path));
     places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone())
 }
 

@@ -66,6 +66,23 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ),
         ("fn handler(args) { http::get(\"x\") }", &["`http` is used and not declared", "requirements: http"]),
         ("def handler(args):\n    return 1", &["this is Python", "fn handler(args)"]),
+        ("fn handler(args) { f\"Hello {args.name}\" }", &["backticks: `Hello ${name}`"]),
+        ("fn handler(args) { json.dumps(args) }", &["json::stringify(value)"]),
+        ("fn handler(args) { requests.get(\"x\") }", &["http::get(url)"]),
+        ("# a comment\nfn handler(args) { 1 }", &["begins with `//`"]),
+        ("fn handler(args) { raise \"x\"; }", &["write `throw`"]),
+        ("fn handler(args) { try { 1 } except { 1 } }", &["catch (e)"]),
+        ("fn handler(args) { let xs = [x * 2 for x in args.xs]; xs }", &["map(|x|"]),
+        ("fn handler(args) { x = 5; x }", &["`let x = …;`"]),
+        ("import requests\nfn handler(args) { 1 }", &["nothing to import"]),
+        (
+            "const parameters = #{ a: #{ type: \"str\" } };\nfn handler(args) { 1 }",
+            &["did you mean `string`?"],
+        ),
+        (
+            "const parameters = #{ a: #{ type: \"dict\" } };\nfn handler(args) { 1 }",
+            &["did you mean `object`?"],
+        ),
     ];
     for (text, words) in cases {
         let told = compile(text).map(drop).expect_err(text);

@@ -169,7 +169,13 @@ impl Reader {
     fn named(&mut self, given: &Json, place: &Place) -> Option<Kind> {
         let kind = given.as_str().and_then(Kind::named);
         if kind.is_none() {
-            let hint = did_you_mean(given.as_str().unwrap_or_default(), Kind::NAMES);
+            let hint = match given.as_str().unwrap_or_default() {
+                // As Python says it.
+                "str" | "text" => "; did you mean `string`?".to_owned(),
+                "list" | "tuple" | "set" => "; did you mean `array`?".to_owned(),
+                "dict" | "map" => "; did you mean `object`?".to_owned(),
+                word => did_you_mean(word, Kind::NAMES),
+            };
             let (given, known) = (clipped(given), Kind::NAMES.join(", "));
             let problem = format!("is the unknown type {given}{hint}; known types: {known}");
             self.problem(&format!("{}.type", place.path), &problem);
