@@ -44,7 +44,7 @@ impl Thrown {
             },
             other => other.to_string(),
         };
-        let mut refusal = Refusal::new(message);
+        let mut refusal = Refusal::new(readable(message));
         if let Some(status) = json.get("status").filter(|status| !status.is_null()) {
             refusal = refusal.with_status(status.as_i64().unwrap_or(0));
         }
@@ -56,7 +56,7 @@ impl Thrown {
 
     /// A failure that nobody decided on.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(message) }.with_status(500);
+        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(message)) }.with_status(500);
         Self { refusal, line, value: Json::Null, bug: true }
     }
 
@@ -73,6 +73,17 @@ impl Thrown {
             other => live(&self.value.get(other).unwrap_or_default(), super::value::Shape::Plain),
         }
     }
+}
+
+/// A message as far as anybody would read it.
+fn readable(mut message: String) -> String {
+    const LONGEST: usize = 16 * 1024;
+    if message.len() > LONGEST {
+        let length = message.len();
+        message.truncate(message.floor_char_boundary(LONGEST));
+        message.push_str(&format!("… ({length} bytes)"));
+    }
+    message
 }
 
 pub(crate) fn register(module: &mut Module) {

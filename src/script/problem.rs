@@ -360,7 +360,7 @@ fn message_of(error: &EvalAltResult) -> String {
             None => value.to_string(),
         },
         // The place is said by us, with the file.
-        other => without_place(&other.to_string()).to_owned(),
+        other => without_place(&other.to_string()).chars().take(2_000).collect(),
     }
 }
 

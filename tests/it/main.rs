@@ -13,6 +13,8 @@ mod cli;
 mod door;
 mod floors;
 mod host;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod kernel;
 mod python;
 mod readme;
