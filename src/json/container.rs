@@ -1,9 +1,11 @@
 //! The shared containers. Each has its own lock, held for a moment and never across a call out.
 
 use super::fields::Fields;
+use super::walk::check_place;
 use super::{Json, MAX_DEPTH};
 use compact_str::CompactString;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Why a value cannot stand where it was put.
@@ -174,17 +176,37 @@ impl Array {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether elements were replaced, added or taken out.
     pub(super) fn is_changed(&self) -> bool {
-        let slots = self.0.lock();
-        slots.state == State::Changed || slots.items.iter().any(Json::is_changed)
+        self.0.lock().state == State::Changed
     }
 
-    fn address(&self) -> usize {
+    /// From now on nobody replaces, adds or takes out elements.
+    pub(super) fn freeze(&self) {
+        self.0.lock().state = State::Frozen;
+    }
+
+    /// Puts elements into an array that was just made.
+    pub(super) fn fill(&self, items: Vec<Json>) {
+        self.0.lock().items = items;
+    }
+
+    /// Whether there are other handles on it.
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    pub(super) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).cast::<()>() as usize
     }
 }
 
 impl Object {
+    /// A map of these entries; of a key that comes twice, the last value counts.
+    pub fn new(entries: Vec<(CompactString, Json)>) -> Self {
+        Self(Arc::new(Mutex::new(Slots { items: Fields::of(entries), state: State::Read })))
+    }
+
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
@@ -244,7 +266,7 @@ impl Object {
             check_place(value, self.address())?;
         }
         let mut slots = self.0.lock();
-        let old = std::mem::replace(slots.change()?, entries.into_iter().collect());
+        let old = std::mem::replace(slots.change()?, Fields::of(entries));
         drop(slots);
         drop(old);
         Ok(())
@@ -272,19 +294,34 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether keys were set or taken out.
     pub(super) fn is_changed(&self) -> bool {
-        let slots = self.0.lock();
-        slots.state == State::Changed || slots.items.iter().any(|(_, value)| value.is_changed())
+        self.0.lock().state == State::Changed
     }
 
-    fn address(&self) -> usize {
+    /// From now on nobody sets or takes out keys.
+    pub(super) fn freeze(&self) {
+        self.0.lock().state = State::Frozen;
+    }
+
+    /// Puts entries into an object that was just made.
+    pub(super) fn fill(&self, entries: Vec<(CompactString, Json)>) {
+        self.0.lock().items = Fields::of(entries);
+    }
+
+    /// Whether there are other handles on it.
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    pub(super) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).cast::<()>() as usize
     }
 }
 
 impl FromIterator<(CompactString, Json)> for Object {
     fn from_iter<I: IntoIterator<Item = (CompactString, Json)>>(entries: I) -> Self {
-        Self(Arc::new(Mutex::new(Slots { items: entries.into_iter().collect(), state: State::Read })))
+        Self::new(entries.into_iter().collect())
     }
 }
 
@@ -298,61 +335,6 @@ impl std::fmt::Debug for Object {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(&Json::Object(self.clone()), f)
     }
-}
-
-/// Builds an object while it is read, before anybody shares it.
-#[derive(Default)]
-pub(super) struct Builder(Fields);
-
-impl Builder {
-    pub(super) fn insert(&mut self, key: CompactString, value: Json) {
-        self.0.insert(key, value);
-    }
-
-    pub(super) fn finish(self) -> Json {
-        Json::Object(Object(Arc::new(Mutex::new(Slots { items: self.0, state: State::Read }))))
-    }
-}
-
-impl Json {
-    /// Makes everything in it read-only, so that it can be given to everybody.
-    pub fn freeze(self) -> Self {
-        match &self {
-            Self::Array(array) => {
-                let mut slots = array.0.lock();
-                slots.state = State::Frozen;
-                slots.items.iter().cloned().for_each(|item| drop(item.freeze()));
-            }
-            Self::Object(object) => {
-                let mut slots = object.0.lock();
-                slots.state = State::Frozen;
-                slots.items.iter().for_each(|(_, item)| drop(item.clone().freeze()));
-            }
-            _ => {}
-        }
-        self
-    }
-}
-
-/// Refuses a value that holds the container it shall go into, or that is nested too deep.
-fn check_place(value: &Json, target: usize) -> Result<(), MisplacedValue> {
-    fn walk(value: &Json, target: usize, depth: usize) -> Result<(), MisplacedValue> {
-        if depth > MAX_DEPTH {
-            return Err(MisplacedValue::TooDeep);
-        }
-        match value {
-            Json::Array(array) if array.address() == target => Err(MisplacedValue::Cycle),
-            Json::Object(object) if object.address() == target => Err(MisplacedValue::Cycle),
-            Json::Array(array) => {
-                array.0.lock().items.iter().try_for_each(|item| walk(item, target, depth + 1))
-            }
-            Json::Object(object) => {
-                object.0.lock().items.iter().try_for_each(|(_, item)| walk(item, target, depth + 1))
-            }
-            _ => Ok(()),
-        }
-    }
-    walk(value, target, 1)
 }
 
 /// What a container's slots can be emptied of when the last handle goes.
@@ -376,9 +358,25 @@ impl Children for Fields {
     }
 }
 
-/// Frees nested containers in a loop: however deep a script nested them, dropping takes no stack.
+thread_local! {
+    /// How many containers are being freed within one another on this thread.
+    static FREEING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// As deep as containers are freed by simply letting go of them.
+const FREED_WITHIN: usize = 32;
+
+/// Below a depth that takes little stack, nested containers are freed in a loop: however deep a
+/// script nested them.
 impl<T: Children> Drop for Slots<T> {
     fn drop(&mut self) {
+        let depth = FREEING.get();
+        if depth < FREED_WITHIN {
+            FREEING.set(depth + 1);
+            drop(std::mem::take(&mut self.items));
+            FREEING.set(depth);
+            return;
+        }
         let mut waiting = Vec::new();
         self.items.take_containers(&mut waiting);
         while let Some(value) = waiting.pop() {
@@ -396,5 +394,27 @@ impl<T: Children> Drop for Slots<T> {
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_deep_a_value_is_nested_it_is_freed() {
+        let root = Json::array();
+        let mut deepest = root.clone();
+        for level in 0..200_000 {
+            let next = if level % 2 == 0 { Json::object() } else { Json::array() };
+            let put = match &deepest {
+                Json::Array(array) => array.push(next.clone()),
+                other => other.set("x", next.clone()),
+            };
+            assert!(put.is_ok());
+            deepest = next;
+        }
+        drop(deepest);
+        std::thread::Builder::new().stack_size(128 * 1024).spawn(|| drop(root)).unwrap().join().unwrap();
     }
 }

@@ -19,6 +19,18 @@ pub(super) struct Fields {
 }
 
 impl Fields {
+    /// These entries; of a key that comes twice, the first place and the last value count.
+    pub(super) fn of(entries: Vec<(CompactString, Json)>) -> Self {
+        if entries.len() <= SMALL && are_distinct(&entries) {
+            return Self { entries, index: None };
+        }
+        let mut fields = Self::default();
+        for (key, value) in entries {
+            fields.insert(key, value);
+        }
+        fields
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -80,14 +92,17 @@ impl Fields {
     }
 }
 
-impl FromIterator<(CompactString, Json)> for Fields {
-    fn from_iter<I: IntoIterator<Item = (CompactString, Json)>>(entries: I) -> Self {
-        let mut fields = Self::default();
-        for (key, value) in entries {
-            fields.insert(key, value);
-        }
-        fields
-    }
+/// Whether every key comes once. Few keys share length and both ends: only those are compared.
+fn are_distinct(entries: &[(CompactString, Json)]) -> bool {
+    let mut seen = 0_u64;
+    entries.iter().enumerate().all(|(place, (key, _))| {
+        let ends = [key.as_bytes().first(), key.as_bytes().last()];
+        let [first, last] = ends.map(|end| usize::from(end.copied().unwrap_or_default()));
+        let bit = 1 << ((key.len() * 5 + first * 3 + last) % 64);
+        let is_new = seen & bit == 0;
+        seen |= bit;
+        is_new || entries[..place].iter().all(|(other, _)| other != key)
+    })
 }
 
 #[cfg(test)]

@@ -19,12 +19,14 @@ mod parse;
 mod path;
 mod scan;
 mod serde;
+mod walk;
 mod write;
 
 pub use container::{Array, MisplacedValue, Object};
 pub use number::Number;
 pub use parse::ParseError;
-pub use write::TooDeep;
+pub use walk::Repeats;
+pub use write::{REPEATED, Unwritable};
 
 use compact_str::CompactString;
 
@@ -52,7 +54,13 @@ pub enum Json {
 impl Json {
     /// Reads one JSON document.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        parse::parse(bytes)
+        parse::parse(bytes, usize::MAX - 1)
+    }
+
+    /// Reads one JSON document of this many values at most: a value takes more room than it takes to
+    /// write, `[]` forty times as much.
+    pub fn parse_within(bytes: &[u8], most_values: usize) -> Result<Self, ParseError> {
+        parse::parse(bytes, most_values)
     }
 
     /// An empty object.
@@ -181,32 +189,11 @@ impl Json {
         }
     }
 
-    /// An independent value: nothing in it is shared with this one.
-    #[must_use]
-    pub fn copy(&self) -> Self {
-        match self {
-            Self::Array(array) => Self::Array(Array::new(array.items().iter().map(Self::copy).collect())),
-            Self::Object(object) => {
-                Self::Object(object.entries().into_iter().map(|(key, value)| (key, value.copy())).collect())
-            }
-            plain => plain.clone(),
-        }
-    }
-
     /// Whether both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(a), Self::Array(b)) => a.is_same(b),
             (Self::Object(a), Self::Object(b)) => a.is_same(b),
-            _ => false,
-        }
-    }
-
-    /// Whether anything in it was changed since it was read; a walk over its containers.
-    pub fn is_changed(&self) -> bool {
-        match self {
-            Self::Array(array) => array.is_changed(),
-            Self::Object(object) => object.is_changed(),
             _ => false,
         }
     }
@@ -220,24 +207,6 @@ impl Json {
             Self::Text(_) => "string",
             Self::Array(_) => "array",
             Self::Object(_) => "object",
-        }
-    }
-}
-
-impl PartialEq for Json {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Null, Self::Null) => true,
-            (Self::Bool(a), Self::Bool(b)) => a == b,
-            (Self::Number(a), Self::Number(b)) => a == b,
-            (Self::Text(a), Self::Text(b)) => a == b,
-            (Self::Array(a), Self::Array(b)) => a.is_same(b) || a.items() == b.items(),
-            (Self::Object(a), Self::Object(b)) => {
-                a.is_same(b)
-                    || (a.len() == b.len()
-                        && a.entries().iter().all(|(key, value)| b.get(key).as_ref() == Some(value)))
-            }
-            _ => false,
         }
     }
 }

@@ -3,8 +3,7 @@
 //! Our own, because no library keeps both without slowing everybody else's numbers down. What it
 //! accepts is checked against `serde_json` by the tests; that library also words the errors.
 
-use super::container::Builder;
-use super::{Array, Json, MAX_DEPTH, Number};
+use super::{Array, Json, MAX_DEPTH, Number, Object};
 use compact_str::CompactString;
 
 /// Why bytes are no JSON, with line and column.
@@ -14,12 +13,15 @@ pub struct ParseError(String);
 
 struct Invalid;
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Json, ParseError> {
+pub(super) fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
-    let mut parser = Parser { text, bytes, at: 0, depth: 0 };
+    let mut parser = Parser { left: most_values.saturating_add(1), ..Parser::new(text, SLOTS) };
     let value = parser.document();
-    value.map_err(|Invalid| explain(bytes, parser.depth))
+    value.map_err(|Invalid| match parser.left {
+        0 => ParseError(format!("more than {most_values} values")),
+        _ => explain(bytes, parser.depth),
+    })
 }
 
 /// The slow way again, only to say what is wrong and where.
@@ -33,18 +35,43 @@ fn explain(bytes: &[u8], depth: usize) -> ParseError {
     }
 }
 
+/// Values and keys are made in the place where they wait for their container to close, and results
+/// are small: a text just made is moved at the cost of making another one.
 struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
     depth: usize,
+    /// What is in the containers that are open, the innermost last; elements of arrays have no key.
+    /// Each takes its own off the end when it closes, into memory of just the right size.
+    slots: Vec<(CompactString, Json)>,
+    /// Whether a backslash stands in the string that was read last.
+    escaped: bool,
+    /// Values that may still come, one more than may be read.
+    left: usize,
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str, slots: usize) -> Self {
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            depth: 0,
+            slots: Vec::with_capacity(slots),
+            escaped: false,
+            left: usize::MAX,
+        }
+    }
+
     fn document(&mut self) -> Result<Json, Invalid> {
-        let value = self.value()?;
+        self.slots.push(EMPTY);
+        self.value()?;
         self.skip_space();
-        if self.at == self.bytes.len() { Ok(value) } else { Err(Invalid) }
+        if self.at < self.bytes.len() {
+            return Err(Invalid);
+        }
+        self.slots.pop().map(|(_, document)| document).ok_or(Invalid)
     }
 
     fn skip_space(&mut self) {
@@ -59,9 +86,28 @@ impl<'a> Parser<'a> {
         self.bytes.get(self.at).copied().ok_or(Invalid)
     }
 
-    fn value(&mut self) -> Result<Json, Invalid> {
+    /// The slot that was opened last.
+    fn slot(&mut self) -> Result<&mut (CompactString, Json), Invalid> {
+        self.slots.last_mut().ok_or(Invalid)
+    }
+
+    fn put(&mut self, value: Json) -> Result<(), Invalid> {
+        self.slot()?.1 = value;
+        Ok(())
+    }
+
+    /// Reads a value into the slot that was opened last.
+    fn value(&mut self) -> Result<(), Invalid> {
+        self.left -= 1;
+        if self.left == 0 {
+            return Err(Invalid);
+        }
         match self.peek()? {
-            b'"' => self.string().map(Json::Text),
+            b'"' => {
+                let (raw, escaped) = (self.string()?, self.escaped);
+                let Json::Text(place) = &mut self.slot()?.1 else { return Err(Invalid) };
+                write_text(raw, escaped, place)
+            }
             b'{' => self.nested(Self::object),
             b'[' => self.nested(Self::array),
             b'-' | b'0'..=b'9' => self.number(),
@@ -72,67 +118,77 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Json, Invalid>) -> Result<Json, Invalid> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<(), Invalid>) -> Result<(), Invalid> {
         self.at += 1;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Invalid);
         }
-        let value = read(self)?;
+        read(self)?;
         self.depth -= 1;
-        Ok(value)
+        Ok(())
     }
 
-    fn word(&mut self, word: &str, value: Json) -> Result<Json, Invalid> {
+    fn word(&mut self, word: &str, value: Json) -> Result<(), Invalid> {
         if self.bytes[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
-            Ok(value)
+            self.put(value)
         } else {
             Err(Invalid)
         }
     }
 
-    fn object(&mut self) -> Result<Json, Invalid> {
-        let mut object = Builder::default();
+    fn object(&mut self) -> Result<(), Invalid> {
         if self.peek()? == b'}' {
             self.at += 1;
-            return Ok(object.finish());
+            return self.put(Json::object());
         }
+        let start = self.slots.len();
         loop {
-            if self.peek()? != b'"' {
-                return Err(Invalid);
-            }
-            let key = self.string()?;
-            if self.peek()? != b':' {
-                return Err(Invalid);
-            }
-            self.at += 1;
-            let value = self.value()?;
-            object.insert(key, value);
+            self.slots.push(EMPTY);
+            self.key()?;
+            self.value()?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b'}' => {
                     self.at += 1;
-                    return Ok(object.finish());
+                    let entries = self.slots.split_off(start);
+                    return self.put(Json::Object(Object::new(entries)));
                 }
                 _ => return Err(Invalid),
             }
         }
     }
 
-    fn array(&mut self) -> Result<Json, Invalid> {
-        let mut items = Vec::new();
+    /// Reads a key and its colon into the slot that was opened last.
+    fn key(&mut self) -> Result<(), Invalid> {
+        if self.peek()? != b'"' {
+            return Err(Invalid);
+        }
+        let (raw, escaped) = (self.string()?, self.escaped);
+        write_text(raw, escaped, &mut self.slot()?.0)?;
+        if self.peek()? != b':' {
+            return Err(Invalid);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn array(&mut self) -> Result<(), Invalid> {
         if self.peek()? == b']' {
             self.at += 1;
-            return Ok(Json::Array(Array::new(items)));
+            return self.put(Json::array());
         }
+        let start = self.slots.len();
         loop {
-            items.push(self.value()?);
+            self.slots.push(EMPTY);
+            self.value()?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => {
                     self.at += 1;
-                    return Ok(Json::Array(Array::new(items)));
+                    let items = self.slots.drain(start..).map(|(_, item)| item).collect();
+                    return self.put(Json::Array(Array::new(items)));
                 }
                 _ => return Err(Invalid),
             }
@@ -147,7 +203,7 @@ impl<'a> Parser<'a> {
         if self.at == start { Err(Invalid) } else { Ok(()) }
     }
 
-    fn number(&mut self) -> Result<Json, Invalid> {
+    fn number(&mut self) -> Result<(), Invalid> {
         let start = self.at;
         if self.bytes[self.at] == b'-' {
             self.at += 1;
@@ -167,48 +223,49 @@ impl<'a> Parser<'a> {
             }
             self.digits()?;
         }
-        Ok(Json::Number(Number::from_spelling(&self.text[start..self.at])))
+        self.put(Json::Number(Number::from_spelling(&self.text[start..self.at])))
     }
 
-    /// A string; `at` stands on its opening quote.
-    fn string(&mut self) -> Result<CompactString, Invalid> {
+    /// A string as it is spelt between its quotes; `at` stands on the first of them.
+    fn string(&mut self) -> Result<&'a str, Invalid> {
         self.at += 1;
         let start = self.at;
-        self.skip_plain();
-        match self.bytes.get(self.at) {
-            Some(b'"') => {
-                let text = CompactString::new(&self.text[start..self.at]);
-                self.at += 1;
-                Ok(text)
+        self.escaped = false;
+        loop {
+            self.skip_plain();
+            match self.bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    self.escaped = true;
+                    self.at += 2;
+                }
+                _ => return Err(Invalid),
             }
-            Some(b'\\') => self.escaped_string(start),
-            _ => Err(Invalid),
         }
+        self.at += 1;
+        self.text.get(start..self.at - 1).ok_or(Invalid)
     }
 
     /// Moves on to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
-        self.at += super::scan::plain(&self.bytes[self.at..]);
+        self.at += super::scan::plain(self.bytes.get(self.at..).unwrap_or_default());
     }
 
-    fn escaped_string(&mut self, start: usize) -> Result<CompactString, Invalid> {
-        let mut text = String::with_capacity(self.at - start + 64);
-        text.push_str(&self.text[start..self.at]);
+    /// All of the text with its escapes resolved.
+    fn unescaped(&mut self) -> Result<String, Invalid> {
+        let mut text = String::with_capacity(self.bytes.len());
         loop {
+            let start = self.at;
+            self.skip_plain();
+            text.push_str(&self.text[start..self.at]);
             match self.bytes.get(self.at) {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(text.into());
-                }
+                None => return Ok(text),
                 Some(b'\\') => {
                     self.at += 1;
                     text.push(self.escape()?);
                 }
-                _ => return Err(Invalid),
+                Some(_) => return Err(Invalid),
             }
-            let start = self.at;
-            self.skip_plain();
-            text.push_str(&self.text[start..self.at]);
         }
     }
 
@@ -254,6 +311,24 @@ impl<'a> Parser<'a> {
             char::from(digit).to_digit(16).map(|digit| code << 4 | digit).ok_or(Invalid)
         })
     }
+}
+
+/// A slot as it is opened, ready for texts to be written into.
+const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(CompactString::const_new("")));
+
+/// Slots that most events do with.
+const SLOTS: usize = 16;
+
+/// Writes a string where an empty one is.
+fn write_text(raw: &str, escaped: bool, place: &mut CompactString) -> Result<(), Invalid> {
+    if escaped {
+        *place = Parser::new(raw, 0).unescaped()?.into();
+    } else if raw.len() <= size_of::<CompactString>() {
+        place.push_str(raw);
+    } else {
+        *place = raw.into();
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -308,11 +383,44 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_values_can_be_bounded() {
+        let text = br#"{"a": [1, {}], "b": "[,,,,]"}"#;
+        assert!(Json::parse_within(text, 5).is_ok());
+        assert_eq!(Json::parse_within(text, 4).unwrap_err().to_string(), "more than 4 values");
+        assert!(Json::parse_within(b"[1, x]", 4).unwrap_err().to_string().contains("line 1"));
+    }
+
+    #[test]
     fn numbers_keep_their_spelling() {
         for text in
             ["1e2", "1.10", "18446744073709551615", "123456789012345678901234567890", "-0", "1.0", "1E-7"]
         {
             assert_eq!(Json::parse(text.as_bytes()).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn of_a_key_that_comes_twice_the_first_place_and_the_last_value_count() {
+        let large: String = (0..40).map(|index| format!(r#","{}":{index}"#, index % 25)).collect();
+        for text in [
+            r#"{"a":1,"b":2,"a":3}"#.to_owned(),
+            r#"{"a":1,"\u0061":{"x":[]}}"#.to_owned(),
+            format!(r#"{{"a":0{large}}}"#),
+        ] {
+            let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(Json::parse(text.as_bytes()).unwrap().to_string(), expected.to_string());
+        }
+    }
+
+    #[test]
+    fn strings_are_read_at_every_length_with_and_without_escapes() {
+        for length in 0..64 {
+            let plain = format!("{}{}", "ü".repeat(length / 2), "x".repeat(length % 2));
+            for text in [plain.clone(), format!("{plain}\n"), format!("\"{plain}\\")] {
+                let value = Json::from([(text.as_str(), Json::from(vec![text.as_str().into()]))]);
+                let bytes = value.encode().unwrap();
+                assert_eq!(Json::parse(&bytes).unwrap(), value);
+            }
         }
     }
 

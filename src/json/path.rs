@@ -1,16 +1,26 @@
 //! Dotted paths: `metadata.features`, `messages.0.content`, `messages.-1`.
 
-use super::{Json, MisplacedValue};
+use super::{Json, MAX_DEPTH, MisplacedValue};
 
 impl Json {
     /// What stands at a path, or null.
     pub fn at_path(&self, path: &str) -> Self {
-        path.split('.').filter(|step| !step.is_empty()).fold(self.clone(), |here, step| here.step(step))
+        let mut here = self.clone();
+        for step in path.split('.').filter(|step| !step.is_empty()) {
+            here = here.step(step);
+            if here.is_null() {
+                break;
+            }
+        }
+        here
     }
 
     /// What stands at a path; puts the default there, and objects on the way, where nothing is.
     pub fn ensure_path(&self, path: &str, default: Self) -> Result<Self, MisplacedValue> {
-        let steps: Vec<&str> = path.split('.').filter(|step| !step.is_empty()).collect();
+        let steps: Vec<&str> = path.split('.').filter(|step| !step.is_empty()).take(MAX_DEPTH + 1).collect();
+        if steps.len() > MAX_DEPTH {
+            return Err(MisplacedValue::TooDeep);
+        }
         let Some((last, way)) = steps.split_last() else { return Ok(self.clone()) };
         let mut here = self.clone();
         for step in way {
@@ -37,5 +47,20 @@ impl Json {
     fn put(&self, step: &str, value: Self) -> Result<Self, MisplacedValue> {
         self.set(step, value.clone())?;
         Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_no_deeper_than_values_nest() {
+        let body = Json::object();
+        assert_eq!(body.ensure_path(&"a.".repeat(MAX_DEPTH + 1), Json::Null), Err(MisplacedValue::TooDeep));
+        assert_eq!(body.to_string(), "{}");
+        assert!(body.ensure_path("a..b.", 1_i64.into()).is_ok());
+        assert_eq!(body.at_path("a.b"), Json::from(1_i64));
+        assert!(body.at_path(&"x.".repeat(1_000_000)).is_null());
     }
 }

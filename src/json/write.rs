@@ -1,28 +1,48 @@
 //! From [`Json`] to bytes.
 
-use super::{Json, Number};
+use super::{Json, Number, Repeats};
 use std::fmt;
 use std::io::Write as _;
 
-/// The value is nested deeper than can be written; only a script that nests on purpose gets here.
+/// Why a value is not written; only a script gets here, on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("nested deeper than {LIMIT} levels")]
-pub struct TooDeep;
+pub enum Unwritable {
+    /// Deeper than anything that can be read.
+    #[error("nested deeper than {LIMIT} levels")]
+    TooDeep,
+    /// Longer than asked for.
+    #[error("larger than {0} bytes as JSON")]
+    TooLarge(usize),
+    /// Containers that stand in many places are written in each.
+    #[error("larger than can be written: the same value stands in it many times")]
+    Repeated,
+}
 
 /// Deeper than anything that can be read, shallow enough for any thread's stack.
 const LIMIT: usize = 512;
 
+/// How much is written of what was written before, in bytes. What stands in one place only takes as
+/// much memory as it takes written, and needs no limit here.
+pub const REPEATED: usize = 16 << 20;
+
 impl Json {
     /// Compact JSON.
-    pub fn encode(&self) -> Result<Vec<u8>, TooDeep> {
+    pub fn encode(&self) -> Result<Vec<u8>, Unwritable> {
         let mut out = Vec::with_capacity(256);
         self.encode_into(&mut out)?;
         Ok(out)
     }
 
     /// Compact JSON at the end of what is there.
-    pub fn encode_into(&self, out: &mut Vec<u8>) -> Result<(), TooDeep> {
-        write(self, out, 0)
+    pub fn encode_into(&self, out: &mut Vec<u8>) -> Result<(), Unwritable> {
+        Writer::new(out, usize::MAX).value(self, 0)
+    }
+
+    /// Compact JSON of this many bytes at most.
+    pub fn encode_within(&self, most: usize) -> Result<Vec<u8>, Unwritable> {
+        let mut out = Vec::new();
+        Writer::new(&mut out, most).value(self, 0)?;
+        if out.len() > most { Err(Unwritable::TooLarge(most)) } else { Ok(out) }
     }
 
     /// JSON for people, indented.
@@ -39,48 +59,90 @@ impl Json {
     }
 }
 
-fn write(value: &Json, out: &mut Vec<u8>, depth: usize) -> Result<(), TooDeep> {
-    if depth > LIMIT {
-        return Err(TooDeep);
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    most: usize,
+    written: Repeats,
+    /// What may still be repeated.
+    left: usize,
+    /// Where the repetition under way must end.
+    end: Option<usize>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(out: &'a mut Vec<u8>, most: usize) -> Self {
+        Self { out, most, written: Repeats::default(), left: REPEATED, end: None }
     }
-    match value {
-        Json::Null => out.extend_from_slice(b"null"),
-        Json::Bool(true) => out.extend_from_slice(b"true"),
-        Json::Bool(false) => out.extend_from_slice(b"false"),
-        Json::Number(number) => write_number(number, out),
-        Json::Text(text) => write_string(text, out),
-        Json::Array(array) => {
-            out.push(b'[');
-            array.with(|items| {
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push(b',');
+
+    fn value(&mut self, value: &Json, depth: usize) -> Result<(), Unwritable> {
+        match value {
+            Json::Null => self.out.extend_from_slice(b"null"),
+            Json::Bool(true) => self.out.extend_from_slice(b"true"),
+            Json::Bool(false) => self.out.extend_from_slice(b"false"),
+            Json::Number(number) => write_number(number, self.out),
+            Json::Text(text) => write_string(text, self.out),
+            Json::Array(_) | Json::Object(_) => return self.container(value, depth),
+        }
+        Ok(())
+    }
+
+    fn container(&mut self, value: &Json, depth: usize) -> Result<(), Unwritable> {
+        if depth > LIMIT {
+            return Err(Unwritable::TooDeep);
+        }
+        if self.out.len() > self.most {
+            return Err(Unwritable::TooLarge(self.most));
+        }
+        if self.end.is_some_and(|end| self.out.len() > end) {
+            return Err(Unwritable::Repeated);
+        }
+        if self.end.is_some() || !self.written.is_repeated(value) {
+            return self.inside(value, depth);
+        }
+        let end = self.out.len() + self.left;
+        self.end = Some(end);
+        self.inside(value, depth)?;
+        self.end = None;
+        self.left = end.checked_sub(self.out.len()).ok_or(Unwritable::Repeated)?;
+        Ok(())
+    }
+
+    fn inside(&mut self, value: &Json, depth: usize) -> Result<(), Unwritable> {
+        match value {
+            Json::Array(array) => {
+                self.out.push(b'[');
+                array.with(|items| {
+                    for (index, item) in items.iter().enumerate() {
+                        if index > 0 {
+                            self.out.push(b',');
+                        }
+                        self.value(item, depth + 1)?;
                     }
-                    write(item, out, depth + 1)?;
-                }
-                Ok(())
-            })?;
-            out.push(b']');
+                    Ok(())
+                })?;
+                self.out.push(b']');
+            }
+            Json::Object(object) => {
+                self.out.push(b'{');
+                let (mut first, mut result) = (true, Ok(()));
+                object.for_each(|key, value| {
+                    if result.is_err() {
+                        return;
+                    }
+                    if !std::mem::take(&mut first) {
+                        self.out.push(b',');
+                    }
+                    write_string(key, self.out);
+                    self.out.push(b':');
+                    result = self.value(value, depth + 1);
+                });
+                result?;
+                self.out.push(b'}');
+            }
+            _ => {}
         }
-        Json::Object(object) => {
-            out.push(b'{');
-            let (mut first, mut result) = (true, Ok(()));
-            object.for_each(|key, value| {
-                if result.is_err() {
-                    return;
-                }
-                if !std::mem::take(&mut first) {
-                    out.push(b',');
-                }
-                write_string(key, out);
-                out.push(b':');
-                result = write(value, out, depth + 1);
-            });
-            result?;
-            out.push(b'}');
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn write_number(number: &Number, out: &mut Vec<u8>) {
@@ -123,5 +185,30 @@ impl fmt::Display for Json {
             Ok(bytes) => f.write_str(&String::from_utf8_lossy(&bytes)),
             Err(error) => write!(f, "({error})"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_in_many_places_is_written_in_each_within_reason() {
+        let long = Json::from(vec![Json::from("x".repeat(1 << 20))]);
+        let twice = Json::from(vec![long.clone(), long.clone()]);
+        assert_eq!(twice.encode().unwrap().len(), 2 * (1 << 20) + 2 * 4 + 3);
+        let often = Json::from(vec![long.clone(); 18]);
+        assert_eq!(often.encode(), Err(Unwritable::Repeated));
+        let large: Vec<Json> = (0..100).map(|_| vec![Json::from("x".repeat(1 << 20))].into()).collect();
+        assert!(Json::from(large).encode().is_ok());
+        let doubled = (0..100).fold(long, |inner, _| vec![inner.clone(), inner].into());
+        assert_eq!(doubled.encode(), Err(Unwritable::Repeated));
+    }
+
+    #[test]
+    fn no_more_is_written_than_asked_for() {
+        let value = Json::from(vec![Json::from("12345"), Json::array()]);
+        assert_eq!(value.encode_within(12).unwrap(), br#"["12345",[]]"#);
+        assert_eq!(value.encode_within(11), Err(Unwritable::TooLarge(11)));
     }
 }

@@ -1,0 +1,348 @@
+//! Walks through whole values. They go in loops, so that however deep a script nested a value they take
+//! no stack; and a container that stands in many places is walked through once, or a few of them, each
+//! put into the next twice, would stand for more values than anybody has time for.
+
+use super::{Json, MAX_DEPTH, MisplacedValue};
+use std::collections::{HashMap, HashSet};
+
+impl Json {
+    /// An independent value: nothing in it is shared with this one. What stands in several places of
+    /// this one does so in the copy too.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let mut copies = Copies::default();
+        let copy = copies.of(self);
+        while let Some((original, copy)) = copies.empty.pop() {
+            match (original, copy) {
+                (Self::Array(original), Self::Array(copy)) => {
+                    copy.fill(original.with(|items| items.iter().map(|item| copies.of(item)).collect()));
+                }
+                (Self::Object(original), Self::Object(copy)) => {
+                    let mut entries = Vec::with_capacity(original.len());
+                    original.for_each(|key, value| entries.push((key.into(), copies.of(value))));
+                    copy.fill(entries);
+                }
+                _ => {}
+            }
+        }
+        copy
+    }
+
+    /// Whether there are more lists and maps in it than this.
+    pub fn has_more_containers_than(&self, most: usize) -> bool {
+        let (mut walk, mut met) = (Walk::from(self), 0);
+        while let Some(value) = walk.next_container() {
+            met += usize::from(value.address().is_some());
+            if met > most {
+                return true;
+            }
+            walk.enter(&value);
+        }
+        false
+    }
+
+    /// Whether anything in it was changed since it was read; a walk over its containers.
+    pub fn is_changed(&self) -> bool {
+        let mut walk = Walk::from(self);
+        while let Some(value) = walk.next_container() {
+            if value.is_changed_itself() {
+                return true;
+            }
+            walk.enter(&value);
+        }
+        false
+    }
+
+    /// Makes everything in it read-only, so that it can be given to everybody.
+    pub fn freeze(self) -> Self {
+        let mut walk = Walk::from(&self);
+        while let Some(value) = walk.next_container() {
+            value.freeze_itself();
+            walk.enter(&value);
+        }
+        self
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        let mut pairs = Pairs::default();
+        if !pairs.may_be_equal(self, other) {
+            return false;
+        }
+        while let Some((left, right)) = pairs.waiting.pop() {
+            let equal = match (left, right) {
+                (Self::Array(left), Self::Array(right)) => {
+                    let right = right.items();
+                    left.with(|left| {
+                        left.len() == right.len()
+                            && left.iter().zip(&right).all(|(left, right)| pairs.may_be_equal(left, right))
+                    })
+                }
+                (Self::Object(left), Self::Object(right)) => {
+                    left.len() == right.len()
+                        && left.entries().iter().all(|(key, value)| {
+                            right.get(key).is_some_and(|other| pairs.may_be_equal(value, &other))
+                        })
+                }
+                _ => false,
+            };
+            if !equal {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// What a value takes beside its text, about.
+const VALUE: usize = 64;
+
+impl Json {
+    /// About how much memory it takes, each container counted once.
+    pub fn weight(&self) -> usize {
+        let own = |value: &Self| VALUE + if let Self::Text(text) = value { text.len() } else { 0 };
+        let mut weight = own(self);
+        let mut walk = Walk::from(self);
+        while let Some(container) = walk.next_container() {
+            container.each_inside(|inside| weight += own(inside));
+            walk.enter(&container);
+        }
+        weight
+    }
+}
+
+/// Refuses a value that holds the container it shall go into, or that is nested too deep.
+pub(super) fn check_place(value: &Json, target: usize) -> Result<(), MisplacedValue> {
+    Heights { target, known: HashMap::new() }.of(value, 1).map(drop)
+}
+
+/// Tells containers that stand in several places of a value, as they come.
+#[derive(Default)]
+pub struct Repeats(HashSet<usize>);
+
+impl Repeats {
+    /// Whether this container has come before.
+    pub fn is_repeated(&mut self, value: &Json) -> bool {
+        // What has one place only cannot come again.
+        value.is_shared() && value.address().is_some_and(|address| !self.0.insert(address))
+    }
+}
+
+/// Containers that are still to be walked through.
+struct Walk {
+    waiting: Vec<Json>,
+    seen: Repeats,
+}
+
+impl Walk {
+    fn from(value: &Json) -> Self {
+        Self { waiting: vec![value.clone()], seen: Repeats::default() }
+    }
+
+    fn next_container(&mut self) -> Option<Json> {
+        self.waiting.pop()
+    }
+
+    fn enter(&mut self, value: &Json) {
+        let Self { waiting, seen } = self;
+        value.each_inside(|inside| {
+            if inside.address().is_some() && !seen.is_repeated(inside) {
+                waiting.push(inside.clone());
+            }
+        });
+    }
+}
+
+/// Copies in the making.
+#[derive(Default)]
+struct Copies {
+    /// Originals with their copies, which are still empty.
+    empty: Vec<(Json, Json)>,
+    /// The copies of what may stand in other places too. The originals are held, so that no other
+    /// value can have their address meanwhile.
+    made: HashMap<usize, (Json, Json)>,
+}
+
+impl Copies {
+    fn of(&mut self, value: &Json) -> Json {
+        let Some(address) = value.address() else { return value.clone() };
+        if let Some((_, copy)) = self.made.get(&address) {
+            return copy.clone();
+        }
+        let copy = match value {
+            Json::Array(_) => Json::array(),
+            _ => Json::object(),
+        };
+        if value.is_shared() {
+            self.made.insert(address, (value.clone(), copy.clone()));
+        }
+        self.empty.push((value.clone(), copy.clone()));
+        copy
+    }
+}
+
+/// Pairs of containers that must be equal for the whole to be.
+#[derive(Default)]
+struct Pairs {
+    waiting: Vec<(Json, Json)>,
+    seen: HashSet<(usize, usize)>,
+}
+
+impl Pairs {
+    /// Whether two values are equal, as far as is known before their containers are looked into.
+    fn may_be_equal(&mut self, left: &Json, right: &Json) -> bool {
+        match (left, right) {
+            (Json::Null, Json::Null) => true,
+            (Json::Bool(left), Json::Bool(right)) => left == right,
+            (Json::Number(left), Json::Number(right)) => left == right,
+            (Json::Text(left), Json::Text(right)) => left == right,
+            (Json::Array(_), Json::Array(_)) | (Json::Object(_), Json::Object(_)) => {
+                let new = match (left.address(), right.address()) {
+                    (Some(one), Some(other)) => one != other && self.seen.insert((one, other)),
+                    _ => false,
+                };
+                if new {
+                    self.waiting.push((left.clone(), right.clone()));
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How high containers stand above what is innermost in them.
+struct Heights {
+    target: usize,
+    /// Those of containers that may stand in other places too.
+    known: HashMap<usize, usize>,
+}
+
+impl Heights {
+    fn of(&mut self, value: &Json, depth: usize) -> Result<usize, MisplacedValue> {
+        if depth > MAX_DEPTH {
+            return Err(MisplacedValue::TooDeep);
+        }
+        let Some(address) = value.address() else { return Ok(0) };
+        if address == self.target {
+            return Err(MisplacedValue::Cycle);
+        }
+        if let Some(height) = self.known.get(&address) {
+            return if depth + height > MAX_DEPTH { Err(MisplacedValue::TooDeep) } else { Ok(*height) };
+        }
+        let mut height = Ok(0);
+        value.each_inside(|inside| {
+            if let Ok(highest) = height {
+                height = self.of(inside, depth + 1).map(|inside| highest.max(inside + 1));
+            }
+        });
+        if let (Ok(height), true) = (height, value.is_shared()) {
+            self.known.insert(address, height);
+        }
+        height
+    }
+}
+
+impl Json {
+    /// Which container this is.
+    fn address(&self) -> Option<usize> {
+        match self {
+            Self::Array(array) => Some(array.address()),
+            Self::Object(object) => Some(object.address()),
+            _ => None,
+        }
+    }
+
+    /// Whether this container may stand in several places.
+    fn is_shared(&self) -> bool {
+        match self {
+            Self::Array(array) => array.is_shared(),
+            Self::Object(object) => object.is_shared(),
+            _ => false,
+        }
+    }
+
+    fn each_inside(&self, mut look: impl FnMut(&Self)) {
+        match self {
+            Self::Array(array) => array.with(|items| items.iter().for_each(look)),
+            Self::Object(object) => object.for_each(|_, value| look(value)),
+            _ => {}
+        }
+    }
+
+    fn is_changed_itself(&self) -> bool {
+        match self {
+            Self::Array(array) => array.is_changed(),
+            Self::Object(object) => object.is_changed(),
+            _ => false,
+        }
+    }
+
+    fn freeze_itself(&self) {
+        match self {
+            Self::Array(array) => array.freeze(),
+            Self::Object(object) => object.freeze(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list that stands for more values than there are atoms, in a hundred containers.
+    fn laughs() -> Json {
+        let mut list = Json::from(vec![Json::from("ha")]);
+        for _ in 0..100 {
+            list = vec![list.clone(), list].into();
+        }
+        list
+    }
+
+    #[test]
+    fn what_stands_in_many_places_is_walked_through_once() {
+        let (list, body) = (laughs(), Json::object());
+        body.set("list", list.clone()).unwrap();
+        let copy = body.copy();
+        assert!(!copy.is_changed() && body.is_changed());
+        let twice = copy.get("list").unwrap();
+        assert!(twice.at(0).unwrap().is_same(&twice.at(1).unwrap()) && !twice.is_same(&list));
+        assert!(copy == body);
+        twice.at(0).unwrap().as_array().unwrap().push(Json::Null).unwrap();
+        assert!(copy != body);
+        let inner = std::iter::successors(Some(list.clone()), |list| list.at(0)).nth(100).unwrap();
+        let into_itself = inner.as_array().unwrap().push(list.clone());
+        assert_eq!(into_itself, Err(MisplacedValue::Cycle));
+        assert!(list.freeze().at(0).unwrap().as_array().unwrap().push(Json::Null).is_err());
+    }
+
+    #[test]
+    fn depth_counts_wherever_a_container_stands() {
+        let nested = |depth| (0..depth).fold(Json::array(), |inner, _| vec![inner].into());
+        let deep = nested(MAX_DEPTH - 3);
+        assert_eq!(Json::array().as_array().unwrap().push(vec![deep.clone(), deep.clone()].into()), Ok(()));
+        let deeper = Json::from(vec![deep.clone(), Json::from(vec![Json::from(vec![deep])])]);
+        assert_eq!(Json::object().set("a", deeper), Err(MisplacedValue::TooDeep));
+    }
+
+    #[test]
+    fn nothing_is_too_deep_to_be_copied_and_compared() {
+        let (root, depth) = (Json::array(), 1_000_000);
+        let mut inner = root.clone();
+        for _ in 0..depth {
+            let next = Json::array();
+            inner.as_array().unwrap().push(next.clone()).unwrap();
+            inner = next;
+        }
+        drop(inner);
+        let small = std::thread::Builder::new().stack_size(64 * 1024);
+        let walked = small.spawn(move || {
+            let copy = root.copy();
+            assert!(copy == root && !copy.is_changed() && root.is_changed());
+            copy.freeze();
+        });
+        walked.unwrap().join().unwrap();
+    }
+}
