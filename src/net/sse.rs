@@ -1,4 +1,4 @@
-//! Server-sent events out of bytes, however these are cut.
+//! Server-sent events out of bytes, however these are cut, and back into bytes.
 //!
 //! ```
 //! use valvehouse::net::sse::Parser;
@@ -8,7 +8,7 @@
 //! assert_eq!(parser.next().unwrap().unwrap().data, "{\"a\":1}");
 //! ```
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 
@@ -36,6 +36,34 @@ pub enum TooLong {
     /// Larger than [`MAX_EVENT`].
     #[error("an event is larger than {} MiB", MAX_EVENT >> 20)]
     Event,
+}
+
+/// One event at the end of what is there. Line ends within the data are kept by a `data:` line each.
+///
+/// ```
+/// use valvehouse::net::sse;
+/// let mut out = Default::default();
+/// sse::write(&mut out, None, b"{\n}");
+/// assert_eq!(&out[..], b"data: {\ndata: }\n\n");
+/// ```
+pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
+    if let Some(name) = name {
+        out.put_slice(b"event: ");
+        out.put_slice(name.split(['\n', '\r']).next().unwrap_or_default().as_bytes());
+        out.put_u8(b'\n');
+    }
+    let mut rest = data;
+    loop {
+        let end = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r').unwrap_or(rest.len());
+        out.put_slice(b"data: ");
+        out.put_slice(&rest[..end]);
+        out.put_u8(b'\n');
+        rest = match &rest[end..] {
+            [] => break,
+            [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
+        };
+    }
+    out.put_u8(b'\n');
 }
 
 /// Reads events. Push what came, then iterate; at the end of input [`Parser::finish`], then iterate
@@ -225,6 +253,17 @@ mod tests {
     fn names_spaces_and_several_lines() {
         let text = "\u{feff}event: error\ndata:  {\ndata\ndata:}\n\n";
         assert_eq!(read(&[text.as_bytes()]), [Ok((Some("error".into()), " {\n\n}".into()))]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_line_ends_included() {
+        for (written, read_again) in
+            [("", ""), ("{\n}", "{\n}"), ("a\r\nb\rc\n", "a\nb\nc\n"), (" x: y", " x: y")]
+        {
+            let mut out = BytesMut::new();
+            write(&mut out, Some("error"), written.as_bytes());
+            assert_eq!(read(&[&out]), [Ok((Some("error".into()), read_again.into()))]);
+        }
     }
 
     #[test]

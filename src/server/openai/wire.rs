@@ -3,8 +3,9 @@
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
+use crate::net::sse;
 use crate::server::reply;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 /// The end of every stream.
 pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -12,18 +13,12 @@ pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
 /// One event. What nobody changed goes out as it came in.
 pub(super) fn event(piece: &Piece) -> Bytes {
     let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
-    if let Some(name) = &piece.name {
-        out.put_slice(b"event: ");
-        out.put_slice(name.as_bytes());
-        out.put_u8(b'\n');
-    }
-    out.put_slice(b"data: ");
+    let name = piece.name.as_deref();
     if piece.raw.is_empty() {
-        out.put_slice(&encoded(&piece.event));
+        sse::write(&mut out, name, &encoded(&piece.event));
     } else {
-        out.put_slice(&piece.raw);
+        sse::write(&mut out, name, &piece.raw);
     }
-    out.put_slice(b"\n\n");
     out.freeze()
 }
 
@@ -36,7 +31,7 @@ pub(super) fn emitted(event: &Json) -> Bytes {
 /// A failure in the middle of a stream, and the stream's end.
 pub(super) fn failed(fault: &Fault) -> Bytes {
     let mut out = BytesMut::from(&event(&Piece::new(reply::body(fault)))[..]);
-    out.put_slice(DONE);
+    out.extend_from_slice(DONE);
     out.freeze()
 }
 
