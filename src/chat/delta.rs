@@ -42,19 +42,20 @@ impl Fold {
     /// Takes in one event; what is no object is no piece of an answer.
     pub fn push(&mut self, chunk: &Json) {
         let Json::Object(chunk) = chunk else { return };
-        for (key, value) in chunk.entries() {
-            match &*key {
-                "choices" => {
-                    // Keeps the place among the keys.
-                    self.top.absorb_first("choices", &Json::Null);
-                    for (place, choice) in value.items().iter().enumerate() {
+        chunk.for_each(|key, value| match key {
+            "choices" => {
+                // Keeps the place among the keys.
+                self.top.absorb_first("choices", &Json::Null);
+                let Json::Array(choices) = value else { return };
+                choices.with(|choices| {
+                    for (place, choice) in choices.iter().enumerate() {
                         self.push_choice(place, choice);
                     }
-                }
-                "id" | "created" | "model" => self.top.absorb_first(&key, &value),
-                _ => self.top.absorb(&key, &value),
+                });
             }
-        }
+            "id" | "created" | "model" => self.top.absorb_first(key, value),
+            _ => self.top.absorb(key, value),
+        });
     }
 
     fn push_choice(&mut self, place: usize, choice: &Json) {
@@ -106,36 +107,35 @@ impl Fold {
 
 /// Whether a chunk says of any choice why it ended.
 pub fn finishes(chunk: &Json) -> bool {
-    let choices = chunk.get("choices").unwrap_or_default();
-    choices.items().iter().any(|choice| choice.text("finish_reason").is_some_and(|why| !why.is_empty()))
+    let finishes = |choice: &Json| choice.text("finish_reason").is_some_and(|why| !why.is_empty());
+    match chunk.get("choices") {
+        Some(Json::Array(choices)) => choices.with(|choices| choices.iter().any(finishes)),
+        _ => false,
+    }
 }
 
 impl Choice {
     fn push(&mut self, choice: &Json) {
         let Json::Object(choice) = choice else { return };
-        for (key, value) in choice.entries() {
-            match &*key {
-                "index" => {}
-                "delta" => self.push_delta(&value),
-                "message" => self.whole = value.copy(),
-                _ => self.fields.absorb(&key, &value),
-            }
-        }
+        choice.for_each(|key, value| match key {
+            "index" => {}
+            "delta" => self.push_delta(value),
+            "message" => self.whole = value.copy(),
+            _ => self.fields.absorb(key, value),
+        });
     }
 
     fn push_delta(&mut self, delta: &Json) {
         let Json::Object(delta) = delta else { return };
-        for (key, value) in delta.entries() {
-            match &*key {
-                "tool_calls" => {
-                    for call in value.items() {
-                        self.message.absorb_first("tool_calls", &Json::Null);
-                        self.push_call(&call);
-                    }
+        delta.for_each(|key, value| match key {
+            "tool_calls" => {
+                for call in value.items() {
+                    self.message.absorb_first("tool_calls", &Json::Null);
+                    self.push_call(&call);
                 }
-                _ => self.message.absorb(&key, &value),
             }
-        }
+            _ => self.message.absorb(key, value),
+        });
     }
 
     fn push_call(&mut self, piece: &Json) {

@@ -6,6 +6,9 @@ use compact_str::CompactString;
 /// The names under which services send a model's thinking.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
+/// Texts are looked for as deep as this.
+const DEEPEST: usize = 64;
+
 /// The delta of the event's first choice.
 pub fn delta(event: &Json) -> Option<Json> {
     look(event, |delta| Json::Object(delta.clone()))
@@ -137,6 +140,11 @@ pub fn text(event: &Json) -> CompactString {
 
 /// Writes the event's text; a list of parts becomes one text part beside what is no text.
 pub fn set_text(event: &Json, text: &str) {
+    // Scripts write a text back after every look at it.
+    let is_same = |content: Option<&Json>| matches!(content, Some(Json::Text(old)) if old == text);
+    if look(event, |delta| delta.with("content", is_same)) == Some(true) {
+        return;
+    }
     let (place, key) = match delta(event) {
         Some(delta) => (delta, "content"),
         None => (event.clone(), "text"),
@@ -214,8 +222,43 @@ pub fn texts(event: &Json) -> Vec<TextPlace> {
     places
 }
 
+/// Whether a text that travels in an event is one that is looked for. What is nested too deep to be
+/// looked through may well hold one.
+pub fn any_text(event: &Json, is_wanted: &dyn Fn(&str) -> bool) -> bool {
+    // Events that are no chat's have their text on top.
+    let on_top = |key| event.text(key).is_some_and(|text| is_wanted(&text));
+    on_top("data") || any_below(event, "content", is_wanted, 0)
+}
+
+fn any_below(value: &Json, kind: &'static str, is_wanted: &dyn Fn(&str) -> bool, depth: usize) -> bool {
+    if depth > DEEPEST {
+        return true;
+    }
+    match value {
+        Json::Text(text) => is_wanted(text),
+        Json::Array(array) => {
+            array.with(|items| items.iter().any(|item| any_below(item, kind, is_wanted, depth + 1)))
+        }
+        Json::Object(object) => {
+            let mut found = false;
+            object.for_each(|key, value| {
+                found = found
+                    || match (kind_of(key, kind), value) {
+                        (Some(kind), value) => any_below(value, kind, is_wanted, depth + 1),
+                        (None, Json::Array(_) | Json::Object(_)) if key != "usage" => {
+                            any_below(value, kind, is_wanted, depth + 1)
+                        }
+                        _ => false,
+                    };
+            });
+            found
+        }
+        _ => false,
+    }
+}
+
 fn collect(value: &Json, kind: &'static str, places: &mut Vec<TextPlace>, depth: usize) {
-    if depth > 64 {
+    if depth > DEEPEST {
         return;
     }
     match value {

@@ -1,6 +1,6 @@
 //! One message: making it, reading its text, changing its text.
 
-use crate::json::Json;
+use crate::json::{Json, REPEATED, Repeats};
 use compact_str::CompactString;
 
 /// `{role: "user", content: text}`
@@ -40,7 +40,19 @@ pub fn text_of(message: &Json) -> CompactString {
     match message.get("content") {
         Some(Json::Text(text)) => text,
         Some(Json::Array(parts)) => {
-            parts.with(|parts| parts.iter().filter_map(part_text).map(String::from).collect())
+            let (mut said, mut said_before, mut left) = (String::new(), Repeats::default(), REPEATED);
+            parts.with(|parts| {
+                for part in parts {
+                    let Some(text) = part_text(part) else { continue };
+                    if said_before.is_repeated(part) {
+                        // What can be said again and again takes no memory before it is joined.
+                        let Some(rest) = left.checked_sub(text.len()) else { break };
+                        left = rest;
+                    }
+                    said.push_str(&text);
+                }
+            });
+            said.into()
         }
         _ => CompactString::default(),
     }

@@ -6,7 +6,7 @@
 
 use crate::chat::{Call, delta, event, message, split};
 use crate::fault::Fault;
-use crate::json::{Json, Object};
+use crate::json::Json;
 use crate::llm::Piece;
 use crate::tool::Toolbox;
 use compact_str::CompactString;
@@ -262,7 +262,10 @@ fn says_anything(event: &Json) -> bool {
 
 fn any_delta(event: &Json, is: impl Fn(&str, &Json) -> bool) -> bool {
     deltas(event).any(|(_, delta)| {
-        let fields = delta.as_object().map(Object::entries).unwrap_or_default();
-        fields.iter().any(|(key, value)| is(key, value))
+        let mut any = false;
+        if let Json::Object(delta) = &delta {
+            delta.for_each(|key, value| any = any || is(key, value));
+        }
+        any
     })
 }

@@ -3,10 +3,13 @@
 use super::Kernel;
 use crate::chat::{Fold, delta, event, message};
 use crate::context::Turn;
-use crate::fault::Fault;
-use crate::filter::{Hook, Outcome, step};
+use crate::fault::{Breakage, Fault};
+use crate::filter::{Filter, Hook, Outcome, step};
 use crate::json::Json;
 use crate::llm::Piece;
+
+/// Most events that a hook makes of one: each goes on through the chain and to the client.
+const MOST_PARTS: usize = 1_000;
 
 /// One piece through the stream chain. What nobody changed keeps its bytes.
 pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Fault> {
@@ -41,6 +44,9 @@ fn by_choice(event: &Json) -> Vec<Json> {
 
 /// How each choice that ends with this event ends, apart from the event.
 pub(super) fn ends_of(event: &Json) -> Vec<Json> {
+    if !delta::finishes(event) {
+        return Vec::new();
+    }
     let parts = by_choice(event).into_iter().filter(delta::finishes);
     parts.map(|part| event::without_finish(&part).1).collect()
 }
@@ -61,7 +67,8 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
                 Outcome::Done(value) => (value, false),
                 Outcome::Skipped(value) => (value, true),
             };
-            next.extend(spread(value, &template).into_iter().map(|event| (event, is_final)));
+            let events = spread(filter, Hook::Stream, value, &template)?;
+            next.extend(events.into_iter().map(|event| (event, is_final)));
         }
         events = next;
     }
@@ -69,12 +76,31 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
 }
 
 /// One event or many; what is not a whole event is completed from the one it came from.
-fn spread(value: Json, template: &Json) -> Vec<Json> {
-    match value {
-        Json::Array(events) => events.items().iter().map(|one| event::complete(one, template)).collect(),
+fn spread(filter: &Filter, hook: Hook, value: Json, template: &Json) -> Result<Vec<Json>, Fault> {
+    let given = match value {
+        Json::Array(events) => events.items(),
         Json::Null => Vec::new(),
-        one => vec![event::complete(&one, template)],
+        one => vec![one],
+    };
+    let instead = if hook == Hook::Stream { vec![template.clone()] } else { Vec::new() };
+    if given.len() > MOST_PARTS {
+        let cause = format!("returned {} events; {MOST_PARTS} may take the place of one", given.len());
+        return broken(filter, hook, cause).map(|()| instead);
     }
+    if let Some(odd) = given.iter().find(|one| !matches!(one, Json::Object(_) | Json::Text(_))) {
+        let cause = format!("returned a list with {} in it; an event is a map or a text", odd.kind());
+        return broken(filter, hook, cause).map(|()| instead);
+    }
+    Ok(given.iter().map(|one| event::complete(one, template)).collect())
+}
+
+/// An answer that only shows here that it is none: fails the turn, unless the filter is forgiven.
+fn broken(filter: &Filter, hook: Hook, cause: String) -> Result<(), Fault> {
+    tracing::error!(plugin = filter.name(), %hook, "{cause}");
+    if filter.is_forgiven() {
+        return Ok(());
+    }
+    Err(Fault::Broken(Breakage { plugin: filter.name().into(), hook: hook.name().into(), cause }))
 }
 
 /// What the filters add when a stream has ended; each addition passes the filters after it.
@@ -85,7 +111,7 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
             Outcome::Done(value) => (value, false),
             Outcome::Skipped(value) => (value, true),
         };
-        let added = spread(value, &template);
+        let added = spread(filter, Hook::StreamEnd, value, &template)?;
         if skipped {
             out.extend(added.into_iter().map(Piece::new));
             break;

@@ -46,6 +46,10 @@ impl Provider for Demo {
 
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
         Box::pin(async move {
+            // Other services would not get it either.
+            if let Err(error) = request.body.encode() {
+                return Err(Fault::invalid(format!("the request is {error}"), None));
+            }
             let whole = answer(&request.body);
             if !request.stream {
                 tokio::time::sleep(self.delay).await;

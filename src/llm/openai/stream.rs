@@ -100,11 +100,14 @@ impl Reader {
     }
 
     fn note_choices(&mut self, event: &Json) {
-        for (place, choice) in event.get("choices").unwrap_or_default().items().iter().enumerate() {
-            let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
-            let ended = choice.text("finish_reason").is_some_and(|why| !why.is_empty());
-            *self.choices.entry(index).or_default() |= ended;
-        }
+        let Some(Json::Array(choices)) = event.get("choices") else { return };
+        choices.with(|choices| {
+            for (place, choice) in choices.iter().enumerate() {
+                let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+                let ended = choice.text("finish_reason").is_some_and(|why| !why.is_empty());
+                *self.choices.entry(index).or_default() |= ended;
+            }
+        });
     }
 
     /// Whether every choice has said why it ended: then a missing `[DONE]` is only a habit.
