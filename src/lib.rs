@@ -17,10 +17,14 @@ pub mod fault;
 pub mod chat;
 pub mod limits;
 pub mod valve;
+pub mod breaker;
+pub mod figures;
 pub mod config;
 
-// -- surroundings: what a turn carries, the way out to other machines, the way into this one
+// -- surroundings: what a turn carries, threads for what waits, the way out to other machines, the way
+// into this one
 pub mod context;
+pub mod lanes;
 pub mod net;
 pub mod machine;
 

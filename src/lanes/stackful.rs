@@ -1,0 +1,166 @@
+//! A future with a stack of its own: what runs in it waits by putting the stack aside.
+
+// The one thing a coroutine cannot say safely: that a reference to it is good while its stack runs.
+#![allow(unsafe_code)]
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::Cell;
+use std::pin::{Pin, pin};
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+use tokio::runtime::Handle;
+
+/// As deep as what a script may allocate can be linked. Only what is used is ever backed by memory.
+const STACK: usize = 256 << 20;
+
+/// Why waiting ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Nobody wants the result any more.
+    Over,
+    /// This thread is no lane: it may not wait.
+    Elsewhere,
+}
+
+/// What a piece of work is told each time it goes on.
+enum Signal {
+    /// Go on, and say here when there is more to do.
+    GoOn(Waker),
+    /// Come to an end.
+    End,
+}
+
+/// Work that runs on a stack of its own whenever it is polled.
+pub(super) struct Stackful<T: 'static> {
+    coroutine: Coroutine<Signal, (), T>,
+    /// Whose timers and sockets the work uses.
+    runtime: Option<Handle>,
+}
+
+impl<T> Stackful<T> {
+    pub(super) fn new(runtime: Option<Handle>, work: impl FnOnce() -> T + 'static) -> std::io::Result<Self> {
+        let stack = DefaultStack::new(STACK)?;
+        let coroutine = Coroutine::with_stack(stack, move |yielder, signal| {
+            let _running = Running::enter(yielder, signal);
+            work()
+        });
+        Ok(Self { coroutine, runtime })
+    }
+}
+
+// Nothing in it points into itself: the stack lies elsewhere.
+impl<T> Unpin for Stackful<T> {}
+
+impl<T> Future for Stackful<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let this = &mut *self;
+        let _runtime = this.runtime.as_ref().map(Handle::enter);
+        match this.coroutine.resume(Signal::GoOn(context.waker().clone())) {
+            CoroutineResult::Yield(()) => Poll::Pending,
+            CoroutineResult::Return(value) => Poll::Ready(value),
+        }
+    }
+}
+
+impl<T> Drop for Stackful<T> {
+    /// Lets the work come to its end: what it holds is dropped by itself, in its own order.
+    fn drop(&mut self) {
+        let _runtime = self.runtime.as_ref().map(Handle::enter);
+        while self.coroutine.started() && !self.coroutine.done() {
+            self.coroutine.resume(Signal::End);
+        }
+    }
+}
+
+thread_local! {
+    /// The work whose stack this thread is on.
+    static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+}
+
+/// How the running work reaches whoever polls it.
+struct Here {
+    yielder: NonNull<Yielder<Signal, ()>>,
+    signal: Signal,
+}
+
+impl Here {
+    /// Puts the stack aside until it is polled again.
+    fn suspend(&mut self) {
+        // SAFETY: `HERE` is set by `Running::enter` on the coroutine's own stack, for no longer than the
+        // coroutine's function runs, and taken from it before the stack is left: only code on that stack
+        // finds it. The yielder lives as long as that function. The coroutine never changes threads,
+        // since neither it nor `Here` is `Send`.
+        self.signal = unsafe { self.yielder.as_ref() }.suspend(());
+    }
+}
+
+/// Names the running work until it ends.
+struct Running;
+
+impl Running {
+    fn enter(yielder: &Yielder<Signal, ()>, signal: Signal) -> Self {
+        HERE.set(Some(Here { yielder: NonNull::from(yielder), signal }));
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        HERE.set(None);
+    }
+}
+
+/// The running work, taken out of the thread: what is polled or goes on meanwhile is somebody else.
+struct Away(Option<Here>);
+
+impl Away {
+    fn here(&mut self) -> Result<&mut Here, Stopped> {
+        self.0.as_mut().ok_or(Stopped::Elsewhere)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        HERE.set(self.0.take());
+    }
+}
+
+/// Whether this is work on a lane, which may wait.
+pub fn is_here() -> bool {
+    let here = HERE.take();
+    let is = here.is_some();
+    HERE.set(here);
+    is
+}
+
+/// Waits for a future while the lane goes on with other work. `aside` is given what puts the stack aside,
+/// and calls it: around that it can take from the thread what belongs to this work only.
+pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Result<F::Output, Stopped> {
+    let mut away = Away(HERE.take());
+    let here = away.here()?;
+    let mut future = pin!(future);
+    loop {
+        let Signal::GoOn(waker) = &here.signal else { return Err(Stopped::Over) };
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
+            return Ok(output);
+        }
+        aside(&mut || here.suspend());
+    }
+}
+
+/// Lets the other work of this lane go on for a moment. Elsewhere nothing happens.
+pub fn give_way() -> Result<(), Stopped> {
+    let mut away = Away(HERE.take());
+    let Ok(here) = away.here() else { return Ok(()) };
+    if let Signal::GoOn(waker) = &here.signal {
+        waker.wake_by_ref();
+        here.suspend();
+    }
+    match here.signal {
+        Signal::GoOn(_) => Ok(()),
+        Signal::End => Err(Stopped::Over),
+    }
+}
