@@ -1,6 +1,7 @@
 //! The settings, typed and checked.
 
 use super::{Grants, Origin, ProviderSettings, Secret, SecretSource};
+use crate::breaker::BreakerSettings;
 use crate::json::Json;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub struct Config {
     pub folders: Folders,
     /// `[store]`
     pub store: StoreAddress,
+    /// `[breaker]`
+    pub breaker: BreakerSettings,
     /// `[[providers]]`; the demo where there are none.
     pub providers: Vec<ProviderSettings>,
     /// `[[models]]`; the demo where there are neither these nor providers.

@@ -225,6 +225,8 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ),
         ("[server]\nkeys = [{ kez = 'k' }]", "server.keys[0].kez is no setting; did you mean `key`?"),
         ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
+        ("[breaker]\nbreaks = -1", "breaker.breaks must be a whole number from 0 to 1000"),
+        ("[breaker]\nrest_m = 5", "did you mean `rest_ms`?"),
         ("[server]\nmax_body_mb = 0", "server.max_body_mb must be a whole number from 1 to 4096"),
         ("server = 1", "server must be a table, not a whole number"),
         ("[admin]\nkey = ''", ":2:1: admin.key is empty"),

@@ -1,11 +1,14 @@
 //! A chain is a fold: each filter takes the value and hands it on.
 
 use super::{Filter, FilterContext, Hook, Hooks, OnBreak, Verdict};
+use crate::breaker::Admission;
 use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::json::Json;
+use crate::lanes;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Filters in running order, and per moment those that act at it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -98,17 +101,28 @@ impl Chain {
 
 /// One filter's turn: its verdict, or what its policy makes of its breakage.
 pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+    let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
+    if let Admission::Rests(rest) = admission {
+        return resting(filter, value, rest);
+    }
     // Only a filter whose failures are forgiven pays for a way back.
     let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
-    let verdict = if filter.run.waits(hook) {
-        let (filter, ctx) = (filter.clone(), ctx);
-        tokio::task::spawn_blocking(move || call(&filter, hook, ctx))
-            .await
-            .unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
+    let verdict = if let Some(pace) = filter.run.pace(hook, &ctx) {
+        let filter = filter.clone();
+        let apart = lanes::run(pace, move || call(&filter, hook, ctx)).await;
+        apart.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
     } else {
         call(filter, hook, ctx)
     };
+    if let Some(breaker) = &filter.breaker {
+        match &verdict {
+            Ok(_) => breaker.went_well(admission),
+            // What was ended since nobody waits for it is no fault of the filter's.
+            Err(_) if turn.is_over() => {}
+            Err(breakage) => breaker.broke(&breakage.cause),
+        }
+    }
     match (verdict, before) {
         (Ok(Verdict::Continue(ctx)), _) => Ok(Outcome::Done(ctx.value)),
         (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)),
@@ -125,6 +139,18 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
             before.map(|before| Outcome::Done(before.again())).ok_or(Fault::Broken(breakage))
         }
     }
+}
+
+/// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
+/// otherwise not at all.
+fn resting(filter: &Filter, value: Json, rest: Duration) -> Result<Outcome, Fault> {
+    if filter.on_break == OnBreak::Continue {
+        return Ok(Outcome::Done(value));
+    }
+    let says = filter.breaker.as_ref().map(|breaker| breaker.says(rest)).unwrap_or_default();
+    let retry_after = Some(rest.as_secs_f64().ceil().max(1.0));
+    let refusal = Refusal { retry_after, fatal: true, plugin: filter.name().into(), ..Refusal::new(says) };
+    Err(Fault::Refused(refusal.with_status(503)))
 }
 
 /// A value as it was before a filter, and the handle everybody holds of it.

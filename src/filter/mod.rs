@@ -22,8 +22,10 @@ pub use chain::{Chain, Outcome};
 pub use hook::{FilterType, Hook, Hooks};
 pub use subject::FilterContext;
 
+use crate::breaker::Breaker;
 use crate::fault::{Breakage, Refusal};
 use crate::json::Json;
+use crate::lanes::Pace;
 use std::sync::Arc;
 
 /// How a hook answers.
@@ -52,11 +54,11 @@ pub trait Run: Send + Sync {
     /// One hook. `Err` is breakage; a decision is a [`Verdict`].
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
 
-    /// Whether this hook may wait (for a person, a network). It then runs where waiting holds up
+    /// Whether this hook may wait (for a person, a network) or take long. It then runs where that holds up
     /// nobody else.
-    fn waits(&self, hook: Hook) -> bool {
-        let _ = hook;
-        false
+    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+        let _ = (hook, ctx);
+        None
     }
 }
 
@@ -68,13 +70,22 @@ pub struct Filter {
     hooks: Hooks,
     on_break: OnBreak,
     sees_failures: bool,
+    breaker: Option<Arc<Breaker>>,
     run: Arc<dyn Run>,
 }
 
 impl Filter {
     /// A filter of these hooks.
     pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn Run>) -> Self {
-        Self { name: name.into(), priority: 0.0, hooks, on_break: OnBreak::Abort, sees_failures: false, run }
+        Self {
+            name: name.into(),
+            priority: 0.0,
+            hooks,
+            on_break: OnBreak::Abort,
+            sees_failures: false,
+            breaker: None,
+            run,
+        }
     }
 
     /// A closure that runs before every model call.
@@ -123,6 +134,14 @@ impl Filter {
         self
     }
 
+    /// The same filter, left alone for a while when it breaks again and again: skipped or, where it aborts,
+    /// refusing at once.
+    #[must_use]
+    pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
+        self.breaker = Some(breaker);
+        self
+    }
+
     /// Its name, a script's id.
     pub fn name(&self) -> &str {
         &self.name
@@ -131,6 +150,11 @@ impl Filter {
     /// Its place in the chain.
     pub fn place(&self) -> f64 {
         self.priority
+    }
+
+    /// Whether the request goes on when it breaks.
+    pub(crate) fn is_forgiven(&self) -> bool {
+        self.on_break == OnBreak::Continue
     }
 
     /// The moments it acts at.

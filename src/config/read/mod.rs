@@ -18,6 +18,7 @@ pub(in crate::config) fn config(project: PathBuf, root: Setting, log: &mut Log) 
     let folders = server::folders(&mut root, &project);
     let store = section(&mut root, "store", |it| server::store(it, &project)).flatten();
     let store = store.unwrap_or_else(|| StoreAddress::Sqlite(project.join(".valvehouse/state.db")));
+    let breaker = section(&mut root, "breaker", plugins::breaker).unwrap_or_default();
     let mut providers = models::providers(&mut root, &project);
     let is_demo = providers.is_empty() && !root.log.origins.contains_key("providers");
     if is_demo {
@@ -37,6 +38,7 @@ pub(in crate::config) fn config(project: PathBuf, root: Setting, log: &mut Log) 
         admin,
         folders,
         store,
+        breaker,
         providers,
         models,
         filters,

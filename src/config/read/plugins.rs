@@ -1,6 +1,7 @@
 //! What the configuration says of single plugins: valves, limits, grants.
 
 use super::section;
+use crate::breaker::BreakerSettings;
 use crate::config::grants::{self, Grant, Grants};
 use crate::config::reader::{Reader, truth};
 use crate::config::settings::PluginSettings;
@@ -8,6 +9,7 @@ use crate::json::Json;
 use crate::words::is_id;
 use indexmap::IndexMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Reads a table of plugins by their ids.
 pub(super) fn named<T>(
@@ -85,5 +87,19 @@ fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
             }
             if names.is_empty() { Grant::Nothing } else { Grant::Only(names) }
         }
+    }
+}
+
+/// When a plugin that breaks again and again is left alone, and for how long.
+pub(super) fn breaker(it: &mut Reader<'_>) -> BreakerSettings {
+    let usual = BreakerSettings::default();
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut time = |key, usual| it.whole(key, 1..=86_400_000).unwrap_or(ms(usual));
+    let (window, rest) = (time("window_ms", usual.window), time("rest_ms", usual.rest));
+    let breaks = it.whole("breaks", 0..=1_000).and_then(|breaks| usize::try_from(breaks).ok());
+    BreakerSettings {
+        breaks: breaks.unwrap_or(usual.breaks),
+        window: Duration::from_millis(window),
+        rest: Duration::from_millis(rest),
     }
 }

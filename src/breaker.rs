@@ -1,0 +1,238 @@
+//! A circuit breaker: what breaks again and again is left alone for a while, then tried again.
+
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// When a breaker opens, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// Breakages within the window that open it, when at least half of the calls since the first of them
+    /// broke; 0: it never opens.
+    pub breaks: usize,
+    /// How long a breakage counts.
+    pub window: Duration,
+    /// How long it rests before one call may try again.
+    pub rest: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self { breaks: 5, window: Duration::from_secs(60), rest: Duration::from_secs(10) }
+    }
+}
+
+/// Whether a call may go ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It may.
+    Usual,
+    /// It may, and decides whether the breaker closes.
+    Probe,
+    /// It may not, for this long.
+    Rests(Duration),
+}
+
+/// A breaker that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// Breakages that opened it.
+    pub breaks: usize,
+    /// How long it has been open.
+    pub since: Duration,
+    /// Until the next try.
+    pub next_try: Duration,
+    /// The last breakage.
+    pub cause: String,
+}
+
+/// Watches the calls of one plugin. Asking it costs a load while all goes well.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    plugin: String,
+    settings: BreakerSettings,
+    /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
+    retry_at: AtomicU64,
+    calls: AtomicU64,
+    record: Mutex<Record>,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    /// The last breakages: when, and how many calls there had been.
+    breaks: VecDeque<(Instant, u64)>,
+    cause: String,
+    opened: Option<Instant>,
+}
+
+impl Breaker {
+    /// A closed one, for a plugin that the log will name.
+    pub fn new(plugin: impl Into<String>, settings: BreakerSettings) -> Self {
+        Self { plugin: plugin.into(), settings, ..Self::default() }
+    }
+
+    /// Asks for one call. A probe that is never heard of again leaves it open until the next one.
+    pub fn admit(&self) -> Admission {
+        self.calls.fetch_add(1, Relaxed);
+        let retry_at = self.retry_at.load(Relaxed);
+        if retry_at == 0 {
+            return Admission::Usual;
+        }
+        let now = now();
+        let next = now + millis(self.settings.rest).max(1);
+        if now >= retry_at && self.retry_at.compare_exchange(retry_at, next, Relaxed, Relaxed).is_ok() {
+            return Admission::Probe;
+        }
+        Admission::Rests(Duration::from_millis(self.retry_at.load(Relaxed).saturating_sub(now)))
+    }
+
+    /// A call of this admission came to a good end.
+    pub fn went_well(&self, admission: Admission) {
+        if admission == Admission::Probe {
+            *self.record.lock() = Record::default();
+            self.retry_at.store(0, Relaxed);
+            tracing::info!(plugin = self.plugin, "it works again and is used again");
+        }
+    }
+
+    /// A call broke.
+    pub fn broke(&self, cause: &str) {
+        if self.opens(cause) {
+            let (breaks, rest) = (self.settings.breaks, self.settings.rest.as_secs_f64());
+            tracing::warn!(
+                plugin = self.plugin,
+                "it broke {breaks} times and rests: a call tries again in {rest} s"
+            );
+        }
+    }
+
+    /// What is said in place of a call that may not be.
+    pub fn says(&self, rest: Duration) -> String {
+        let (plugin, seconds) = (&self.plugin, rest.as_secs_f64().ceil().max(1.0));
+        format!("the plugin `{plugin}` broke again and again and rests; it is tried again in {seconds} s")
+    }
+
+    /// Whether this breakage opens it.
+    fn opens(&self, cause: &str) -> bool {
+        if self.settings.breaks == 0 {
+            return false;
+        }
+        let mut record = self.record.lock();
+        record.cause = cause.to_owned();
+        if record.opened.is_some() {
+            return false;
+        }
+        let (now, calls) = (Instant::now(), self.calls.load(Relaxed));
+        record.breaks.push_back((now, calls));
+        let window = self.settings.window;
+        let kept = self.settings.breaks;
+        while record.breaks.len() > kept
+            || record.breaks.front().is_some_and(|(at, _)| now.duration_since(*at) > window)
+        {
+            record.breaks.pop_front();
+        }
+        let first = record.breaks.front().map_or(calls, |(_, calls)| *calls);
+        let calls_since = calls.saturating_sub(first) + 1;
+        if record.breaks.len() < kept || calls_since > 2 * kept as u64 {
+            return false;
+        }
+        record.opened = Some(now);
+        self.retry_at.store(self::now() + millis(self.settings.rest).max(1), Relaxed);
+        true
+    }
+
+    /// How it stands, when it is open.
+    pub fn open(&self) -> Option<Open> {
+        let retry_at = self.retry_at.load(Relaxed);
+        let record = self.record.lock();
+        Some(Open {
+            breaks: record.breaks.len(),
+            since: record.opened?.elapsed(),
+            next_try: Duration::from_millis(retry_at.saturating_sub(now())),
+            cause: record.cause.clone(),
+        })
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX >> 1)
+}
+
+/// Milliseconds since somebody first asked, and one more: never 0.
+fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    millis(START.get_or_init(Instant::now).elapsed()) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaker(breaks: usize, rest: Duration) -> Breaker {
+        Breaker::new("x", BreakerSettings { breaks, rest, ..BreakerSettings::default() })
+    }
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    fn break_once(breaker: &Breaker) -> bool {
+        assert_eq!(breaker.admit(), Admission::Usual);
+        breaker.opens("a bug")
+    }
+
+    #[test]
+    fn it_opens_after_so_many_breakages_and_says_why() {
+        let breaker = breaker(3, LONG);
+        assert!(!break_once(&breaker) && !break_once(&breaker));
+        assert_eq!(breaker.open(), None);
+        assert!(break_once(&breaker));
+        assert!(matches!(breaker.admit(), Admission::Rests(rest) if rest > Duration::from_secs(3_500)));
+        let open = breaker.open().unwrap();
+        assert_eq!((open.breaks, open.cause.as_str()), (3, "a bug"));
+    }
+
+    #[test]
+    fn what_mostly_goes_well_stays_in_use() {
+        let breaker = breaker(3, LONG);
+        for _ in 0..100 {
+            assert!(!break_once(&breaker));
+            for _ in 0..3 {
+                assert_eq!(breaker.admit(), Admission::Usual);
+            }
+        }
+    }
+
+    #[test]
+    fn old_breakages_do_not_count() {
+        let settings = BreakerSettings { breaks: 2, window: Duration::from_millis(1), rest: LONG };
+        let breaker = Breaker::new("x", settings);
+        for _ in 0..5 {
+            assert!(!break_once(&breaker));
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    #[test]
+    fn one_call_at_a_time_tries_again_and_closes_it() {
+        let breaker = breaker(1, Duration::from_millis(20));
+        assert!(break_once(&breaker));
+        assert!(matches!(breaker.admit(), Admission::Rests(_)));
+        std::thread::sleep(Duration::from_millis(30));
+        let probe = breaker.admit();
+        assert_eq!(probe, Admission::Probe);
+        assert!(matches!(breaker.admit(), Admission::Rests(_)), "only one tries");
+        assert!(!breaker.opens("still"), "it was open already");
+        assert_eq!(breaker.open().unwrap().cause, "still");
+        std::thread::sleep(Duration::from_millis(30));
+        let probe = breaker.admit();
+        breaker.went_well(probe);
+        assert_eq!((breaker.open(), breaker.admit()), (None, Admission::Usual));
+    }
+
+    #[test]
+    fn with_no_breakages_allowed_for_it_never_opens() {
+        let breaker = breaker(0, LONG);
+        assert!((0..100).all(|_| !break_once(&breaker)));
+    }
+}
