@@ -1,0 +1,268 @@
+//! What the calls of a plugin have cost: kept while the host runs, across reloads, cheap to add to.
+
+use crate::json::Json;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Calls whose time is always measured: reading the clock twice costs a tenth of a small hook.
+const ALL_MEASURED: u64 = 64;
+/// Of the later ones, one in so many.
+const MEASURED: u64 = 8;
+/// From here on a call is slow: in operations, and in nanoseconds where it is timed.
+const SLOW: (u64, u64) = (10_000, 1_000_000);
+
+/// What one call has cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Operations of the interpreter.
+    pub operations: u64,
+    /// The most memory it held at a time, in bytes.
+    pub memory: u64,
+    /// What it had allocated and not freed when it ended, in bytes.
+    pub kept: u64,
+    /// What it waited for others.
+    pub waited: Duration,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With an answer, whatever it was.
+    Well,
+    /// With a bug, a budget, a wrong return.
+    Broken,
+}
+
+/// The figures of one plugin: for each of its hooks or tools by name.
+#[derive(Debug, Default)]
+pub struct Figures(Mutex<BTreeMap<String, Arc<Tally>>>);
+
+impl Figures {
+    /// Where the calls of one hook or tool are added up.
+    pub fn of(&self, name: &str) -> Arc<Tally> {
+        let mut tallies = self.0.lock();
+        match tallies.get(name) {
+            Some(tally) => tally.clone(),
+            None => tallies.entry(name.to_owned()).or_default().clone(),
+        }
+    }
+
+    /// The sums of what was called at all, by name.
+    pub fn sums(&self) -> Vec<(String, Sum)> {
+        let tallies = self.0.lock();
+        let sums = tallies.iter().map(|(name, tally)| (name.clone(), tally.sum()));
+        sums.filter(|(_, sum)| sum.calls > 0).collect()
+    }
+}
+
+/// Adds up calls, from any thread.
+#[derive(Debug, Default)]
+pub struct Tally {
+    calls: AtomicU64,
+    broken: AtomicU64,
+    operations: AtomicU64,
+    most_operations: AtomicU64,
+    most_memory: AtomicU64,
+    measured: AtomicU64,
+    nanoseconds: AtomicU64,
+    longest: AtomicU64,
+    slow: AtomicBool,
+}
+
+/// A call under way, timed if it is one of those.
+#[derive(Debug)]
+pub struct Timing(Option<Instant>);
+
+impl Tally {
+    /// A call begins.
+    pub fn begin(&self) -> Timing {
+        let calls = self.calls.fetch_add(1, Relaxed);
+        Timing((calls < ALL_MEASURED || calls.is_multiple_of(MEASURED)).then(Instant::now))
+    }
+
+    /// It has ended.
+    pub fn end(&self, timing: &Timing, spent: Spent, ending: Ending) {
+        self.operations.fetch_add(spent.operations, Relaxed);
+        raise(&self.most_operations, spent.operations);
+        raise(&self.most_memory, spent.memory);
+        if ending == Ending::Broken {
+            self.broken.fetch_add(1, Relaxed);
+        }
+        let mut slow = (spent.operations > SLOW.0).then_some(true);
+        if let Timing(Some(began)) = timing {
+            let own = began.elapsed().saturating_sub(spent.waited);
+            let own = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
+            self.measured.fetch_add(1, Relaxed);
+            self.nanoseconds.fetch_add(own, Relaxed);
+            raise(&self.longest, own);
+            slow = slow.or(Some(own > SLOW.1));
+        }
+        if let Some(slow) = slow.filter(|slow| *slow != self.is_slow()) {
+            self.slow.store(slow, Relaxed);
+        }
+    }
+
+    /// Whether the last call that could tell took a millisecond or more: the next one better runs where it
+    /// holds up nobody.
+    pub fn is_slow(&self) -> bool {
+        self.slow.load(Relaxed)
+    }
+
+    /// What they came to so far.
+    pub fn sum(&self) -> Sum {
+        Sum {
+            calls: self.calls.load(Relaxed),
+            broken: self.broken.load(Relaxed),
+            operations: self.operations.load(Relaxed),
+            most_operations: self.most_operations.load(Relaxed),
+            most_memory: self.most_memory.load(Relaxed),
+            measured: self.measured.load(Relaxed),
+            nanoseconds: self.nanoseconds.load(Relaxed),
+            longest: self.longest.load(Relaxed),
+        }
+    }
+}
+
+/// Almost always it is no new height: a look is cheaper than a write.
+fn raise(height: &AtomicU64, value: u64) {
+    if value > height.load(Relaxed) {
+        height.fetch_max(value, Relaxed);
+    }
+}
+
+/// What calls came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many began.
+    pub calls: u64,
+    /// How many of them broke.
+    pub broken: u64,
+    /// Operations of all of them.
+    pub operations: u64,
+    /// The most of one.
+    pub most_operations: u64,
+    /// The most memory one held, in bytes.
+    pub most_memory: u64,
+    /// How many were timed.
+    pub measured: u64,
+    /// Own running time of those.
+    pub nanoseconds: u64,
+    /// Of the longest of those.
+    pub longest: u64,
+}
+
+type Field = fn(&mut Sum) -> &mut u64;
+
+/// The fields of a sum by their names on the wire.
+const FIELDS: [(&str, Field); 8] = [
+    ("calls", |sum| &mut sum.calls),
+    ("broken", |sum| &mut sum.broken),
+    ("operations", |sum| &mut sum.operations),
+    ("most_operations", |sum| &mut sum.most_operations),
+    ("most_memory", |sum| &mut sum.most_memory),
+    ("measured", |sum| &mut sum.measured),
+    ("nanoseconds", |sum| &mut sum.nanoseconds),
+    ("longest", |sum| &mut sum.longest),
+];
+
+impl Sum {
+    /// The mean of the calls that were timed.
+    pub fn mean_time(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.checked_div(self.measured).unwrap_or(0))
+    }
+
+    /// The two together: of two hosts with the same plugin.
+    #[must_use]
+    pub fn and(mut self, mut other: Self) -> Self {
+        for (name, field) in FIELDS {
+            let (own, other) = (field(&mut self), *field(&mut other));
+            let is_height = name.starts_with("most") || name == "longest";
+            *own = if is_height { (*own).max(other) } else { own.saturating_add(other) };
+        }
+        self
+    }
+
+    /// As it is written down.
+    pub fn into_json(mut self) -> Json {
+        FIELDS
+            .iter()
+            .map(|(name, field)| ((*name).into(), (*field(&mut self)).into()))
+            .collect::<crate::json::Object>()
+            .into()
+    }
+
+    /// As it was written down; what is missing is 0.
+    pub fn from_json(json: &Json) -> Self {
+        let mut sum = Self::default();
+        for (name, field) in FIELDS {
+            let value = json.get(name).and_then(|value| value.as_i64()).unwrap_or(0);
+            *field(&mut sum) = u64::try_from(value).unwrap_or(0);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_added_up_by_name() {
+        let figures = Figures::default();
+        let spent = |operations, memory| Spent { operations, memory, ..Spent::default() };
+        for (operations, memory, ending) in [(5, 100, Ending::Well), (9, 40, Ending::Broken)] {
+            let tally = figures.of("inlet");
+            let timing = tally.begin();
+            tally.end(&timing, spent(operations, memory), ending);
+        }
+        figures.of("never called");
+        let [(name, sum)] = figures.sums().try_into().unwrap();
+        assert_eq!(name, "inlet");
+        assert_eq!((sum.calls, sum.broken, sum.operations), (2, 1, 14));
+        assert_eq!((sum.most_operations, sum.most_memory, sum.measured), (9, 100, 2));
+        assert!(sum.mean_time() > Duration::ZERO);
+    }
+
+    #[test]
+    fn waiting_is_no_own_time() {
+        let tally = Tally::default();
+        let timing = tally.begin();
+        let waited = Duration::from_secs(3_600);
+        tally.end(&timing, Spent { waited, ..Spent::default() }, Ending::Well);
+        assert_eq!(tally.sum().mean_time(), Duration::ZERO);
+    }
+
+    #[test]
+    fn of_many_calls_some_are_timed() {
+        let tally = Tally::default();
+        for _ in 0..1_000 {
+            tally.end(&tally.begin(), Spent::default(), Ending::Well);
+        }
+        let sum = tally.sum();
+        assert_eq!(sum.calls, 1_000);
+        assert!((100..300).contains(&sum.measured), "{}", sum.measured);
+    }
+
+    #[test]
+    fn what_takes_long_is_known_as_slow_until_it_is_quick_again() {
+        let tally = Tally::default();
+        let end = |operations| {
+            tally.end(&tally.begin(), Spent { operations, ..Spent::default() }, Ending::Well);
+            tally.is_slow()
+        };
+        assert_eq!([end(100), end(50_000), end(100)], [false, true, false]);
+    }
+
+    #[test]
+    fn sums_are_written_down_and_added() {
+        let tally = Tally::default();
+        tally.end(&tally.begin(), Spent { operations: 7, ..Spent::default() }, Ending::Broken);
+        let sum = tally.sum();
+        assert_eq!(Sum::from_json(&sum.into_json()), sum);
+        let both = sum.and(Sum { calls: 1, most_operations: 9, ..Sum::default() });
+        assert_eq!((both.calls, both.operations, both.most_operations), (2, 7, 9));
+    }
+}
