@@ -1,9 +1,10 @@
 //! What plugins emit for the people on the other side, and the questions they ask them.
 
-use crate::json::Json;
+use crate::json::{Json, Unwritable};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
@@ -23,6 +24,25 @@ pub enum NobodyAnswers {
     /// Whoever was asked cannot answer, or will not.
     #[error("nobody is there to answer")]
     Gone,
+    /// The question could not be sent.
+    #[error(transparent)]
+    Unsent(#[from] Unsent),
+}
+
+/// What one event may take, in bytes of its JSON.
+const LARGEST_EVENT: usize = 1 << 20;
+/// What the events of one turn may take together: nobody need take them as fast as they come.
+const ALL_EVENTS: usize = 8 << 20;
+
+/// An event that is not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unsent {
+    /// It cannot be written.
+    #[error("an event is {0}")]
+    Unwritable(#[from] Unwritable),
+    /// The turn has sent enough.
+    #[error("the events of a turn may take {} MiB together, and they do", ALL_EVENTS >> 20)]
+    TooMany,
 }
 
 type Listener = Box<dyn Fn(&Event) + Send + Sync>;
@@ -35,6 +55,8 @@ pub struct Events(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     emitted: Mutex<Vec<Event>>,
+    /// Bytes of all events so far.
+    sent: AtomicUsize,
     listener: Option<Listener>,
     questions: Option<Questions>,
 }
@@ -45,16 +67,22 @@ impl Events {
         listener: impl Fn(&Event) + Send + Sync + 'static,
         questions: Option<Questions>,
     ) -> Self {
-        Self(Arc::new(Inner { emitted: Mutex::default(), listener: Some(Box::new(listener)), questions }))
+        let listener: Option<Listener> = Some(Box::new(listener));
+        Self(Arc::new(Inner { listener, questions, ..Inner::default() }))
     }
 
     /// Sends one event. What was emitted stays emitted, also when the hook then fails.
-    pub fn emit(&self, event: Json) {
-        let event = Event(event.copy());
-        if let Some(listener) = &self.0.listener {
-            listener(&event);
+    pub fn emit(&self, event: Json) -> Result<(), Unsent> {
+        let length = event.encode_within(LARGEST_EVENT)?.len();
+        if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
+            return Err(Unsent::TooMany);
         }
-        self.0.emitted.lock().push(event);
+        let event = Event(event.copy());
+        match &self.0.listener {
+            Some(listener) => listener(&event),
+            None => self.0.emitted.lock().push(event),
+        }
+        Ok(())
     }
 
     /// What was emitted since this was last asked.
@@ -68,7 +96,7 @@ impl Events {
         let (open, answer) = questions.open();
         let event = event.copy();
         let _ = event.set("id", open.id.clone());
-        self.emit(event);
+        self.emit(event)?;
         match tokio::time::timeout(timeout, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(NobodyAnswers::Gone),

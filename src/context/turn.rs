@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -48,6 +49,8 @@ struct Shared {
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     started: Instant,
+    /// What calls have kept since the turn was last weighed, in bytes.
+    kept: AtomicU64,
     over: watch::Sender<bool>,
 }
 
@@ -66,6 +69,7 @@ impl Turn {
             locals: Mutex::default(),
             events,
             started: Instant::now(),
+            kept: AtomicU64::new(0),
             over: watch::Sender::new(false),
         };
         Self { shared: Arc::new(shared), context }
@@ -99,6 +103,18 @@ impl Turn {
             Some(state) => state.clone(),
             None => states.entry(plugin.to_owned()).or_insert_with(Json::object).clone(),
         }
+    }
+
+    /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
+    /// than this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is
+    /// worth to weigh all of it.
+    pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
+        const WORTH_WEIGHING: u64 = 4 << 20;
+        if kept == 0 || self.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+            return false;
+        }
+        self.shared.kept.store(0, Relaxed);
+        self.state(plugin).weight() + self.metadata().weight() > most
     }
 
     /// The one value of this type that lasts as long as this turn; made when it is first asked for.

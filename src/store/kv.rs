@@ -21,6 +21,8 @@ pub const LONGEST_KEY: usize = 512;
 pub const LARGEST_VALUE: usize = 64 * 1024;
 /// Most keys of one plugin, in all its maps together.
 pub const MOST_KEYS: usize = 10_000;
+/// What one plugin's keys and values may take together, in bytes: all of them are held in memory.
+const MOST_BYTES: usize = 16 << 20;
 /// How often an update is tried again because another turn was faster.
 const MOST_TRIES: usize = 1_000;
 
@@ -41,6 +43,12 @@ pub enum KvError {
         "a script may keep {MOST_KEYS} keys and has them all; delete some, or let them end by themselves with a ttl"
     )]
     Full,
+    /// The plugin keeps too much.
+    #[error(
+        "a script may keep {} MiB and keeps them all; delete something, or let it end by itself with a ttl",
+        MOST_BYTES >> 20
+    )]
+    Heavy,
     /// Something else than a number was to be counted up.
     #[error("the value is {0}, which cannot be counted up")]
     NoNumber(&'static str),
@@ -261,6 +269,7 @@ impl KvMap {
 struct Maps {
     scopes: HashMap<String, HashMap<String, Entry>>,
     count: usize,
+    bytes: usize,
     /// The number of the last write; every write has its own.
     version: u64,
     changed: BTreeSet<(String, String)>,
@@ -270,6 +279,8 @@ struct Maps {
 
 struct Entry {
     value: Json,
+    /// What it takes, its key included.
+    bytes: usize,
     expires_at: Option<i64>,
     version: u64,
 }
@@ -297,12 +308,16 @@ impl Maps {
             self.remove(scope, key);
             return Ok(());
         }
-        let is_new = self.scopes.get(scope).is_none_or(|entries| !entries.contains_key(key));
-        if is_new && self.count >= MOST_KEYS {
+        let before = self.scopes.get(scope).and_then(|entries| entries.get(key)).map(|entry| entry.bytes);
+        let grows = (bytes_of(key, &value)).saturating_sub(before.unwrap_or(0));
+        if (before.is_none() && self.count >= MOST_KEYS) || self.bytes + grows > MOST_BYTES {
             self.sweep(now);
-            if self.count >= MOST_KEYS {
-                return Err(KvError::Full);
-            }
+        }
+        if before.is_none() && self.count >= MOST_KEYS {
+            return Err(KvError::Full);
+        }
+        if grows > 0 && self.bytes + grows > MOST_BYTES {
+            return Err(KvError::Heavy);
         }
         self.put(scope, key, value, expires_at);
         Ok(())
@@ -310,13 +325,16 @@ impl Maps {
 
     fn put(&mut self, scope: &str, key: &str, value: Json, expires_at: Option<i64>) {
         self.version += 1;
-        let entry = Entry { value, expires_at, version: self.version };
+        let bytes = bytes_of(key, &value);
+        let entry = Entry { value, bytes, expires_at, version: self.version };
+        self.bytes += bytes;
         let entries = match self.scopes.get_mut(scope) {
             Some(entries) => entries,
             None => self.scopes.entry(scope.to_owned()).or_default(),
         };
-        if entries.insert(key.to_owned(), entry).is_none() {
-            self.count += 1;
+        match entries.insert(key.to_owned(), entry) {
+            Some(before) => self.bytes -= before.bytes,
+            None => self.count += 1,
         }
         if let Some(end) = expires_at {
             self.next_end = Some(self.next_end.map_or(end, |next| next.min(end)));
@@ -326,8 +344,9 @@ impl Maps {
 
     fn remove(&mut self, scope: &str, key: &str) {
         let Some(entries) = self.scopes.get_mut(scope) else { return };
-        if entries.remove(key).is_some() {
+        if let Some(entry) = entries.remove(key) {
             self.count -= 1;
+            self.bytes -= entry.bytes;
             self.changed.insert((scope.to_owned(), key.to_owned()));
         }
         if entries.is_empty() {
@@ -371,6 +390,14 @@ impl Maps {
 
 fn end(now: i64, ttl: Duration) -> i64 {
     now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What an entry takes, counting a little for each value that is neither text nor key.
+fn bytes_of(key: &str, value: &Json) -> usize {
+    let mut left = usize::MAX;
+    // Nothing takes more than that.
+    let _ = spend(value, &mut left);
+    key.len() + (usize::MAX - left)
 }
 
 /// A key that may be used, and a copy of a value that may be kept.

@@ -289,3 +289,17 @@ fn what_was_kept_is_there_after_a_restart() {
     assert_eq!(kv.map("a", "user/ann").keys(""), ["ever", "later"]);
     assert_eq!(kv.map("a", "user/ann").get("ever"), Some(json("[1]")));
 }
+
+#[test]
+fn a_script_keeps_so_much_and_no_more() {
+    let kv = Kv::default();
+    let map = kv.map("x", "");
+    let large = Json::from("x".repeat(60_000));
+    let kept = (0..).take_while(|key| map.set(&format!("k{key}"), &large, None).is_ok()).count();
+    assert_eq!(kept, MOST_BYTES / 60_004);
+    assert_eq!(map.set("one more", &large, None), Err(KvError::Heavy));
+    assert!(map.set("k0", &large, None).is_ok() && map.set("small", &1_i64.into(), None).is_ok());
+    map.set("k0", &Json::Null, None).unwrap();
+    assert!(map.set("one more", &large, None).is_ok());
+    assert!(kv.map("y", "").set("k", &large, None).is_ok());
+}
