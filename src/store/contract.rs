@@ -102,7 +102,7 @@ async fn every_change_raises_the_generation(store: &dyn Store) {
         store.set_grants("a", None, None).await.unwrap().unwrap(),
     ];
     assert_eq!(answers, [1, 2, 3, 4, 5, 6, 7]);
-    store.announce("h", 1, 5).await.unwrap();
+    store.announce("h", 1, 5, None).await.unwrap();
     store.save_last_good(&[]).await.unwrap();
     assert_eq!(store.generation().await.unwrap(), 7, "what hosts write about themselves is no change");
 }
@@ -140,6 +140,7 @@ fn version(id: &str, hash: &str, security: bool) -> LastGood {
         path: format!("filters/{id}.rhai"),
         hash: hash.to_owned(),
         source: format!("// {hash}\nfn inlet(body) {{}}"),
+        imports: json(r#"[{"from":"","name":"lib/a","key":"lib/a","text":"fn a() { 1 }"}]"#),
         security,
         saved_at: 1_700_000_000_000,
     }
@@ -188,9 +189,9 @@ async fn what_has_expired_is_gone(store: &dyn Store) {
 }
 
 async fn hosts_come_and_go(store: &dyn Store) {
-    store.announce("one", 11, 1).await.unwrap();
-    store.announce("two", 22, 1).await.unwrap();
-    store.announce("one", 11, 2).await.unwrap();
+    store.announce("one", 11, 1, None).await.unwrap();
+    store.announce("two", 22, 1, None).await.unwrap();
+    store.announce("one", 11, 2, None).await.unwrap();
     let seen: Vec<_> = store
         .hosts()
         .await
@@ -199,6 +200,11 @@ async fn hosts_come_and_go(store: &dyn Store) {
         .map(|host| (host.host_id, host.pid, host.applied_generation))
         .collect();
     assert_eq!(seen, [("one".to_owned(), 11, 2), ("two".to_owned(), 22, 1)]);
+    let told = Json::from([("x", 1i64.into())]);
+    store.announce("two", 22, 1, Some(&told)).await.unwrap();
+    store.announce("two", 22, 2, None).await.unwrap();
+    let tells: Vec<_> = store.hosts().await.unwrap().into_iter().map(|host| host.tells).collect();
+    assert_eq!(tells, [Json::object(), told], "what is no news stays");
     store.leave("one").await.unwrap();
     assert_eq!(store.hosts().await.unwrap().len(), 1);
 }

@@ -102,8 +102,15 @@ pub trait Store: Send + Sync {
     /// Writes changes of the scripts' maps in their order; all of them or none.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
 
-    /// A host says that it lives and which generation it has applied.
-    fn announce<'a>(&'a self, host_id: &'a str, pid: u32, applied_generation: u64) -> Answer<'a, ()>;
+    /// A host says that it lives and which generation it has applied; and what it tells of its plugins,
+    /// where that is news.
+    fn announce<'a>(
+        &'a self,
+        host_id: &'a str,
+        pid: u32,
+        applied_generation: u64,
+        tells: Option<&'a Json>,
+    ) -> Answer<'a, ()>;
 
     /// The hosts heard of within [`HOST_SILENCE`].
     fn hosts(&self) -> Answer<'_, Vec<HostSeen>>;

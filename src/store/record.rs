@@ -25,7 +25,7 @@ pub struct Switch {
 }
 
 /// The last version of a script that loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LastGood {
     /// The plugin.
     pub id: String,
@@ -35,6 +35,8 @@ pub struct LastGood {
     pub hash: String,
     /// Its content.
     pub source: String,
+    /// What it imports, with the text of it.
+    pub imports: Json,
     /// Whether it is a guard, which must not drop out silently.
     pub security: bool,
     /// When it was seen to load, in milliseconds since 1970.
@@ -73,7 +75,7 @@ pub enum KvChange {
 }
 
 /// A host that lives on this store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HostSeen {
     /// Its own random name.
     pub host_id: String,
@@ -81,6 +83,8 @@ pub struct HostSeen {
     pub pid: u32,
     /// The latest generation it serves.
     pub applied_generation: u64,
+    /// What it tells of its plugins; whoever reads it knows the shape.
+    pub tells: Json,
     /// When it was last heard of, in milliseconds since 1970.
     pub seen_at: i64,
 }

@@ -196,10 +196,11 @@ impl Store for Sqlite {
 
     fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
         self.run("read the last good scripts", async {
-            let rows =
-                sqlx::query("SELECT id, path, hash, source, security, saved_at FROM last_good ORDER BY id")
-                    .fetch_all(&self.swift)
-                    .await?;
+            let rows = sqlx::query(
+                "SELECT id, path, hash, source, imports, security, saved_at FROM last_good ORDER BY id",
+            )
+            .fetch_all(&self.swift)
+            .await?;
             rows.into_iter()
                 .map(|row| {
                     Ok(LastGood {
@@ -207,6 +208,9 @@ impl Store for Sqlite {
                         path: row.try_get("path")?,
                         hash: row.try_get("hash")?,
                         source: row.try_get("source")?,
+                        // Without them it does not load, and says so.
+                        imports: Json::parse(row.try_get::<String, _>("imports")?.as_bytes())
+                            .unwrap_or_default(),
                         security: row.try_get("security")?,
                         saved_at: row.try_get("saved_at")?,
                     })
@@ -220,13 +224,14 @@ impl Store for Sqlite {
             let mut transaction = begin(&self.durable).await?;
             for version in versions {
                 sqlx::query(
-                    "INSERT OR REPLACE INTO last_good (id, path, hash, source, security, saved_at)
-                     VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO last_good (id, path, hash, source, imports, security, saved_at)
+                     VALUES (?, ?, ?, ?, ?, ?, ?)",
                 )
                 .bind(&version.id)
                 .bind(&version.path)
                 .bind(&version.hash)
                 .bind(&version.source)
+                .bind(encode(&version.imports)?)
                 .bind(version.security)
                 .bind(version.saved_at)
                 .execute(&mut *transaction)
@@ -306,8 +311,15 @@ impl Store for Sqlite {
         })
     }
 
-    fn announce<'a>(&'a self, host_id: &'a str, pid: u32, applied_generation: u64) -> Answer<'a, ()> {
+    fn announce<'a>(
+        &'a self,
+        host_id: &'a str,
+        pid: u32,
+        applied_generation: u64,
+        tells: Option<&'a Json>,
+    ) -> Answer<'a, ()> {
         self.run("announce this host", async move {
+            let tells = tells.map(encode).transpose()?;
             let applied = i64::try_from(applied_generation).unwrap_or(i64::MAX);
             let mut transaction = begin(&self.swift).await?;
             // Hosts that were killed never say good-bye; nobody asks for them after this long.
@@ -316,12 +328,16 @@ impl Store for Sqlite {
                 .execute(&mut *transaction)
                 .await?;
             sqlx::query(
-                "INSERT OR REPLACE INTO hosts (host_id, pid, applied_generation, seen_at) VALUES (?, ?, ?, ?)",
+                "INSERT INTO hosts (host_id, pid, applied_generation, seen_at, tells)
+                 VALUES (?1, ?2, ?3, ?4, COALESCE(?5, '{}'))
+                 ON CONFLICT (host_id) DO UPDATE SET
+                 pid = ?2, applied_generation = ?3, seen_at = ?4, tells = COALESCE(?5, tells)",
             )
             .bind(host_id)
             .bind(pid)
             .bind(applied)
             .bind(now())
+            .bind(tells)
             .execute(&mut *transaction)
             .await?;
             transaction.commit().await
@@ -331,7 +347,7 @@ impl Store for Sqlite {
     fn hosts(&self) -> Answer<'_, Vec<HostSeen>> {
         self.run("look for running hosts", async {
             let rows = sqlx::query(
-                "SELECT host_id, pid, applied_generation, seen_at FROM hosts WHERE seen_at >= ? ORDER BY host_id",
+                "SELECT host_id, pid, applied_generation, tells, seen_at FROM hosts WHERE seen_at >= ? ORDER BY host_id",
             )
             .bind(now() - silence())
             .fetch_all(&self.swift)
@@ -342,6 +358,8 @@ impl Store for Sqlite {
                         host_id: row.try_get("host_id")?,
                         pid: row.try_get("pid")?,
                         applied_generation: row.try_get::<i64, _>("applied_generation")?.unsigned_abs(),
+                        // A host of another version may tell in other words: then it tells nothing.
+                        tells: Json::parse(row.try_get::<&str, _>("tells")?.as_bytes()).unwrap_or_default(),
                         seen_at: row.try_get("seen_at")?,
                     })
                 })

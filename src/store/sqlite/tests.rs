@@ -93,6 +93,7 @@ async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
             path: format!("filters/filter_{number}.rhai"),
             hash: "0".repeat(64),
             source: "fn inlet(body) { body }\n".repeat(80),
+            imports: Json::array(),
             security: number % 10 == 0,
             saved_at: 1,
         })
@@ -118,11 +119,11 @@ async fn only_what_operators_decide_waits_for_the_disk() {
 async fn a_silent_host_counts_as_gone() {
     let folder = folder();
     let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
-    store.announce("killed", 1, 1).await.unwrap();
+    store.announce("killed", 1, 1, None).await.unwrap();
     sqlx::query("UPDATE hosts SET seen_at = seen_at - 5500").execute(&store.swift).await.unwrap();
     assert_eq!(store.hosts().await.unwrap(), []);
     sqlx::query("UPDATE hosts SET seen_at = 0").execute(&store.swift).await.unwrap();
-    store.announce("alive", 2, 1).await.unwrap();
+    store.announce("alive", 2, 1, None).await.unwrap();
     let left: i64 = sqlx::query_scalar("SELECT count(*) FROM hosts").fetch_one(&store.swift).await.unwrap();
     assert_eq!(left, 1, "the dead are swept away");
 }
