@@ -43,6 +43,15 @@ impl Drop for Running {
     }
 }
 
+/// Takes the running call from the thread, to be gone on with later.
+pub(super) fn put_aside() -> Option<Call> {
+    CALL.take()
+}
+
+pub(super) fn go_on(call: Option<Call>) {
+    CALL.set(call);
+}
+
 /// The plugin that runs, "" outside of a call.
 pub(crate) fn plugin() -> String {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.plugin.to_string()).unwrap_or_default())

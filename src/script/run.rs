@@ -7,9 +7,13 @@ use super::compile::Script;
 use super::problem;
 use crate::context::Turn;
 use crate::fault::{Breakage, Refusal};
+use crate::figures::Spent;
 use crate::filter::Hook;
-use rhai::{CallFnOptions, Dynamic, EvalAltResult, Scope};
+use rhai::{Dynamic, EvalAltResult};
 use std::time::Duration;
+
+/// What came of a call, and what it cost.
+pub(super) type Called = (Result<Dynamic, Ended>, Spent);
 
 /// How a call ended without a value.
 pub(super) enum Ended {
@@ -23,7 +27,7 @@ pub(super) enum Ended {
 
 impl Script {
     /// Calls one hook's function within its budget.
-    pub(super) fn call(&self, hook: Hook, args: Vec<Dynamic>, turn: &Turn) -> Result<Dynamic, Ended> {
+    pub(super) fn call(&self, hook: Hook, args: Vec<Dynamic>, turn: &Turn) -> Called {
         let budget = match hook {
             Hook::Stream | Hook::StreamEnd => self.settings.stream,
             _ => self.settings.hook,
@@ -38,7 +42,7 @@ impl Script {
         args: Vec<Dynamic>,
         turn: &Turn,
         timeout: Duration,
-    ) -> Result<Dynamic, Ended> {
+    ) -> Called {
         let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
         self.run(function, args, turn, budget)
     }
@@ -49,15 +53,26 @@ impl Script {
         self.evaluate(function, Vec::new())
     }
 
-    fn run(&self, function: &str, args: Vec<Dynamic>, turn: &Turn, budget: Budget) -> Result<Dynamic, Ended> {
-        let _guard = Guard::enter(budget);
+    fn run(&self, function: &str, args: Vec<Dynamic>, turn: &Turn, budget: Budget) -> Called {
+        let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = Running::enter(&self.file.id, turn, &self.reach);
-        self.evaluate(function, args).map_err(|error| self.ended(function, &error))
+        let result = self.evaluate(function, args);
+        let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
+        let result = result.map_err(|error| self.ended(function, &error));
+        if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {
+            return (Err(self.too_heavy(function, budget.memory)), spent);
+        }
+        (result, spent)
     }
 
     fn evaluate(&self, function: &str, args: Vec<Dynamic>) -> Result<Dynamic, Box<EvalAltResult>> {
-        let options = CallFnOptions::new().eval_ast(false).rewind_scope(false);
-        self.engine.call_fn_with_options(options, &mut Scope::new(), &self.ast, function, args)
+        self.interpreter.call(&self.engine, &self.ast, function, args)
+    }
+
+    fn too_heavy(&self, function: &str, limit: usize) -> Ended {
+        let summary = format!("keeps more than {} MB in `state` and `__metadata__`", limit >> 20);
+        let cause = format!("{}: {summary}, in {function}", self.file.path.display());
+        Ended::Broken { breakage: Breakage::new(cause), summary }
     }
 
     fn ended(&self, function: &str, error: &EvalAltResult) -> Ended {
@@ -67,7 +82,7 @@ impl Script {
         {
             return Ended::Refused(thrown.refusal.clone());
         }
-        let cause = problem::of_run(&self.file.path, &self.file.text, function, error);
+        let cause = problem::of_run(&self.sources, function, error);
         Ended::Broken { breakage: Breakage::new(cause), summary: problem::summary_of_run(error) }
     }
 }

@@ -1,0 +1,275 @@
+//! What the running call of a thread has spent and may spend.
+
+use super::{Budget, Exceeded, clock, processor};
+use crate::figures::Spent;
+use crate::lanes;
+use crate::memory;
+use crate::script::call;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+thread_local! {
+    static METER: Meter = const { Meter::new() };
+}
+
+/// What the running call of a thread has spent and may spend: the first four are read at every
+/// operation.
+#[derive(Clone)]
+struct Meter {
+    operations: Cell<u64>,
+    limit: Cell<u64>,
+    /// The most the thread had allocated at any operation so far.
+    peak: Cell<isize>,
+    /// Ticks at which the call is looked at more closely.
+    deadline: Cell<u64>,
+    budget: Cell<Budget>,
+    /// What the thread had allocated when the call began.
+    memory: Cell<isize>,
+    /// Ticks at which own time is looked at: not yet known to be used up.
+    look: Cell<u64>,
+    /// Ticks at which the call ends whatever it does.
+    wall: Cell<u64>,
+    /// Time of this thread at which the call ends; none before it was looked at for the first time.
+    end: Cell<Option<Duration>>,
+    /// How long it has waited for others.
+    waited: Cell<Duration>,
+}
+
+impl Meter {
+    const fn new() -> Self {
+        Self {
+            operations: Cell::new(0),
+            limit: Cell::new(u64::MAX),
+            peak: Cell::new(isize::MAX),
+            deadline: Cell::new(u64::MAX),
+            budget: Cell::new(Budget::UNLIMITED),
+            memory: Cell::new(0),
+            look: Cell::new(u64::MAX),
+            wall: Cell::new(u64::MAX),
+            end: Cell::new(None),
+            waited: Cell::new(Duration::ZERO),
+        }
+    }
+
+    /// Begins a call.
+    fn start(&self, budget: Budget) {
+        let memory = memory::net();
+        self.operations.set(0);
+        self.limit.set(budget.operations);
+        self.memory.set(memory);
+        self.peak.set(memory);
+        self.budget.set(budget);
+        self.wall.set(in_ticks(budget.wall));
+        self.end.set(None);
+        self.waited.set(Duration::ZERO);
+        self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
+        self.set_deadline();
+    }
+
+    /// Whether a call runs.
+    fn is_running(&self) -> bool {
+        self.limit.get() != u64::MAX
+    }
+
+    /// How far it is, to be gone on with later; no call runs then.
+    fn put_aside(&self) -> Self {
+        let aside = self.clone();
+        self.stop();
+        aside
+    }
+
+    fn go_on(&self, aside: Self) {
+        self.operations.set(aside.operations.get());
+        self.limit.set(aside.limit.get());
+        self.peak.set(aside.peak.get());
+        self.deadline.set(aside.deadline.get());
+        self.budget.set(aside.budget.get());
+        self.memory.set(aside.memory.get());
+        self.look.set(aside.look.get());
+        self.wall.set(aside.wall.get());
+        self.end.set(aside.end.get());
+        self.waited.set(aside.waited.get());
+    }
+
+    fn stop(&self) {
+        self.limit.set(u64::MAX);
+        self.peak.set(isize::MAX);
+        self.deadline.set(u64::MAX);
+    }
+
+    fn set_deadline(&self) {
+        self.deadline.set(self.look.get().min(self.wall.get()).min(clock::now() + SLICE));
+    }
+
+    /// What the call exceeds after so many operations.
+    #[inline(never)]
+    fn exceeded_at(&self, operations: u64) -> Option<Exceeded> {
+        if operations > self.limit.get() {
+            return Some(Exceeded::Operations(self.limit.get()));
+        }
+        let memory = memory::net();
+        if memory > self.peak.get()
+            && let Some(exceeded) = self.grown_to(memory)
+        {
+            return Some(exceeded);
+        }
+        if clock::now() > self.deadline.get()
+            && let Some(exceeded) = self.looked_at()
+        {
+            return Some(exceeded);
+        }
+        (operations.is_multiple_of(LOOK_UP) && call::is_over()).then_some(Exceeded::Over)
+    }
+
+    fn grown_to(&self, memory: isize) -> Option<Exceeded> {
+        self.peak.set(memory);
+        let limit = self.budget.get().memory;
+        let held = usize::try_from(memory.saturating_sub(self.memory.get())).unwrap_or(0);
+        (held > limit).then_some(Exceeded::Memory(limit))
+    }
+
+    /// What the clock says: which time is used up, or whether others have to have a turn.
+    #[cold]
+    fn looked_at(&self) -> Option<Exceeded> {
+        let budget = self.budget.get();
+        if clock::now() > self.wall.get() {
+            return Some(Exceeded::Wall(budget.wall));
+        }
+        if clock::now() > self.look.get()
+            && let Some(exceeded) = self.used_up(budget.time)
+        {
+            return Some(exceeded);
+        }
+        if lanes::is_here() && with_clock_stopped(|| aside(lanes::give_way)).is_err() {
+            return Some(Exceeded::Over);
+        }
+        self.set_deadline();
+        None
+    }
+
+    /// Whether its own time is used up, asked when it may be.
+    fn used_up(&self, time: Duration) -> Option<Exceeded> {
+        let Some(now) = processor::time_of_this_thread() else { return Some(Exceeded::Time(time)) };
+        // What was used before the first look is not known, and granted on top: a thread may have been
+        // held up all the while.
+        let end = self.end.get().unwrap_or_else(|| now.saturating_add(time));
+        if now > end {
+            return Some(Exceeded::Time(time));
+        }
+        self.end.set(Some(end));
+        self.look.set(in_ticks(end - now));
+        None
+    }
+}
+
+/// Operations between two looks at memory and clock: no few of them take much of either.
+const LOOK: u64 = 4;
+/// Operations between two looks at whether anybody still waits for the result.
+const LOOK_UP: u64 = 1024;
+/// Ticks for which a call may keep a lane for itself.
+const SLICE: u64 = 2;
+
+/// Sets a budget for the calling thread until it is dropped. A call within a call is rare: only then
+/// there is a state to come back to.
+pub(crate) struct Guard(Option<Box<Meter>>);
+
+impl Guard {
+    pub(crate) fn enter(budget: Budget) -> Self {
+        clock::want();
+        METER.with(|meter| {
+            let outer = meter.is_running().then(|| Box::new(meter.put_aside()));
+            meter.start(budget);
+            Self(outer)
+        })
+    }
+}
+
+impl Guard {
+    /// What the call has cost so far.
+    pub(crate) fn spent(&self) -> Spent {
+        METER.with(|meter| Spent {
+            operations: meter.operations.get(),
+            memory: u64::try_from(meter.peak.get().saturating_sub(meter.memory.get())).unwrap_or(0),
+            kept: u64::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0),
+            waited: meter.waited.get(),
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        METER.with(|meter| match self.0.take() {
+            Some(outer) => meter.go_on(*outer),
+            None => meter.stop(),
+        });
+    }
+}
+
+/// One more operation of the running call, and what it exceeds.
+#[inline]
+pub(super) fn tick() -> Option<Exceeded> {
+    METER.with(|meter| {
+        let operations = meter.operations.get() + 1;
+        meter.operations.set(operations);
+        if operations <= meter.limit.get() && !operations.is_multiple_of(LOOK) {
+            return None;
+        }
+        meter.exceeded_at(operations)
+    })
+}
+
+/// The tick at which the running call ends whatever it does, and its budget.
+pub(super) fn limits() -> (u64, Budget) {
+    METER.with(|meter| (meter.wall.get(), meter.budget.get()))
+}
+
+/// The running call ends at another tick.
+pub(super) fn set_wall(tick: u64) {
+    METER.with(|meter| {
+        meter.wall.set(tick);
+        meter.set_deadline();
+    });
+}
+
+/// Leaves the thread to others for a while: the running call is taken from it, and what they allocate is
+/// none of its memory.
+pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
+    let call = call::put_aside();
+    let meter = METER.with(Meter::put_aside);
+    let before = memory::net();
+
+    let result = others();
+
+    let grown = memory::net().saturating_sub(before);
+    meter.memory.set(meter.memory.get().saturating_add(grown));
+    meter.peak.set(meter.peak.get().saturating_add(grown));
+    METER.with(|here| here.go_on(meter));
+    call::go_on(call);
+    result
+}
+
+/// Does what is no running time of the call's own.
+pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
+    let end = METER.with(|meter| meter.end.get());
+    let used = end.and_then(|_| processor::time_of_this_thread());
+    let (left, ticks) = (Instant::now(), clock::now());
+
+    let result = other();
+
+    METER.with(|meter| {
+        let more = used.and_then(|used| Some(processor::time_of_this_thread()?.saturating_sub(used)));
+        meter.end.set(end.map(|end| end.saturating_add(more.unwrap_or_default())));
+        meter.waited.set(meter.waited.get() + left.elapsed());
+        let passed = clock::now().saturating_sub(ticks);
+        meter.look.set(meter.look.get().saturating_add(passed));
+        meter.set_deadline();
+    });
+    result
+}
+
+/// The tick at which a time from now is over.
+fn in_ticks(time: Duration) -> u64 {
+    // A tick may be almost over now: one more keeps the promise.
+    let ticks = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+    clock::now().saturating_add(ticks)
+}

@@ -1,0 +1,74 @@
+//! What one call of a script may spend, and the clock that ends it.
+//!
+//! Rhai's own limits leak: operations restart within callbacks, nothing bounds time. Here one
+//! `on_progress` per engine reads thread-locals that a guard sets around each call, so that every
+//! operation counts, whoever started it.
+//!
+//! Own running time is without what a thread had to wait for a processor: on a busy machine a call may
+//! stand still for longer than it may run. A quarter of the time passes by the wall clock, which costs
+//! nothing to read; who needs more than that is asked what it really used.
+
+mod clock;
+mod meter;
+mod processor;
+mod wait;
+
+pub(crate) use meter::Guard;
+pub(crate) use wait::{wait, wait_for_person};
+
+use rhai::{Dynamic, Engine};
+use std::time::Duration;
+
+/// What one call may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Operations of the interpreter.
+    pub operations: u64,
+    /// Own running time: waiting does not count.
+    pub time: Duration,
+    /// Bytes it may hold at a time, where the counting allocator is installed.
+    pub memory: usize,
+    /// Time by the clock on the wall, waiting and all.
+    pub wall: Duration,
+    /// Whether that holds while a person is asked too, who may well take longer.
+    pub hurries_people: bool,
+}
+
+impl Budget {
+    /// For what is no script of anybody's.
+    const UNLIMITED: Self = Self {
+        operations: u64::MAX,
+        time: Duration::MAX,
+        memory: usize::MAX,
+        wall: Duration::MAX,
+        hurries_people: false,
+    };
+}
+
+/// Why a call was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Operations(u64),
+    Memory(usize),
+    Time(Duration),
+    Wall(Duration),
+    /// Nobody waits for what it does any more.
+    Over,
+}
+
+impl std::fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Operations(limit) => write!(f, "used up its budget of {limit} operations"),
+            Self::Memory(limit) => write!(f, "used up its memory of {} MB", limit >> 20),
+            Self::Time(limit) => write!(f, "used up its time of {} ms", limit.as_millis()),
+            Self::Wall(limit) => write!(f, "did not end within {} ms", limit.as_millis()),
+            Self::Over => f.write_str("was ended: nobody waits for this request any more"),
+        }
+    }
+}
+
+/// Makes an engine obey the budget of the thread it runs on.
+pub(crate) fn obey(engine: &mut Engine) {
+    engine.on_progress(|_| meter::tick().map(Dynamic::from));
+}

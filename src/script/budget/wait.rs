@@ -1,0 +1,45 @@
+//! Waiting within a call: for a network, another program, a person.
+
+use super::{Exceeded, clock, meter};
+use crate::context::Turn;
+use crate::lanes::{self, Stopped};
+use crate::script::value::error;
+use rhai::{Dynamic, EvalAltResult, Position};
+use std::time::Duration;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Waits for something with the clock of own running time stopped, as long as the call may last and
+/// somebody waits for it.
+pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+    let (wall, budget) = meter::limits();
+    let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));
+    let awaited = async {
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = turn.over() => Err(Exceeded::Over),
+            () = tokio::time::sleep(until_wall) => Err(Exceeded::Wall(budget.wall)),
+        }
+    };
+    let wait = || lanes::wait(awaited, |put_aside| meter::aside(put_aside));
+    let result = match meter::with_clock_stopped(wait) {
+        Ok(result) => result,
+        Err(Stopped::Over) => Err(Exceeded::Over),
+        Err(Stopped::Elsewhere) => return Err(error("nothing can be waited for here")),
+    };
+    result.map_err(|exceeded| EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into())
+}
+
+/// Waits for a person: as above, but where people may take their time it does not count at all.
+pub(crate) fn wait_for_person<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+    let (wall, budget) = meter::limits();
+    if budget.hurries_people {
+        return wait(turn, future);
+    }
+    let began = clock::now();
+    meter::set_wall(u64::MAX);
+    let result = wait(turn, future);
+    meter::set_wall(wall.saturating_add(clock::now().saturating_sub(began)));
+    result
+}
