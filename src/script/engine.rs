@@ -1,7 +1,7 @@
 //! An engine per plugin: cheap, since everything in it but the limits is shared.
 
 use super::package;
-use super::{answer, budget, call, tokens, value};
+use super::{answer, call, interpreter, tokens, value};
 use rhai::packages::{Package, StandardPackage};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::HashMap;
@@ -16,18 +16,24 @@ const MAP: usize = 10_000;
 
 /// An engine with every host function, every limit, and no way to the outside.
 pub(crate) fn new() -> Engine {
+    with_modules(|_| true)
+}
+
+/// The same with these of the modules behind a name: Rhai looks into each whenever it asks what kind
+/// of value it has.
+pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
     let mut engine = Engine::new_raw();
     engine.register_global_module(standard());
     engine.register_global_module(value::functions());
     engine.register_global_module(package::globals());
     engine.register_global_module(own());
-    for (name, module) in package::modules() {
+    for (name, module) in package::modules().iter().filter(|(name, _)| is_wanted(name)) {
         engine.register_static_module(*name, module.clone());
     }
     engine
         .set_optimization_level(OptimizationLevel::Simple)
         .set_max_strings_interned(0)
-        .set_max_call_levels(32)
+        .set_max_call_levels(interpreter::LEVELS_OF_RHAI)
         .set_max_expr_depths(128, 64)
         .set_max_string_size(STRING)
         .set_max_array_size(ARRAY)
@@ -40,7 +46,6 @@ pub(crate) fn new() -> Engine {
     engine.on_debug(|text, _, position| {
         call::log(tracing::Level::DEBUG, &format!("{position:?} {text}"));
     });
-    budget::obey(&mut engine);
     tokens::free_reserved_words(&mut engine);
     answer::own_throw(&mut engine);
     value::lend_missing_functions(&mut engine);
@@ -82,6 +87,7 @@ fn own() -> Shared<Module> {
         let mut module = Module::new();
         answer::register(&mut module);
         package::turn::register(&mut module);
+        package::padding::register(&mut module);
         module.build_index();
         module.into()
     })
