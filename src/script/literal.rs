@@ -49,15 +49,15 @@ fn in_order(expression: &Expr, value: Json) -> Json {
     }
 }
 
-/// The keys of a file's map literals, as written. What a function returns has its keys sorted; a
+/// The keys of map literals, as written. What a function returns has its keys sorted; a
 /// literal with just these keys tells their order.
 pub(super) struct KeyOrders(HashMap<BTreeSet<String>, Vec<String>>);
 
 impl KeyOrders {
     /// Literals within a tool's entry count before others with the same keys.
-    pub(super) fn of(plain: &AST) -> Self {
+    pub(super) fn of<'a>(files: impl Iterator<Item = &'a AST>) -> Self {
         let (mut of_tools, mut others) = (Vec::new(), Vec::new());
-        plain.walk(&mut |path: &[ASTNode<'_>]| {
+        let mut look = |path: &[ASTNode<'_>]| {
             if let Some(ASTNode::Expr(Expr::Map(literal, _))) = path.last() {
                 let keys: Vec<String> = literal.0.iter().map(|(key, _)| key.name.to_string()).collect();
                 let is_of_tool = path.iter().any(|node| {
@@ -67,7 +67,10 @@ impl KeyOrders {
                 if is_of_tool { &mut of_tools } else { &mut others }.push(keys);
             }
             true
-        });
+        };
+        for plain in files {
+            plain.walk(&mut look);
+        }
         let mut orders = HashMap::new();
         for keys in of_tools.into_iter().chain(others) {
             orders.entry(keys.iter().cloned().collect()).or_insert(keys);

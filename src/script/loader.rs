@@ -3,6 +3,7 @@
 //! A look at the folder costs a `stat` per file. A file is read again when its stamp changed, or
 //! when it was read so soon after it was written that another save could wear the same stamp.
 
+use super::imports::{Imports, is_module};
 use super::problem::Problem;
 use super::source::{Kind, MAX_SOURCE, SourceFile};
 use sha2::{Digest, Sha256};
@@ -31,6 +32,8 @@ pub struct Found {
     pub latest: Option<SystemTime>,
     /// Folders that are there and could not be listed: what is in them is not known.
     pub unlisted: Vec<PathBuf>,
+    /// Files that are no plugins: scripts import them.
+    pub modules: Vec<PathBuf>,
 }
 
 impl Found {
@@ -46,6 +49,7 @@ impl Found {
         self.files.extend(other.files);
         self.problems.extend(other.problems);
         self.unlisted.extend(other.unlisted);
+        self.modules.extend(other.modules);
         self.latest = self.latest.max(other.latest);
         self
     }
@@ -66,7 +70,7 @@ impl Found {
 pub struct Read {
     /// Its text.
     pub file: SourceFile,
-    /// SHA-256 of its bytes, hex.
+    /// SHA-256 of its bytes and those of what it imports, hex.
     pub hash: Arc<str>,
 }
 
@@ -134,8 +138,12 @@ impl Loader {
         collect(folder, 0, &mut paths, &mut found);
         paths.sort_by(|(a, _), (b, _)| a.cmp(b));
         found.latest = paths.iter().filter_map(|(_, metadata)| changed(metadata)).max();
-        for (path, metadata) in &paths {
-            match self.read(kind, path, metadata) {
+        let there: HashSet<PathBuf> = paths.iter().map(|(path, _)| path.clone()).collect();
+        let (modules, plugins) = paths.into_iter().partition(|(path, _)| is_module(folder, path));
+        let (modules, plugins): (Files, Files) = (modules, plugins);
+        found.modules = modules.into_iter().map(|(path, _)| path).collect();
+        for (path, metadata) in &plugins {
+            match self.read_plugin(kind, folder, path, metadata) {
                 Ok(read) => {
                     let id = read.file.id.clone();
                     if let Some(earlier) = found.files.insert(id.clone(), read) {
@@ -152,12 +160,24 @@ impl Loader {
                 Err(problem) => found.problems.push(problem),
             }
         }
-        let there: HashSet<&PathBuf> = paths.iter().map(|(path, _)| path).collect();
         self.seen.retain(|path, _| !path.starts_with(folder) || there.contains(path));
         found
     }
 
-    fn read(&mut self, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+    fn read_plugin(
+        &mut self,
+        kind: Kind,
+        root: &Path,
+        path: &Path,
+        metadata: &Metadata,
+    ) -> Result<Read, Problem> {
+        let plugin = self.read(As::Plugin, kind, path, metadata)?;
+        with_imports(plugin, root, &mut |path| {
+            Ok(self.read(As::Module, kind, path, &metadata_of(path)?)?.file.text)
+        })
+    }
+
+    fn read(&mut self, what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
         let stamp = Stamp::of(metadata);
         if let Some(seen) = self.seen.get(path)
             && seen.stamp == stamp
@@ -166,21 +186,48 @@ impl Loader {
             return seen.content.clone();
         }
         let read_at = SystemTime::now();
-        let content = read(kind, path, metadata);
+        let content = read(what, kind, path, metadata);
         self.seen.insert(path.to_owned(), Seen { stamp, read_at, content: content.clone() });
         content
     }
 }
 
-/// Reads one file, wherever it is.
-pub fn read_file(kind: Kind, path: &Path) -> Result<Read, Problem> {
-    match std::fs::metadata(path) {
-        Ok(metadata) => read(kind, path, &metadata),
-        Err(error) => Err(Problem::new("", path, format!("cannot read this file: {error}"))),
-    }
+/// Reads one file, wherever it is, and what it imports from its plugin folder.
+pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<Read, Problem> {
+    let what = if is_module(root, path) { As::Module } else { As::Plugin };
+    let read = |what, path: &Path| read(what, kind, path, &metadata_of(path)?);
+    with_imports(read(what, path)?, root, &mut |path| Ok(read(As::Module, path)?.file.text))
 }
 
-fn collect(folder: &Path, depth: usize, paths: &mut Vec<(PathBuf, Metadata)>, found: &mut Found) {
+fn metadata_of(path: &Path) -> Result<Metadata, Problem> {
+    let unreadable = |error| Problem::new("", path, format!("cannot read this file: {error}"));
+    std::fs::metadata(path).map_err(unreadable)
+}
+
+/// A script with everything that it imports.
+fn with_imports(
+    script: Read,
+    root: &Path,
+    read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
+) -> Result<Read, Problem> {
+    let imports = Imports::of(root, &script.file.path, &script.file.text, read);
+    if imports.is_empty() {
+        return Ok(script);
+    }
+    let hash = imports.hash_with(&script.hash).into();
+    Ok(Read { file: script.file.importing(imports), hash })
+}
+
+/// What a file is read as.
+#[derive(Clone, Copy, PartialEq)]
+enum As {
+    Plugin,
+    Module,
+}
+
+type Files = Vec<(PathBuf, Metadata)>;
+
+fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
@@ -194,13 +241,13 @@ fn collect(folder: &Path, depth: usize, paths: &mut Vec<(PathBuf, Metadata)>, fo
         let (name, path) = (entry.file_name(), entry.path());
         let name = name.to_string_lossy();
         // Hidden files, editors' own, and what Kubernetes keeps beside its links.
-        if name.starts_with(['.', '#', '_']) || name.ends_with('~') {
+        if name.starts_with(['.', '#']) || name.ends_with('~') {
             continue;
         }
         // Follows links: a link that points nowhere is as good as deleted.
         let Ok(metadata) = std::fs::metadata(&path) else { continue };
         if metadata.is_dir() {
-            if name != "lib" && depth < MAX_NESTING {
+            if !name.starts_with('_') && depth < MAX_NESTING {
                 collect(&path, depth + 1, paths, found);
             }
         } else if path.extension().is_some_and(|extension| extension == "rhai") {
@@ -212,10 +259,10 @@ fn collect(folder: &Path, depth: usize, paths: &mut Vec<(PathBuf, Metadata)>, fo
     }
 }
 
-fn read(kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let problem = |message: String| Problem::new(&stem, path, message);
-    if !is_id(&stem) {
+    if what == As::Plugin && !is_id(&stem) {
         return Err(problem(format!("`{stem}` cannot be an id"))
             .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
     }
@@ -237,9 +284,10 @@ fn read(kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
             .help("save it as UTF-8; a script is a text file")
     })?;
     if text.trim().is_empty() {
-        return Err(problem("the file is empty".into()).help(match kind {
-            Kind::Filter => "write at least one hook: fn inlet(body) { body }",
-            Kind::Tool => "write what runs when it is called: fn handler(args) { args }",
+        return Err(problem("the file is empty".into()).help(match (what, kind) {
+            (As::Module, _) => "write at least one function, or delete the file",
+            (As::Plugin, Kind::Filter) => "write at least one hook: fn inlet(body) { body }",
+            (As::Plugin, Kind::Tool) => "write what runs when it is called: fn handler(args) { args }",
         }));
     }
     if text.contains('\0') {
