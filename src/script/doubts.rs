@@ -1,6 +1,6 @@
 //! What is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
-use super::problem::Problem;
+use super::problem::{MOST_TOLD, Problem};
 use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 
@@ -35,9 +35,9 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
                 HELPERS.into(),
             ));
         }
-        true
+        doubts.len() < MOST_TOLD
     });
-    doubts.extend(escapes_in_backticks(source).into_iter().map(|(line, column, escape)| {
+    doubts.extend(escapes_in_backticks(source).into_iter().take(MOST_TOLD).map(|(line, column, escape)| {
         let position = Position::new(line, column);
         doubt(
             position,
