@@ -6,8 +6,11 @@
 
 use crate::json::{Json, Number};
 use crate::words::{did_you_mean, nearest};
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
+
+/// What one compiled pattern may need; what is larger takes long to compile.
+const MOST_PATTERN: usize = 1 << 20;
 
 /// Allowed values that a sentence names; more would bury it.
 const NAMED: usize = 20;
@@ -142,7 +145,7 @@ fn pattern(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Opti
         problems.push(format!("has {} as its `pattern`: give a regular expression as text", clipped(&given)));
         return None;
     };
-    let compiled = Regex::new(text);
+    let compiled = RegexBuilder::new(text).size_limit(MOST_PATTERN).build();
     if let Err(error) = &compiled {
         let (shown, reason) = (shortened(text), reason_of(error));
         problems.push(format!("has a `pattern` that is no regular expression: {shown}: {reason}"));

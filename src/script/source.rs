@@ -1,13 +1,15 @@
 //! A script's file, as far as it is known before anybody reads what it says.
 
+use super::imports::Imports;
 use super::problem::Problem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Longest source that is read.
 pub(super) const MAX_SOURCE: usize = 256 * 1024;
-/// Most parameters of one function: Rhai compares each with each.
-const MAX_PARAMETERS: usize = 32;
+
+/// Most lines of a file.
+pub(super) const MAX_LINES: usize = 60_000;
 
 /// What a script is for: the folder it lies in decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +48,8 @@ pub struct SourceFile {
     pub path: PathBuf,
     /// Its text.
     pub text: Arc<str>,
+    /// What it imports.
+    pub imports: Imports,
 }
 
 impl SourceFile {
@@ -56,12 +60,18 @@ impl SourceFile {
         path: impl Into<PathBuf>,
         text: impl Into<Arc<str>>,
     ) -> Self {
-        Self { kind, id: id.into(), path: path.into(), text: text.into() }
+        Self { kind, id: id.into(), path: path.into(), text: text.into(), imports: Imports::default() }
+    }
+
+    /// The same with what it imports.
+    #[must_use]
+    pub fn importing(self, imports: Imports) -> Self {
+        Self { imports, ..self }
     }
 }
 
 /// Refuses what would take the parser too long.
-pub(super) fn check_size(file: &SourceFile) -> Result<(), Problem> {
+pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
     let problem = |message: String| Problem::new(&file.id, &file.path, message);
     if file.text.len() > MAX_SOURCE {
         return Err(problem(format!(
@@ -71,12 +81,9 @@ pub(super) fn check_size(file: &SourceFile) -> Result<(), Problem> {
         ))
         .help("split it, or move data into valves or the store"));
     }
-    for (at, _) in file.text.match_indices("fn ") {
-        let signature = file.text[at..].split_once(')').map_or("", |(signature, _)| signature);
-        if signature.contains('(') && signature.matches(',').count() >= MAX_PARAMETERS {
-            return Err(problem(format!("a function has more than {MAX_PARAMETERS} parameters"))
-                .help("hand in one map instead"));
-        }
+    // Rhai counts lines no further, and every place in a file is told from others by its line.
+    if file.text.lines().count() > MAX_LINES {
+        return Err(problem(format!("the script has more than {MAX_LINES} lines")).help("split it"));
     }
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! Words that Rhai reserves, allowed where only a name can stand.
 //!
 //! After `.` and `::`, and as the key of a map literal, any word is a name. The words that Rhai
-//! reserves without using them (`default`, `match`, `new` …) are names everywhere.
+//! reserves without using them (`default`, `match`, `new` …) are names everywhere. On the way names
+//! can be written down, or changed.
 
+use super::bounds::Bounds;
+use super::rename::Plan;
 use parking_lot::Mutex;
-use rhai::{Engine, Token, TokenizeState};
+use rhai::{Engine, Position, Token, TokenizeState};
+use std::sync::Arc;
 
 /// Reserved by Rhai, of no use in it: ordinary names here.
 const FREED: &[&str] = &[
@@ -48,14 +52,17 @@ const FREED: &[&str] = &[
 
 #[derive(Default)]
 struct Seen {
-    /// Open brackets; true where it is a map literal.
-    brackets: Vec<bool>,
+    /// How much there is of what may be too much.
+    bounds: Bounds,
     /// What stood before.
-    last: Last,
+    last: Before,
+    /// Whether that was a name.
+    follows_word: bool,
 }
 
-#[derive(Default, Clone, Copy, PartialEq)]
-enum Last {
+/// What stands before a word.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) enum Before {
     /// `.`, `?.` or `::`
     Access,
     /// `#{`, or `,` within a map literal.
@@ -64,39 +71,91 @@ enum Last {
     Other,
 }
 
+/// A name in a file.
+#[derive(Debug)]
+pub(super) struct Word {
+    pub(super) name: String,
+    pub(super) position: Position,
+    pub(super) before: Before,
+    /// `::` follows.
+    pub(super) before_colons: bool,
+    /// `(` follows.
+    pub(super) before_bracket: bool,
+}
+
+/// The names of a file, in order.
+pub(super) type Words = Arc<Mutex<Vec<Word>>>;
+
 /// Lets an engine read reserved words as names.
 pub(crate) fn free_reserved_words(engine: &mut Engine) {
     let seen = Mutex::new(Seen::default());
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
-    engine.on_parse_token(move |token, _, _: &TokenizeState| read(&mut seen.lock(), token));
+    engine.on_parse_token(move |token, position, _: &TokenizeState| read(&mut seen.lock(), token, position));
 }
 
-fn read(seen: &mut Seen, token: Token) -> Token {
+/// The same, and writes down the names of what the engine parses.
+pub(super) fn note_words(engine: &mut Engine) -> Words {
+    let words = Words::default();
+    let (seen, noted) = (Mutex::new(Seen::default()), words.clone());
+    #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
+    engine.on_parse_token(move |token, position, _: &TokenizeState| {
+        let mut seen = seen.lock();
+        let before = seen.last;
+        let token = read(&mut seen, token, position);
+        let mut words = noted.lock();
+        match &token {
+            Token::Identifier(name) => words.push(Word {
+                name: name.to_string(),
+                position,
+                before,
+                before_colons: false,
+                before_bracket: false,
+            }),
+            Token::DoubleColon | Token::LeftParen => {
+                if let Some(word) = words.last_mut().filter(|_| seen.follows_word) {
+                    word.before_colons = token == Token::DoubleColon;
+                    word.before_bracket = token == Token::LeftParen;
+                }
+            }
+            _ => {}
+        }
+        seen.follows_word = matches!(token, Token::Identifier(_));
+        token
+    });
+    words
+}
+
+/// The same, with other names in some places.
+pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
+    let seen = Mutex::new(Seen::default());
+    #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
+    engine.on_parse_token(move |token, position, _: &TokenizeState| {
+        let token = read(&mut seen.lock(), token, position);
+        match (&token, plan.get(&position)) {
+            (Token::Identifier(_), Some(name)) => Token::Identifier(Box::new(name.as_str().into())),
+            (Token::StringConstant(_), Some(text)) => Token::StringConstant(Box::new(text.as_str().into())),
+            _ => token,
+        }
+    });
+}
+
+fn read(seen: &mut Seen, token: Token, position: Position) -> Token {
     let token = match token {
         Token::Reserved(word) if FREED.contains(&word.as_str()) => Token::Identifier(word),
-        Token::Reserved(word) | Token::Custom(word) if seen.last != Last::Other && is_word(&word) => {
+        Token::Reserved(word) | Token::Custom(word) if seen.last != Before::Other && is_word(&word) => {
             Token::Identifier(word)
         }
-        token if seen.last != Last::Other && token.is_literal() && is_word(token.literal_syntax()) => {
+        token if seen.last != Before::Other && token.is_literal() && is_word(token.literal_syntax()) => {
             Token::Identifier(Box::new(token.literal_syntax().into()))
         }
         token => token,
     };
-    match token {
-        Token::MapStart => seen.brackets.push(true),
-        Token::LeftBrace | Token::LeftBracket | Token::LeftParen | Token::QuestionBracket => {
-            seen.brackets.push(false);
-        }
-        Token::RightBrace | Token::RightBracket | Token::RightParen => {
-            seen.brackets.pop();
-        }
-        _ => {}
-    }
+    let token = seen.bounds.read(token, position);
     seen.last = match token {
-        Token::Period | Token::Elvis | Token::DoubleColon => Last::Access,
-        Token::MapStart => Last::Key,
-        Token::Comma if seen.brackets.last() == Some(&true) => Last::Key,
-        _ => Last::Other,
+        Token::Period | Token::Elvis | Token::DoubleColon => Before::Access,
+        Token::MapStart => Before::Key,
+        Token::Comma if seen.bounds.in_map() => Before::Key,
+        _ => Before::Other,
     };
     token
 }

@@ -22,6 +22,9 @@ const KEYS: [&str; 11] = [
 const ITEM_KEYS: [&str; 5] = ["type", "minimum", "maximum", "enum", "pattern"];
 const OPTIONAL_FORM: &str = "#{ value: (), type: \"string\" }";
 
+/// Most valves with a pattern, each of which takes a while to compile.
+const MOST_PATTERNS: usize = 32;
+
 pub(super) fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
     let Some(object) = literal.as_object() else {
         return Err(vec![format!(
@@ -29,8 +32,17 @@ pub(super) fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
             literal.kind()
         )]);
     };
-    let (mut fields, mut problems) = (Vec::new(), Vec::new());
+    let (mut fields, mut problems, mut patterns) = (Vec::new(), Vec::new(), 0);
     for (name, literal) in object.entries() {
+        patterns += usize::from(
+            literal.get("pattern").is_some() || literal.at_path("items.pattern").as_str().is_some(),
+        );
+        if patterns > MOST_PATTERNS {
+            problems.push(format!(
+                "valve `{name}` is one too many with a `pattern`: {MOST_PATTERNS} may have one"
+            ));
+            break;
+        }
         let mut declaration = Declaration { name: &name, of: literal.copy(), problems: Vec::new() };
         let field = declaration.field();
         problems.extend(declaration.problems.iter().map(|problem| format!("valve `{name}` {problem}")));
