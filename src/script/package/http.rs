@@ -4,6 +4,7 @@
 //! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
 
 use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
+use super::json::MOST_VALUES;
 use super::{output, url};
 use crate::json::{Json, Object};
 use crate::net::Web;
@@ -37,7 +38,7 @@ const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL
      `json` (any value) and `form` (a map), and `timeout` in ms, 10 000 where it is not given, at most \
      300 000.";
 
-/// `http::…`, and `json()` of an answer.
+/// `http::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     for (method, does) in METHODS {
@@ -64,6 +65,11 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
         ask("request", method, url, &options)
     });
+    module
+}
+
+/// `json()` of an answer: a method, which needs no module to be named.
+pub(super) fn register_method(module: &mut Module) {
     FuncRegistration::new("json")
         .with_namespace(FnNamespace::Global)
         .with_purity(true)
@@ -71,8 +77,7 @@ pub(super) fn module() -> Module {
         .with_comments([
             "/// `answer.json()`: the value that the text of an answer of `http::` stands for. Fails when it is no JSON.",
         ])
-        .set_into_module(&mut module, |answer: &mut Map| parsed(answer));
-    module
+        .set_into_module(module, |answer: &mut Map| parsed(answer));
 }
 
 fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
@@ -128,7 +133,7 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     else {
         return Err(fail("json", "this map is no answer of `http::`; for a text there is json::parse(text)"));
     };
-    let json = Json::parse(text.as_bytes()).map_err(|error| {
+    let json = Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| {
         let start: String = text.chars().take(SHOWN).collect();
         let more = if start.len() < text.len() { "…" } else { "" };
         fail("json", format!("the answer with status {status} is no JSON: {error}; it is `{start}{more}`"))

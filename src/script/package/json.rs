@@ -6,12 +6,16 @@ use crate::json::Json;
 use crate::script::value::{dynamic_of, json_of};
 use rhai::plugin::*;
 
+/// No more values are read at once: nothing looks at a script's memory meanwhile.
+pub(super) const MOST_VALUES: usize = 200_000;
+
 #[export_module]
 pub(super) mod functions {
     /// The value a JSON text stands for. Fails with line and column when it is no JSON.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
-        let json = Json::parse(text.as_bytes()).map_err(|error| fail("json::parse", error))?;
+        let json =
+            Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| fail("json::parse", error))?;
         Ok(dynamic_of(&json))
     }
 

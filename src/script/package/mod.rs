@@ -19,6 +19,7 @@ mod kv;
 mod llm;
 mod markup;
 mod output;
+pub(crate) mod padding;
 mod pattern;
 mod random;
 mod regex;
@@ -75,7 +76,12 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
 /// The functions without a module, such as `uuid()`; for `Engine::register_global_module`.
 pub(crate) fn globals() -> Shared<Module> {
     static GLOBALS: OnceLock<Shared<Module>> = OnceLock::new();
-    GLOBALS.get_or_init(|| ready("values", exported_module!(values::functions))).clone()
+    let module = || {
+        let mut module = exported_module!(values::functions);
+        http::register_method(&mut module);
+        ready("values", module)
+    };
+    GLOBALS.get_or_init(module).clone()
 }
 
 /// Named and indexed once, so that every engine shares it; an engine copies what lacks either.

@@ -2,6 +2,7 @@
 
 use super::{globals, modules};
 use crate::script::problem::of_run;
+use crate::script::sources::Sources;
 use crate::script::value::json_of;
 use rhai::{Dynamic, Engine};
 use std::collections::BTreeSet;
@@ -34,7 +35,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
         match engine.eval::<Dynamic>(snippet) {
             Ok(value) => panic!("{snippet} gives {value}"),
             Err(error) => {
-                let told = of_run(Path::new("test"), "", "test", &error);
+                let told = of_run(&Sources::new(Path::new("test"), ""), "test", &error);
                 assert!(told.contains(words), "{snippet}: {told}");
             }
         }
@@ -43,7 +44,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
 
 /// The functions as the contract names them.
 const PROMISED: &[(&str, &str)] = &[
-    ("", "uuid empty"),
+    ("", "uuid empty json"),
     ("json", "parse stringify"),
     ("regex", "is_match find find_all captures captures_all replace split escape"),
     (
@@ -54,7 +55,7 @@ const PROMISED: &[(&str, &str)] = &[
     ("log", "debug info warn error"),
     ("llm", "chat"),
     ("models", "list get"),
-    ("http", "get post put patch delete head request json"),
+    ("http", "get post put patch delete head request"),
     ("kv", "get set delete incr keys update window"),
     ("files", "read write list exists glob grep mkdir"),
     ("shell", "run"),

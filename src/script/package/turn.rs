@@ -1,6 +1,6 @@
 //! Functions that belong to the running turn: events, questions, the log.
 
-use crate::json::Json;
+use crate::json::{Json, Object};
 use crate::script::value::{error, json_of, live};
 use crate::script::{Shape, budget, call};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
@@ -22,7 +22,7 @@ pub(crate) fn register(module: &mut Module) {
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
             if let Some(call) = call::current() {
-                call.turn.events().emit(event);
+                call.turn.events().emit(event).map_err(|unsent| error(unsent.to_string()))?;
             }
             Ok(())
         });
@@ -33,6 +33,9 @@ pub(crate) fn register(module: &mut Module) {
     )
     .set_into_module(module, |question: Dynamic| -> Answer<Dynamic> {
         let event = checked_event(&question)?;
+        // The script's own keeps its `timeout`.
+        let fields = event.as_object().map(|fields| fields.entries()).unwrap_or_default();
+        let event = Json::from(fields.into_iter().collect::<Object>());
         let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
         let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
         let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
@@ -50,7 +53,7 @@ fn no_sleep() -> Answer<()> {
 }
 
 fn checked_event(event: &Dynamic) -> Answer<Json> {
-    let event = json_of(event)?.copy();
+    let event = json_of(event)?;
     match event.get("type") {
         Some(Json::Text(_)) => Ok(event),
         _ => Err(error("an event is a map with a `type`: `#{ type: \"status\", data: #{ … } }`")),

@@ -29,6 +29,22 @@ pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
     }
 }
 
+/// An independent copy, as large as a script may hold twice: nothing looks at its memory meanwhile.
+pub(super) fn copied(json: &Json) -> Result<Json, Error> {
+    const MOST: usize = 100_000;
+    if json.has_more_containers_than(MOST) {
+        return Err(error(format!("a value of more than {MOST} lists and maps cannot be copied")));
+    }
+    Ok(json.copy())
+}
+
+/// A container as text, as long as a script may hold it.
+pub(super) fn written(json: &Json) -> Result<String, Error> {
+    const LONGEST: usize = 8 << 20;
+    let bytes = json.encode_within(LONGEST).map_err(|why| error(format!("a value is {why}")))?;
+    String::from_utf8(bytes).map_err(|why| error(why.to_string()))
+}
+
 /// An independent copy in Rhai's own values, for constants and arguments that nobody shares.
 pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
     match json {
@@ -44,18 +60,25 @@ pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
     }
 }
 
-/// A script's value as JSON. What is live is shared, what is Rhai's own is copied.
+/// Most that is copied at once, in bytes: a value of a script's own may stand in many places.
+const MOST_COPIED: usize = 16 << 20;
+/// What a value takes besides its text.
+const EACH: usize = 16;
+
+/// A script's value as JSON. What is live is shared, what is Rhai's own is copied, up to 16 MB.
 pub(crate) fn json_of(value: &Dynamic) -> Result<Json, Error> {
-    convert(value, 0)
+    convert(value, 0, &mut { MOST_COPIED })
 }
 
-fn convert(value: &Dynamic, depth: usize) -> Result<Json, Error> {
+/// `rest` is what may still be copied.
+fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Error> {
     if depth > MAX_DEPTH {
         return Err(error(format!("values may be nested {MAX_DEPTH} deep at most")));
     }
     if value.is_shared() {
-        return convert(&value.flatten_clone(), depth);
+        return convert(&value.flatten_clone(), depth, rest);
     }
+    take(rest, EACH)?;
     if value.is_unit() {
         return Ok(Json::Null);
     }
@@ -73,6 +96,7 @@ fn convert(value: &Dynamic, depth: usize) -> Result<Json, Error> {
         };
     }
     if let Ok(value) = value.as_immutable_string_ref() {
+        take(rest, value.len())?;
         return Ok(value.as_str().into());
     }
     if let Ok(value) = value.as_char() {
@@ -85,13 +109,14 @@ fn convert(value: &Dynamic, depth: usize) -> Result<Json, Error> {
         return Ok(Json::Object(map.object.clone()));
     }
     if let Ok(array) = value.as_array_ref() {
-        let items = array.iter().map(|item| convert(item, depth + 1)).collect::<Result<Vec<_>, _>>()?;
+        let items = array.iter().map(|item| convert(item, depth + 1, rest)).collect::<Result<Vec<_>, _>>()?;
         return Ok(Json::Array(Array::new(items)));
     }
     if let Ok(map) = value.as_map_ref() {
         let mut entries = Vec::with_capacity(map.len());
         for (key, value) in map.iter() {
-            entries.push((key.as_str().into(), convert(value, depth + 1)?));
+            take(rest, key.len())?;
+            entries.push((key.as_str().into(), convert(value, depth + 1, rest)?));
         }
         return Ok(Json::Object(entries.into_iter().collect::<Object>()));
     }
@@ -99,4 +124,30 @@ fn convert(value: &Dynamic, depth: usize) -> Result<Json, Error> {
         return Err(error("a function is no JSON value"));
     }
     Err(error(format!("a value of type {} is no JSON value", value.type_name())))
+}
+
+fn take(rest: &mut usize, bytes: usize) -> Result<(), Error> {
+    let left = rest.checked_sub(bytes);
+    *rest = left.ok_or_else(|| error(format!("a new value may have {} MB at most", MOST_COPIED >> 20)))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_many_places_is_not_copied_without_end() {
+        let text = Dynamic::from("x".repeat(1 << 20));
+        let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
+        assert!(many(15).is_ok());
+        let told = crate::script::problem::summary_of_run(&many(17).unwrap_err());
+        assert_eq!(told, "a new value may have 16 MB at most");
+        let mut doubled = Dynamic::from(vec![text]);
+        for _ in 0..20 {
+            let shared = doubled.into_shared();
+            doubled = Dynamic::from(vec![shared.clone(), shared]);
+        }
+        assert!(json_of(&doubled).is_err());
+    }
 }

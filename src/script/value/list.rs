@@ -1,6 +1,6 @@
 //! Methods of live arrays that the host has itself. All others are lent by `delegate`.
 
-use super::convert::{error, json_of, live, misplaced};
+use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::{List, Shape};
 use crate::json::{Array, Json};
 use rhai::{Dynamic, EvalAltResult, FuncRegistration, INT, Module};
@@ -127,13 +127,13 @@ pub(super) fn register(module: &mut Module) {
     });
 
     pure("copy").set_into_module(module, |list: &mut List| {
-        List::new(list.shape, list.array.items().iter().map(Json::copy).collect())
+        copied(&list.array.clone().into()).map(|copy| live(&copy, list.shape))
     });
     pure("at").set_into_module(module, |list: &mut List, path: &str| {
         live(&Json::from(list.array.clone()).at_path(path), Shape::Plain)
     });
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
-        pure(name).set_into_module(module, |list: &mut List| Json::from(list.array.clone()).to_string());
+        pure(name).set_into_module(module, |list: &mut List| written(&list.array.clone().into()));
     }
     module.set_iter(std::any::TypeId::of::<List>(), |list: Dynamic| {
         let list = list.cast::<List>();

@@ -1,6 +1,6 @@
 //! Methods and properties of live maps that the host has itself.
 
-use super::convert::{error, json_of, live, misplaced};
+use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::message::property;
 use super::{Map, Shape};
 use crate::json::{Json, Object};
@@ -138,10 +138,8 @@ pub(super) fn register(module: &mut Module) {
     pure("==").set_into_module(module, |a: rhai::Map, b: Map| equals(&b, a));
     pure("!=").set_into_module(module, |a: rhai::Map, b: Map| !equals(&b, a));
 
-    pure("copy").set_into_module(module, |map: &mut Map| match map.json().copy() {
-        Json::Object(object) => Map { shape: map.shape, object },
-        _ => map.clone(),
-    });
+    pure("copy")
+        .set_into_module(module, |map: &mut Map| copied(&map.json()).map(|copy| live(&copy, map.shape)));
     pure("at")
         .set_into_module(module, |map: &mut Map, path: &str| live(&map.json().at_path(path), Shape::Plain));
     pure("ensure").set_into_module(
@@ -152,7 +150,7 @@ pub(super) fn register(module: &mut Module) {
         },
     );
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
-        pure(name).set_into_module(module, |map: &mut Map| map.json().to_string());
+        pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
     }
     module.set_iter(std::any::TypeId::of::<Map>(), |map: Dynamic| {
         let map = map.cast::<Map>();

@@ -13,8 +13,8 @@ fn text_dynamic(text: &str) -> Dynamic {
 }
 
 fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
-    match value.clone().into_immutable_string() {
-        Ok(text) => Ok(text),
+    match value.as_immutable_string_ref() {
+        Ok(text) => Ok(text.clone()),
         Err(_) if value.is_unit() => Ok(ImmutableString::new()),
         Err(kind) => Err(error(format!("text must be a string, is {kind}"))),
     }

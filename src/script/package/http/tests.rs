@@ -13,12 +13,7 @@ use std::time::Duration;
 
 fn script(code: &str, granted: &[&str]) -> Arc<Script> {
     let text = format!("/*\nrequirements: http\n*/\nfn inlet(body) {{ {code} }}");
-    let file = SourceFile {
-        kind: Kind::Filter,
-        id: "weather".into(),
-        path: "filters/weather.rhai".into(),
-        text: text.into(),
-    };
+    let file = SourceFile::new(Kind::Filter, "weather", "filters/weather.rhai", text);
     let http = Grant::Only(granted.iter().map(ToString::to_string).collect());
     let settings = Settings { grants: Grants { http, ..Grants::default() }, ..Settings::default() };
     let script = Script::compile(&file, &settings);
@@ -30,13 +25,13 @@ async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
     let turn = turn.clone();
     let call = move || {
         let body = Json::object();
-        match script.call(Hook::Inlet, vec![live(&body, Shape::Body)], &turn) {
+        match script.call(Hook::Inlet, vec![live(&body, Shape::Body)], &turn).0 {
             Ok(_) => Ok(body.get("out").unwrap_or_default().to_string()),
             Err(Ended::Refused(refusal)) => Err(refusal.message),
             Err(Ended::Broken { breakage, .. }) => Err(breakage.cause),
         }
     };
-    tokio::task::spawn_blocking(call).await.unwrap()
+    crate::lanes::run(crate::lanes::Pace::Waits, call).await.unwrap()
 }
 
 async fn try_out(code: &str) -> Result<String, String> {
@@ -181,8 +176,7 @@ async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_declares_public_hosts_and_no_private_ones() {
     let text = "/*\nrequirements: http\nallow_hosts: 127.0.0.1, api.example.com\n*/\nfn inlet(body) { try { http::get(\"http://127.0.0.1:1/\"); } catch (e) { body.out = e.message; } }";
-    let file =
-        SourceFile { kind: Kind::Filter, id: "x".into(), path: "filters/x.rhai".into(), text: text.into() };
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let script = Script::compile(&file, &Settings::default()).unwrap();
     let said = run(Arc::new(script), &Turn::default()).await.unwrap();
     assert!(!said.contains("connection refused"), "{said}");
