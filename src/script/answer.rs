@@ -171,6 +171,6 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     }
     let line =
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
-    let message = problem::without_place(&map.get("message")?.to_string()).to_owned();
+    let message = problem::without_place(&map.get("message")?.to_string());
     Some(Dynamic::from(Thrown::bug(message, line)))
 }

@@ -1,20 +1,26 @@
 //! From a file's text to a script that can be called.
 
 use super::hooks::{self, HookFunction};
+use super::interpreter::Interpreter;
+use super::link::{self, Linked};
 use super::literal::KeyOrders;
 use super::manifest::{self, Manifest};
 use super::names::{self, Names};
 use super::problem::{self, Problem, Severity};
 use super::reach::Reach;
 use super::settings::Settings;
-use super::source::{Kind, SourceFile, check_size};
+use super::source::{Kind, SourceFile, check_text};
+use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{doubts, engine, literal, package};
+use super::{budget, doubts, engine, imports, literal, package, shadow};
+use crate::breaker::Breaker;
+use crate::figures::{Figures, Tally};
 use crate::filter::Hook;
 use crate::json::Json;
 use rhai::{AST, Dynamic, Engine, OptimizationLevel, ParseError, Scope, Stmt};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A compiled script with its valves folded in. Frozen: another value makes another script.
@@ -27,20 +33,25 @@ pub struct Script {
     pub valves: Json,
     /// What is not meant, though it loads: valves that no longer fit, hooks spelt almost right.
     pub warnings: Vec<Problem>,
+    /// Whether its calls break again and again.
+    pub breaker: Arc<Breaker>,
     hooks: Vec<HookFunction>,
     pub(super) tools: Vec<ToolFunction>,
     waiting: bool,
     pub(super) engine: Engine,
     pub(super) ast: AST,
+    pub(super) interpreter: Interpreter,
     pub(super) settings: Settings,
     pub(super) reach: Arc<Reach>,
+    /// Its own file and those of its modules.
+    pub(super) sources: Sources,
 }
 
 impl Script {
     /// Reads, checks and compiles; nothing of a filter runs, of a tool only what lists its tools.
     pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
-        check_size(file).map_err(|problem| vec![problem])?;
+        check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
         let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
         let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
@@ -56,8 +67,14 @@ impl Script {
             Ok(manifest) => manifest,
             Err(more) => return Err([problems, more].concat()),
         };
+        if file.kind == Kind::Filter {
+            problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
+        }
         problems.extend(names::misused(&plain, &manifest, file, source));
         problems.extend(doubts::about(&as_written, file, source));
+        problems.extend(shadow::of_host(&as_written, file, source));
+        let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
+        problems.extend(of_modules);
         let (valves, misfits) = manifest.valves.effective(&[&settings.configured, &settings.stored]);
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
@@ -76,7 +93,11 @@ impl Script {
             constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
         values.insert("Valves".into(), dynamic_of(&valves));
         values.extend(names::functions_as_values(&plain));
-        let (engine, mut ast, names) = folded(engine, source, values).map_err(parse_problem)?;
+        let (mut engine, mut ast, names) =
+            folded(engine, source, &plain, values, &linked).map_err(parse_problem)?;
+        if settings.guarded {
+            budget::obey(&mut engine);
+        }
         ast.set_source(path.display().to_string());
         let mut script = Self {
             file: file.clone(),
@@ -84,15 +105,19 @@ impl Script {
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),
+            breaker: Arc::new(Breaker::new(id, settings.breaker)),
             hooks,
             tools: Vec::new(),
             engine,
             ast,
+            interpreter: Interpreter::default(),
             settings: settings.clone(),
             reach: Arc::new(reach),
+            sources: linked.sources,
         };
         if file.kind == Kind::Tool {
-            let (tools, more) = tool::read(&script, &KeyOrders::of(&as_written), source);
+            let orders = KeyOrders::of([&as_written].into_iter().chain(&linked.as_written));
+            let (tools, more) = tool::read(&script, &orders, source);
             problems.extend(more);
             if tools.is_empty() {
                 return Err(problems);
@@ -103,6 +128,11 @@ impl Script {
         Ok(script)
     }
 
+    /// What is wrong with a module, looked at by itself: whoever imports it may still lack something.
+    pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
+        link::check(file, &imports::key_of(root, &file.path))
+    }
+
     /// The plugin's id.
     pub fn id(&self) -> &str {
         &self.file.id
@@ -111,6 +141,16 @@ impl Script {
     /// Where its hooks stand in the chain.
     pub fn priority(&self) -> f64 {
         crate::valve::priority(&self.valves)
+    }
+
+    /// What its calls have cost, whichever version of it ran.
+    pub fn figures(&self) -> &Figures {
+        &self.settings.figures
+    }
+
+    /// Where the calls of one hook or tool are added up.
+    pub(super) fn tally(&self, name: &str) -> Arc<Tally> {
+        self.settings.figures.of(name)
     }
 
     /// The moments it acts at.
@@ -166,15 +206,20 @@ impl Parsed {
 fn folded(
     mut engine: Engine,
     source: &str,
+    plain: &AST,
     mut values: HashMap<String, Dynamic>,
+    linked: &Linked,
 ) -> Result<(Engine, AST, Names), ParseError> {
-    let mut scope = Scope::new();
-    for (name, value) in &values {
-        scope.push_constant_dynamic(name.as_str(), value.clone());
-    }
+    let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
+    let scope = known_to(&parameters.collect(), &values);
+    linked.register(&mut engine);
     engine.set_strict_variables(true);
-    let ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
+    let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
+    ast.combine(linked.functions.clone());
+    values.extend(linked.values.clone());
     let names = Names::of(&ast);
+    let mut engine = engine::with_modules(|name| names.modules.contains(name));
+    linked.register(&mut engine);
     if names.modules.contains("tokens") {
         // Its tables take longer to unpack than a hook may run.
         std::thread::spawn(package::prepare_tokens);
@@ -183,6 +228,20 @@ fn folded(
     values.retain(|name, _| names.variables.contains(name));
     engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
     Ok((engine, ast, names))
+}
+
+/// The names a file may use besides those of its functions. Their values are folded in, but for those
+/// that are also called like a parameter: Rhai would fold them in there too.
+pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dynamic>) -> Scope<'static> {
+    let mut scope = Scope::new();
+    for (name, value) in values {
+        if parameters.contains(name) {
+            scope.push_dynamic(name.clone(), value.clone());
+        } else {
+            scope.push_constant_dynamic(name.clone(), value.clone());
+        }
+    }
+    scope
 }
 
 fn has_errors(problems: &[Problem]) -> bool {
@@ -197,13 +256,6 @@ fn never_run(ast: &AST, id: &str, file: &SourceFile, source: &str) -> Vec<Proble
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();
     let mut problems = Vec::new();
     for statement in ast.statements() {
-        if let Stmt::Import(_, position) = statement {
-            problems.push(
-                Problem::new(id, &file.path, "`import` is not in this version")
-                    .at(source, *position)
-                    .help("copy the functions it would bring into this file"),
-            );
-        }
         if let Stmt::Var(variable, ..) = statement {
             let name = variable.0.name.as_str();
             if READ.contains(&name) && !literal.iter().any(|known| known == name) {

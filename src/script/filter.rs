@@ -6,16 +6,24 @@ use super::hooks::Param;
 use super::run::Ended;
 use super::value::{List, Map, json_of, live};
 use super::{Shape, UserValves};
+use crate::chat::event;
 use crate::fault::Breakage;
+use crate::figures::{Ending, Tally};
 use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use crate::json::Json;
+use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
+
+/// Most events that may take the place of one.
+const MOST_EVENTS: usize = 1_000;
 
 /// A script among filters.
 struct ScriptFilter {
     script: Arc<Script>,
     users: Arc<UserValves>,
+    /// By hook.
+    tallies: [Arc<Tally>; Hook::ALL.len()],
 }
 
 impl Script {
@@ -25,8 +33,11 @@ impl Script {
         let (priority, on_break) = (self.priority(), self.manifest.on_break);
         let sees_failures = self.manifest.on_tool_error;
         let name = self.file.id.clone();
-        let run = ScriptFilter { script: self, users };
+        let breaker = self.breaker.clone();
+        let tallies = Hook::ALL.map(|hook| self.tally(hook.name()));
+        let run = ScriptFilter { script: self, users, tallies };
         Filter::new(name, hooks, Arc::new(run))
+            .breaker(breaker)
             .priority(priority)
             .on_break(on_break)
             .seeing_failures(sees_failures)
@@ -36,16 +47,29 @@ impl Script {
 impl Run for ScriptFilter {
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         let Some(function) = self.script.hook(hook) else { return Ok(Verdict::Continue(ctx)) };
+        if !self.wants(hook, &ctx.value) {
+            return Ok(Verdict::Continue(ctx));
+        }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect();
-        match self.script.call(hook, args, &ctx.turn) {
+        let tally = &self.tallies[hook as usize];
+        let timing = tally.begin();
+        let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        let verdict = match result {
             Ok(value) => self.verdict(hook, ctx, &value),
             Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
-        }
+        };
+        tally.end(&timing, spent, if verdict.is_ok() { Ending::Well } else { Ending::Broken });
+        verdict
     }
 
-    fn waits(&self, _: Hook) -> bool {
-        self.script.waits()
+    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+        let pace = match self.tallies[hook as usize].is_slow() {
+            true => Pace::Slow,
+            false if self.script.waits() => Pace::Waits,
+            false => return None,
+        };
+        self.wants(hook, &ctx.value).then_some(pace)
     }
 }
 
@@ -59,6 +83,13 @@ const fn shape_of(hook: Hook) -> Shape {
 }
 
 impl ScriptFilter {
+    /// Whether a hook wants to see this: an event contains what `match` names, if it names anything.
+    fn wants(&self, hook: Hook, value: &Json) -> bool {
+        let wanted = &self.script.manifest.matches;
+        let is_wanted = |text: &str| wanted.iter().any(|wanted| text.contains(wanted.as_str()));
+        hook != Hook::Stream || wanted.is_empty() || event::any_text(value, &is_wanted)
+    }
+
     fn argument(&self, param: Param, hook: Hook, ctx: &FilterContext) -> Dynamic {
         match param {
             Param::Subject => live(&ctx.value, shape_of(hook)),
@@ -85,8 +116,16 @@ impl ScriptFilter {
         if !fits && !text {
             return Err(self.wrong(hook, &format!("returned {}", article(value.type_name()))));
         }
-        let value = json_of(value)
-            .map_err(|error| self.wrong(hook, &format!("returned what is no JSON: {error}")))?;
+        let value = json_of(value).map_err(|error| {
+            let why = super::problem::summary_of_run(&error);
+            self.wrong(hook, &format!("returned what cannot be used: {why}"))
+        })?;
+        if let Json::Array(events) = &value
+            && events.len() > MOST_EVENTS
+        {
+            let count = events.len();
+            return Err(self.wrong(hook, &format!("returned {count} events, more than {MOST_EVENTS}")));
+        }
         self.go_on(hook, ctx, Some(value))
     }
 
@@ -166,6 +205,57 @@ mod tests {
         match Chain::new(vec![filter]).run(hook, Json::parse(value.as_bytes()).unwrap(), &turn).await? {
             Outcome::Done(value) | Outcome::Skipped(value) => Ok(value),
         }
+    }
+
+    const MATCHING: &str = "/*\nmatch: secret, Grüße \n*/\nfn stream(event) { event.seen = true; }\nfn inlet(body) { body.seen = true; }";
+
+    #[tokio::test]
+    async fn a_filter_with_match_sees_events_with_one_of_its_texts_however_these_are_spelt() {
+        for event in [
+            r#"{"choices":[{"delta":{"content":"a secret b"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"\u0073ecret"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"Gr\u00fc\u00dfe"}}]}"#,
+            r#"{"choices":[{"delta":{}},{"delta":{"content":[{"type":"text","text":"secret"}]}}]}"#,
+            r#"{"choices":[{"delta":{"content":["secret"]}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_content":"secret"}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{\"a\":\"secret"}}]}}]}"#,
+            r#"{"choices":[{"delta":{},"logprobs":{"content":[{"token":"secret"}]}}]}"#,
+            r#"{"data":"secret"}"#,
+            r#"{"text":"secret"}"#,
+        ] {
+            let out = run(MATCHING, Hook::Stream, event).await.unwrap();
+            assert_eq!(out.get("seen"), Some(true.into()), "{event}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_filter_with_match_does_not_see_other_events_and_every_body() {
+        for event in [
+            r#"{"id":"secret","model":"secret","choices":[{"delta":{"content":"Secret"},"finish_reason":"secret"}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"id":"secret","function":{"name":"secret"}}]}}]}"#,
+            r#"{"choices":[],"usage":{"text":"secret"}}"#,
+        ] {
+            let out = run(MATCHING, Hook::Stream, event).await.unwrap();
+            assert!(out.get("seen").is_none() && !out.is_changed(), "{event}");
+        }
+        let out = run(MATCHING, Hook::Inlet, r#"{"messages":[]}"#).await.unwrap();
+        assert_eq!(out.get("seen"), Some(true.into()));
+    }
+
+    #[test]
+    fn match_is_refused_where_it_would_hide_what_a_filter_has_to_see() {
+        let refused = |head: &str, code: &str| {
+            let text = format!("/*\n{head}\n*/\n{code}");
+            let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+            let problems = Script::compile(&file, &Settings::default()).unwrap_err();
+            problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("\n")
+        };
+        let stream = "fn stream(event) { event }";
+        assert!(refused("match: x\nsecurity: true", stream).contains("guard"));
+        let ends = format!("{stream}\nfn stream_end(state) {{ \"\" }}");
+        assert!(refused("match: x", &ends).contains("stream_end"));
+        assert!(refused("match: x", "fn inlet(body) { body }").contains("not there"));
+        assert!(refused("match: ,", stream).contains("no text"));
     }
 
     /// Runs statements over a body of two messages and gives `body.out`.

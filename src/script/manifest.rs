@@ -1,11 +1,14 @@
 //! What a script says of itself: the comment it opens with, and its literal constants.
 
-use super::problem::Problem;
+use super::hooks::HookFunction;
+use super::problem::{MOST_TOLD, Problem};
+use super::source::SourceFile;
 use crate::config::Capability;
-use crate::filter::OnBreak;
+use crate::filter::{Hook, OnBreak};
 use crate::json::Json;
 use crate::valve::Schema;
 use crate::words::nearest;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// What a script says of itself.
@@ -33,6 +36,8 @@ pub struct Manifest {
     pub file_handler: bool,
     /// Also sees failed tool calls.
     pub on_tool_error: bool,
+    /// Texts of which one has to stand in an event for `stream` to be called; all events where empty.
+    pub matches: Vec<String>,
     /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
     pub allow_hosts: Vec<String>,
     /// What it says of itself as a tool: the constant `tool`.
@@ -96,7 +101,7 @@ pub(crate) fn read(
     if manifest.security {
         manifest.on_break = OnBreak::Abort;
     }
-    for word in &list(manifest.get("requirements").unwrap_or_default()) {
+    for word in list(manifest.get("requirements").unwrap_or_default()).iter().take(MOST_TOLD) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
             Some(capability) if manifest.requirements.contains(&capability) => {}
             Some(capability) => manifest.requirements.push(capability),
@@ -128,6 +133,7 @@ pub(crate) fn read(
             _ => {}
         }
     }
+    manifest.matches = list(manifest.get("match").unwrap_or_default());
     manifest.allow_hosts = list(manifest.get("allow_hosts").unwrap_or_default());
     for (name, value) in constants {
         match name.as_str() {
@@ -153,6 +159,35 @@ pub(crate) fn read(
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
+/// A `match` that lets pass unread what the filter has to see, or that is for no hook.
+pub(super) fn misplaced_match(
+    manifest: &Manifest,
+    hooks: &[HookFunction],
+    file: &SourceFile,
+    source: &str,
+) -> Option<Problem> {
+    manifest.get("match")?;
+    let has = |hook| hooks.iter().any(|function| function.hook == hook);
+    let (message, help) = if manifest.matches.is_empty() {
+        ("`match` names no text", "write what an event has to contain: match: one text, another")
+    } else if !has(Hook::Stream) {
+        ("`match` is for the hook `stream`, which is not there", "leave `match` out")
+    } else if manifest.security {
+        (
+            "`match` lets events pass unread, which a guard (`security: true`) must not: a text may come in two pieces",
+            "leave one of the two out",
+        )
+    } else if has(Hook::StreamEnd) {
+        (
+            "`match` lets events pass unread, and `stream_end` is for filters that have seen them all",
+            "leave one of the two out",
+        )
+    } else {
+        return None;
+    };
+    Some(Problem::new(&file.id, &file.path, message).at_word(source, "match").help(help))
+}
+
 /// Words between commas.
 fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -175,23 +210,49 @@ pub fn says_of_itself(source: &str) -> (bool, bool) {
 
 /// The `key: value` lines of the block comment that a file opens with.
 fn frontmatter(source: &str) -> Vec<(String, String)> {
-    let text = source.trim_start_matches('\u{feff}').trim_start();
-    let Some(rest) = text.strip_prefix("/*") else { return Vec::new() };
-    let block = rest.split_once("*/").map_or(rest, |(block, _)| block);
     let mut pairs: Vec<(String, String)> = Vec::new();
-    for line in block.lines() {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for line in opening_comment(source).lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
         let key = key.trim_start();
         if key.is_empty() || !key.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_') {
             continue;
         }
         let value = value.trim().to_owned();
-        match pairs.iter_mut().find(|(name, _)| name == key) {
-            Some(pair) => pair.1 = value,
+        match places.insert(key, pairs.len()) {
+            Some(place) => {
+                places.insert(key, place);
+                pairs[place].1 = value;
+            }
             None => pairs.push((key.to_owned(), value)),
         }
     }
     pairs
+}
+
+/// What stands in the block comment that a file opens with. A comment may hold others, as in Rhai, so
+/// that what is read here is what the compiler passes over.
+fn opening_comment(source: &str) -> &str {
+    let text = source.trim_start_matches('\u{feff}').trim_start();
+    let Some(rest) = text.strip_prefix("/*") else { return "" };
+    let (mut at, mut open) = (0, 1);
+    while let Some(found) = rest[at..].find(['*', '/']) {
+        at += found;
+        let marks = &rest[at..];
+        if marks.starts_with("*/") {
+            open -= 1;
+        } else if marks.starts_with("/*") {
+            open += 1;
+        } else {
+            at += 1;
+            continue;
+        }
+        if open == 0 {
+            return &rest[..at];
+        }
+        at += 2;
+    }
+    rest
 }
 
 #[cfg(test)]
@@ -206,5 +267,7 @@ mod tests {
         let expected = [("title", "C"), ("author", "Ann"), ("Title", "B"), ("empty", "")];
         assert_eq!(pairs, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert!(frontmatter("// x\n/*\ntitle: A\n*/").is_empty());
+        let nested = frontmatter("/*\n/* title: A */\nsecurity: true\n*/\n/*\nglobal: false\n*/");
+        assert_eq!(nested, [("security".to_owned(), "true".to_owned())]);
     }
 }

@@ -1,5 +1,7 @@
 //! What is wrong with a script, where, and how to mend it.
 
+use super::rename;
+use super::sources::Sources;
 use rhai::{EvalAltResult, ParseError, Position};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ pub enum Severity {
     /// It loads, and something about it is surely not meant.
     Warning,
 }
+
+/// Most problems of one sort that a file is told: nobody reads more, and each costs a look at it.
+pub(super) const MOST_TOLD: usize = 50;
 
 /// Something wrong with a script file.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +94,34 @@ impl Problem {
         }
     }
 
+    /// The same where a function is defined.
+    #[must_use]
+    pub(crate) fn at_function(self, source: &str, name: &str) -> Self {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let found = source.match_indices(name).find_map(|(at, _)| {
+            let before = source[..at].trim_end();
+            let is_whole = before.len() < at && !source[at + name.len()..].starts_with(is_part);
+            let word = before.strip_suffix("fn").filter(|before| !before.ends_with(is_part));
+            word.filter(|_| is_whole).map(|_| at)
+        });
+        match found {
+            Some(at) => self.at_byte(source, at),
+            None => self.at_word(source, name),
+        }
+    }
+
+    /// The same at a byte of its source.
+    #[must_use]
+    pub(crate) fn at_byte(self, source: &str, at: usize) -> Self {
+        let before = &source[..at];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        match (u16::try_from(line), u16::try_from(column)) {
+            (Ok(line), Ok(column)) => self.at(source, Position::new(line, column)),
+            _ => self,
+        }
+    }
+
     /// The same at the place that a path of names leads to, each looked for behind the one before;
     /// where one is not found, at the last that is.
     #[must_use]
@@ -102,13 +135,9 @@ impl Problem {
             found = Some(from + at);
             from += at + word.len();
         }
-        let Some(at) = found else { return self };
-        let before = &source[..at];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        match (u16::try_from(line), u16::try_from(column)) {
-            (Ok(line), Ok(column)) => self.at(source, Position::new(line, column)),
-            _ => self,
+        match found {
+            Some(at) => self.at_byte(source, at),
+            None => self,
         }
     }
 
@@ -171,6 +200,9 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     }
 }
 
+const NOTHING_TO_IMPORT: &str = "there is nothing to import from elsewhere: what a script may use is there, as in \
+                                 json:: and http::; a file of your own: `import \"lib/words\" as words;`";
+
 fn help_for(problem: &Problem, source: &str) -> Option<String> {
     let text = &problem.message;
     let line = problem.excerpt.trim_start();
@@ -181,9 +213,7 @@ fn help_for(problem: &Problem, source: &str) -> Option<String> {
         );
     }
     if is_python_import(problem, source) {
-        return Some(
-            "there is nothing to import: what a script may use is there, as in json:: and http::".into(),
-        );
+        return Some(NOTHING_TO_IMPORT.into());
     }
     if line.starts_with("///") {
         return Some("`///` may only stand before `fn`; use `//`".into());
@@ -193,6 +223,9 @@ fn help_for(problem: &Problem, source: &str) -> Option<String> {
     }
     if text.contains("cannot be assigned to") {
         return Some("put it into a variable first: `let there = …; there.field = …`".into());
+    }
+    if text.starts_with("expecting function name") {
+        return Some("that word is the language's or the host's own; rename it".into());
     }
     if text.contains("';'") {
         return Some("a statement ends with `;`".into());
@@ -287,9 +320,7 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
         }
         _ if before.ends_with("raise") => return Some("write `throw`"),
         _ if problem.excerpt.trim_start().starts_with("import ") => {
-            return Some(
-                "there is nothing to import: what a script may use is there, as in json:: and http::",
-            );
+            return Some(NOTHING_TO_IMPORT);
         }
         "fn" if before.ends_with("async") => {
             return Some("functions are plain `fn`; what waits, waits by itself");
@@ -305,25 +336,27 @@ fn help_for_foreign(problem: &Problem) -> Option<&'static str> {
 
 /// An error while a script ran, told for the log: message, function, file:line:column, the calls.
 ///
-/// Functions of a module are not told where they are called: the source is asked for them.
-pub(crate) fn of_run(path: &Path, source: &str, function: &str, error: &EvalAltResult) -> String {
+/// Functions of the host are not told where they are called: the source is asked for them.
+pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -> String {
     let root = error.unwrap_inner();
     let message = message_of(root);
+    let mut frame = error;
+    let mut source = sources.of(function, "", sources.script());
+    let mut calls = Vec::new();
+    while let EvalAltResult::ErrorInFunctionCall(name, given, inner, position) = frame {
+        calls.push(format!("{} called at {}", rename::as_written(name), place(&source.path, *position)));
+        source = sources.of(name, given, source);
+        frame = inner;
+    }
     let position = match root.position() {
-        Position::NONE => only_call(source, &message).unwrap_or(Position::NONE),
+        Position::NONE => only_call(&source.text, &message).unwrap_or(Position::NONE),
         position => position,
     };
-    let mut text = format!("{}: {}", place(path, position), lower_first(&message));
+    let mut text = format!("{}: {}", place(&source.path, position), lower_first(&message));
     let function = if function.starts_with("anon$") { "a closure" } else { function };
-    text.push_str(&format!(", in {function}"));
+    text.push_str(&format!(", in {}", rename::as_written(function)));
     if let Some(help) = help_for_run(root) {
         text.push_str(&format!(" (help: {help})"));
-    }
-    let mut frame = error;
-    let mut calls = Vec::new();
-    while let EvalAltResult::ErrorInFunctionCall(name, _, inner, position) = frame {
-        calls.push(format!("{name} called at {}", place(path, *position)));
-        frame = inner;
     }
     if !calls.is_empty() {
         text.push_str(&format!(" ({})", calls.join(", ")));
@@ -366,7 +399,11 @@ fn message_of(error: &EvalAltResult) -> String {
 
 /// What Rhai says, without its own way to say where: that names files of the operator, and a
 /// caught error may be shown to anybody.
-pub(super) fn without_place(text: &str) -> &str {
+pub(super) fn without_place(text: &str) -> String {
+    rename::as_written(cut_place(text))
+}
+
+fn cut_place(text: &str) -> &str {
     let text = text.split("\nin c").next().unwrap_or(text);
     let text = match text.rfind(" (line ") {
         Some(at) if text.ends_with(')') => &text[..at],

@@ -2,7 +2,9 @@
 
 use super::budget::Budget;
 use super::package::Models;
+use crate::breaker::BreakerSettings;
 use crate::config::Grants;
+use crate::figures::Figures;
 use crate::json::Json;
 use crate::store::Kv;
 use std::sync::Arc;
@@ -23,10 +25,17 @@ pub struct Settings {
     pub tool: Budget,
     /// What an operator lets it reach.
     pub grants: Grants,
+    /// Where what its calls cost is added up.
+    pub figures: Arc<Figures>,
+    /// When it is left alone for breaking again and again.
+    pub breaker: BreakerSettings,
     /// The scripts' own maps.
     pub kv: Arc<Kv>,
     /// Who asks models for scripts; None where no host runs.
     pub models: Option<Arc<dyn Models>>,
+    /// Whether calls are held to their budgets; off only to measure what that costs.
+    #[doc(hidden)]
+    pub guarded: bool,
 }
 
 /// What one call may hold at a time.
@@ -59,8 +68,11 @@ impl Default for Settings {
             hook: HOOK,
             tool: TOOL,
             grants: Grants::default(),
+            figures: Arc::default(),
+            breaker: BreakerSettings::default(),
             kv: Arc::default(),
             models: None,
+            guarded: true,
         }
     }
 }

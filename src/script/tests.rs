@@ -82,7 +82,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
             &["needs `http`, which nobody has granted", ":2:", "allow_hosts"],
         ),
         ("fn inlet(body) { regex::find(\"a\", \"(?=b)\"); }", &["filters/x.rhai:1:", "look"]),
-        ("import \"../secret\" as s; fn inlet(body) { }", &["`import` is not in this version"]),
+        ("import \"../secret\" as s; fn inlet(body) { }", &["`../secret` cannot be a module"]),
     ];
     for (text, words) in cases {
         let told = told(text);
@@ -151,6 +151,15 @@ async fn a_call_is_not_ended_for_the_time_in_which_others_ran() {
         let broken: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
         assert!(broken.is_empty(), "{} of {}: {}", broken.len(), results.len(), broken[0]);
     });
+}
+
+#[tokio::test]
+async fn a_script_that_races_with_itself_does_not_sleep_through_its_budget() {
+    let began = Instant::now();
+    let raced = "fn inlet(body) { let a = [1]; loop { try { a.map(|v| a.len()); } catch { } } }";
+    let fault = run(raced).await.unwrap_err();
+    assert!(fault.to_string().contains("used up its time of 100 ms"), "{fault}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -336,5 +345,148 @@ fn what_is_legal_and_not_meant_is_doubted() {
     ];
     for text in fine {
         assert_eq!(told(text), "", "{text}");
+    }
+}
+
+#[test]
+fn a_function_that_takes_the_place_of_the_hosts_is_told() {
+    let cases = [
+        (
+            "fn inlet(body) { deny(1) }\nfn deny(a) { }",
+            "x.rhai:2:4: error: `deny` takes the place of the host's own `deny(_)`",
+        ),
+        ("fn skip(a) { a } fn inlet(body) { }", "1:4: error: `skip`"),
+        ("fn ask(a) { a } fn inlet(body) { }", "error: `ask`"),
+        ("fn emit(a) { a } fn inlet(body) { }", "error: `emit`"),
+        (
+            "fn push(a, b) { } fn inlet(body) { }",
+            "warning: `push` takes the place of the host's own `push(_, _)`",
+        ),
+        ("fn inlet(body) { }\nprivate fn  len(x) { 1 }", ":2:13: warning: `len`"),
+        ("fn print(x) { } fn inlet(body) { }", "1:4: error: expecting function name"),
+        ("fn count(role) { } fn inlet(body) { body.n = body.messages.count(1); }", "`value.count(_)`"),
+    ];
+    for (text, words) in cases {
+        let told = told(text);
+        assert!(told.contains(words) && told.contains("rename it"), "{text}\n{told}");
+    }
+    for text in [
+        "fn deny_it(a) { } fn inlet(body) { }",
+        "fn count(role) { } fn inlet(body) { }",
+        "fn push(a, b, c, d, e) { } fn inlet(body) { }",
+    ] {
+        assert_eq!(told(text), "", "{text}");
+    }
+}
+
+#[test]
+fn a_parameter_may_be_called_like_a_constant_or_function() {
+    let text = "const LIMIT = 7; fn helper() { LIMIT } fn all() { [1].map(helper) }\nfn f(LIMIT, helper) { LIMIT + helper }\nfn inlet(body) { let g = |LIMIT| LIMIT; throw `${f(1, 2)} ${g.call(5)} ${LIMIT}`; }";
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    let filter = Arc::new(Script::compile(&file, &Settings::default()).unwrap()).into_filter(Arc::default());
+    let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
+    let body = Json::from([("messages", Json::array())]);
+    let ran = futures::executor::block_on(Chain::new(vec![filter]).run(Hook::Inlet, body, &turn));
+    assert_eq!(ran.err().map(|fault| fault.to_string()).as_deref(), Some("3 5 7"));
+}
+
+#[test]
+fn what_would_take_long_to_read_is_refused_where_it_is_too_much() {
+    let many = |part: &str, count: usize, between: &str| vec![part; count].join(between);
+    let numbered = |count: usize, part: &dyn Fn(usize) -> String| (0..count).map(part).collect::<String>();
+    let key = |n: usize| format!("k{n}: 1,");
+    let cases = [
+        (
+            format!("fn inlet(body) {{\n  f({}) }}", many("1", 50_000, ",")),
+            ":2:132: error: more than 64 arguments",
+        ),
+        (
+            format!("fn inlet(body) {{ body.f({}) }}", many("1", 65, ",")),
+            "more than 64 arguments of one call",
+        ),
+        (format!("fn f({}) {{ }}", numbered(40, &|n| format!("a{n},"))), "more than 32 parameters"),
+        (
+            format!("fn inlet(body) {{ |{}z| 1 }}", numbered(70, &|n| format!("a{n},"))),
+            "parameters of one closure",
+        ),
+        (format!("fn inlet(body) {{ #{{ {} }} }}", numbered(3_000, &key)), "more than 2000 keys"),
+        (
+            format!("fn inlet(body) {{ [{}] }}", many(&format!("#{{{}}}", numbered(999, &key)), 20, ",")),
+            "take too long",
+        ),
+        (
+            format!("fn inlet(body) {{ switch body {{ {} }} }}", numbered(20_000, &|n| format!("{n}=>1,"))),
+            "more than 2000 cases",
+        ),
+        (
+            format!("fn inlet(body) {{ {} }}", numbered(300, &|n| format!("let a{n}=1;"))),
+            "more than 256 variables",
+        ),
+        (
+            format!("{} fn inlet(body) {{ }}", numbered(1_100, &|n| format!("const A{n}=1;"))),
+            "more than 1000",
+        ),
+        (format!("fn inlet(body) {{ }}\n{}", "\n".repeat(60_000)), "more than 60000 lines"),
+    ];
+    for (text, words) in cases {
+        let began = Instant::now();
+        let told = told(&text);
+        assert!(told.contains(words), "{}: {}", &text[..60], &told[..told.len().min(300)]);
+        assert!(began.elapsed() < Duration::from_secs(5), "{}: {:?}", &text[..60], began.elapsed());
+    }
+    let fine = [
+        format!("fn inlet(body) {{ max({}) }}", many("1", 64, ",")),
+        format!("fn inlet(body) {{ [{}]; #{{ {} }}; }}", many("1", 5_000, ","), numbered(1_900, &key)),
+        format!("fn inlet(body) {{ {} }}", "{ let a = 1; let b = a; }".repeat(500)),
+        format!(
+            "{} fn inlet(body) {{ }}",
+            numbered(100, &|n| format!("fn f{n}() {{ {} }}", "let a=1; ".repeat(9)))
+        ),
+    ];
+    for text in fine {
+        assert_eq!(told(&text), "", "{}", &text[..60]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_hook_hands_back_is_bounded() {
+    let big = "let s = \"x\"; s.pad(4000000, 'x');";
+    let cases = [
+        (Hook::Inlet, format!("{big} #{{ messages: [], a: [s, s, s, s, s] }}"), "length of string too large"),
+        (Hook::Inlet, format!("{big} skip([s, s, s, s, s])"), "length of string too large"),
+        (Hook::Inlet, format!("{big} body.a = [s, s, s, s, s]; body"), "length of string too large"),
+        (Hook::Inlet, format!("{big} error(#{{ message: \"no\", a: [s, s, s, s, s] }})"), ""),
+        (Hook::Inlet, "let a = []; for i in 0..200 { a = [a]; } #{ messages: [], a: a }".into(), "128 deep"),
+        (
+            Hook::Inlet,
+            "let a = [1]; let f = || a; for i in 0..40 { a = [a, a]; } body.a = a; body".into(),
+            "",
+        ),
+        (
+            Hook::Stream,
+            "let all = []; for i in 0..1001 { all.push(event); } all".into(),
+            "returned 1001 events",
+        ),
+    ];
+    for (hook, code, words) in cases {
+        let name = if hook == Hook::Stream { "event" } else { "body" };
+        let text = format!("fn {}({name}) {{ {code} }}", hook.name());
+        let began = Instant::now();
+        let body = Json::from([("messages", Json::array())]);
+        let failed = run_in(&text, hook, body, &Turn::default()).await.expect_err(&text);
+        let told = format!("{failed:?}");
+        assert!(told.contains(words) && told.contains("\"x\""), "{text}: {}", &told[..told.len().min(400)]);
+        assert!(began.elapsed() < Duration::from_secs(5), "{text}: {:?}", began.elapsed());
+    }
+    // A body of twenty megabytes goes through, whatever is built around what is in it.
+    let image = "x".repeat(20 << 20);
+    for code in
+        ["body", "#{ messages: body.messages }", "body.messages = body.messages.filter(|m| true); body"]
+    {
+        let message = Json::from([("role", "user".into()), ("content", image.as_str().into())]);
+        let body = Json::from([("messages", Json::from(vec![message]))]);
+        let text = format!("fn inlet(body) {{ {code} }}");
+        let body = run_in(&text, Hook::Inlet, body, &Turn::default()).await.unwrap();
+        assert_eq!(body.at_path("messages.0.content").as_str().map(str::len), Some(20 << 20), "{code}");
     }
 }

@@ -15,8 +15,12 @@ use super::hooks::Param;
 use super::problem;
 use super::run::Ended;
 use super::value::{dynamic_of, json_of, live};
+use crate::breaker::Admission;
 use crate::context::{Context, Turn};
+use crate::fault::Refusal;
+use crate::figures::{Ending, Tally};
 use crate::json::Json;
+use crate::lanes::{self, Pace};
 use crate::tool::{Declared, Handler, Tool, ToolError, ToolResult};
 use futures::future::BoxFuture;
 use rhai::Dynamic;
@@ -49,7 +53,8 @@ impl Script {
             .map(|index| {
                 let Declared { mut spec, filters } = self.tools[index].declared.clone();
                 spec.module = Some(self.id().to_owned());
-                let handler = ScriptTool { script: self.clone(), users: users.clone(), index };
+                let tally = self.tally(&spec.name);
+                let handler = ScriptTool { script: self.clone(), users: users.clone(), index, tally };
                 ScriptedTool { tool: Tool::new(spec, handler), filters }
             })
             .collect()
@@ -67,43 +72,84 @@ struct ScriptTool {
     script: Arc<Script>,
     users: Arc<UserValves>,
     index: usize,
+    tally: Arc<Tally>,
 }
 
 impl Handler for ScriptTool {
-    /// On a thread that may block: a handler may compute or wait for as long as its timeout says.
+    /// On a lane: a handler may compute or wait for as long as its timeout says.
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let this = self.clone();
         Box::pin(async move {
-            let call = tokio::task::spawn_blocking(move || this.run(&args, &turn));
-            call.await.unwrap_or_else(|error| Err(format!("the tool's thread failed: {error}").into()))
+            let pace = if this.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+            let apart = lanes::run(pace, move || this.run(&args, &turn)).await;
+            apart.unwrap_or_else(|error| Err(error.to_string().into()))
         })
     }
 }
 
+/// Why a call gave no result.
+enum Failed {
+    /// The tool said so.
+    Refused(ToolError),
+    /// It broke: what the model is told, and why.
+    Broken { told: ToolError, cause: String },
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.into())
+    }
+}
+
 impl ScriptTool {
+    /// One call, unless the tool rests since it broke again and again.
     fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        let breaker = &self.script.breaker;
+        let admission = breaker.admit();
+        if let Admission::Rests(rest) = admission {
+            return Err(Refusal::new(breaker.says(rest)).with_status(503).into());
+        }
+        let (told, broke) = match self.measured(args, turn) {
+            Ok(result) => (Ok(result), None),
+            Err(Failed::Refused(told)) => (Err(told), None),
+            Err(Failed::Broken { told, cause }) => (Err(told), Some(cause)),
+        };
+        match broke {
+            None => breaker.went_well(admission),
+            // What was ended since nobody waits for it is no fault of the tool's.
+            Some(_) if turn.is_over() => {}
+            Some(cause) => breaker.broke(&cause),
+        }
+        told
+    }
+
+    fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, Failed> {
         let tool = &self.script.tools[self.index];
         let bound = tool.bound.iter().map(dynamic_of);
         let params = tool.params.iter().map(|param| match param {
             Param::Subject => live(args, Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
-        let timeout = tool.declared.spec.timeout;
-        match self.script.call_tool(&tool.function, bound.chain(params).collect(), turn, timeout) {
+        let timing = self.tally.begin();
+        let (args, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
+        let (result, spent) = self.script.call_tool(&tool.function, args, turn, timeout);
+        let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(Ended::Refused(refusal)) => Err(refusal.into()),
             Err(Ended::Broken { breakage, summary }) => {
-                tracing::error!(plugin = self.script.id(), tool = self.name(), "{}", breakage.cause);
-                Err(format!("the tool `{}` failed: {summary}", self.name()).into())
+                Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
-        }
+        };
+        let broke = matches!(result, Err(Failed::Broken { .. }));
+        self.tally.end(&timing, spent, if broke { Ending::Broken } else { Ending::Well });
+        result
     }
 
     fn name(&self) -> &str {
         &self.script.tools[self.index].declared.spec.name
     }
 
-    fn result(&self, value: &Dynamic, context: &Context) -> Result<ToolResult, ToolError> {
+    fn result(&self, value: &Dynamic, context: &Context) -> Result<ToolResult, Failed> {
         if let Some(answer) = value.read_lock::<Answered>() {
             return match &*answer {
                 Answered::Ok(value, given) => {
@@ -117,31 +163,36 @@ impl ScriptTool {
             };
         }
         let value = json_of(value).map_err(|error| {
-            self.unusable(&format!("returned what is no JSON: {}", problem::summary_of_run(&error)))
+            self.unusable(format!("returned what is no JSON: {}", problem::summary_of_run(&error)))
         })?;
         self.checked(&value, context)
     }
 
     /// The value as nobody else holds it, when a model can read it.
-    fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, ToolError> {
+    fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, Failed> {
         let value = value.copy();
         let length = match &value {
             Json::Text(text) => text.len(),
             other => match other.encode() {
                 Ok(bytes) => bytes.len(),
-                Err(error) => return Err(self.unusable(&format!("returned what cannot be sent: {error}"))),
+                Err(error) => return Err(self.unusable(format!("returned what cannot be sent: {error}"))),
             },
         };
         if length > MAX_RESULT {
             let (kb, most) = (length / 1024, MAX_RESULT / 1024);
-            return Err(self.unusable(&format!("returned {kb} KB; a result may have {most} KB")));
+            return Err(self.unusable(format!("returned {kb} KB; a result may have {most} KB")));
         }
         Ok(ToolResult { value, context: Some(context.clone()) })
     }
 
-    fn unusable(&self, what: &str) -> ToolError {
-        tracing::error!(plugin = self.script.id(), tool = self.name(), "{what}");
-        format!("the tool `{}` {what}", self.name()).into()
+    fn unusable(&self, what: String) -> Failed {
+        self.broken(what.clone(), what)
+    }
+
+    /// The log reads the cause, the model what happened.
+    fn broken(&self, what: String, cause: String) -> Failed {
+        tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
+        Failed::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
     }
 }
 
