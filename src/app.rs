@@ -140,6 +140,7 @@ fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         providers,
         models: config.models.iter().map(model).collect(),
         native_tools: Vec::new(),
+        breaker: config.breaker,
     })
 }
 

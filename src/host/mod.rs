@@ -6,11 +6,14 @@ mod plugin;
 mod reload;
 mod shelf;
 mod snapshot;
+mod standing;
 
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State};
 pub use snapshot::{Decision, Ready, Snapshot};
+pub use standing::{PluginStanding, Standing};
 
+use crate::json::Json;
 use crate::script::{Problem, Watch};
 use crate::store::{Kv, Store, StoreError};
 use arc_swap::ArcSwap;
@@ -84,6 +87,8 @@ pub struct Host {
     /// The store's generation that the current snapshot obeys.
     applied: AtomicU64,
     reports: broadcast::Sender<Arc<Report>>,
+    /// What was last told of the plugins.
+    told: parking_lot::Mutex<Json>,
 }
 
 impl Host {
@@ -105,6 +110,7 @@ impl Host {
             kv,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             reports,
+            told: parking_lot::Mutex::default(),
         };
         let host = Arc::new(host);
         asking.at(Arc::downgrade(&host));
@@ -200,8 +206,11 @@ impl Host {
 
     async fn announce(&self) {
         let applied = self.applied.load(Relaxed);
-        if let Err(error) = self.store.announce(&self.id, std::process::id(), applied).await {
-            tracing::debug!("not announced: {error}");
+        let tells = Standing::of_snapshot(&self.snapshot());
+        let news = (tells != *self.told.lock()).then_some(&tells);
+        match self.store.announce(&self.id, std::process::id(), applied, news).await {
+            Ok(()) => *self.told.lock() = tells,
+            Err(error) => tracing::debug!("not announced: {error}"),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the configuration says the host shall be: plugins' settings, providers, models.
 
+use crate::breaker::BreakerSettings;
 use crate::config::Grants;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -23,6 +24,8 @@ pub struct Plan {
     pub plugins: HashMap<(Kind, String), PluginPlan>,
     /// What the configuration grants, by the id of a plugin or native tool.
     pub grants: HashMap<String, Grants>,
+    /// When a plugin that breaks again and again is left alone.
+    pub breaker: BreakerSettings,
     /// Who serves models, in order.
     pub providers: Vec<ProviderPlan>,
     /// Models with words of their own.
@@ -86,6 +89,14 @@ impl Plan {
     /// The folders that are watched.
     pub(super) fn folders(&self) -> [PathBuf; 2] {
         [self.filters.clone(), self.tools.clone()]
+    }
+
+    /// Where plugins of a kind are, and what they import.
+    pub(super) fn folder(&self, kind: Kind) -> &Path {
+        match kind {
+            Kind::Filter => &self.filters,
+            Kind::Tool => &self.tools,
+        }
     }
 
     /// What is configured for a plugin.

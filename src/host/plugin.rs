@@ -116,6 +116,14 @@ impl Plugin {
         }
     }
 
+    /// How it stands, in one word: with its file, or that it rests since it broke again and again.
+    pub fn word(&self) -> &'static str {
+        match &self.script {
+            Some(script) if script.breaker.open().is_some() => "resting",
+            _ => self.state.word(),
+        }
+    }
+
     /// Whether a request has to ask for it.
     pub fn is_toggle(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.manifest.toggle)

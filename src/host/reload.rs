@@ -10,14 +10,19 @@ use super::shelf::Shelf;
 use super::snapshot::Snapshot;
 use super::{Change, Report};
 use crate::config::Grants;
+use crate::figures::Figures;
 use crate::json::Json;
-use crate::script::{Found, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves};
+use crate::script::{
+    Found, Imports, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves,
+};
 use crate::store::{Kv, LastGood, Store, StoreError, StoredValves, Switch};
 use crate::tool::{Tool, builtin};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// By id.
 type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
@@ -32,6 +37,8 @@ pub(super) struct Reload {
     stored: Stored,
     /// What the native tools could reach at the last look, in their order.
     native_grants: Vec<Grants>,
+    /// What calls have cost, by plugin: whichever version of it ran.
+    figures: Mutex<HashMap<String, Arc<Figures>>>,
     /// Last good versions that the store remembers, for files that do not load at the start.
     last_good: HashMap<String, LastGood>,
     /// Files that were gone at the last look: a save by rename leaves a gap.
@@ -103,6 +110,7 @@ impl Reload {
             asking: Arc::default(),
             stored: Stored::default(),
             native_grants: Vec::new(),
+            figures: Mutex::default(),
             last_good,
             vanished: BTreeSet::new(),
             waiting: None,
@@ -125,7 +133,7 @@ impl Reload {
             return Outcome::later(NEXT_LOOK, generation, began);
         }
         let unreadable = unreadable(&found);
-        let (mut plugins, mut changes) = self.next_plugins(&found, &unreadable, before);
+        let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
         let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
         if may_wait && unsettled {
             // At the next look what takes its place may be there: they go together.
@@ -333,6 +341,8 @@ impl Reload {
             grants: given.grants.clone(),
             kv: self.kv.clone(),
             models: Some(self.asking.clone()),
+            figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
+            breaker: self.plan.breaker,
             ..self.plan.plugin(file.kind, &file.id).settings
         };
         Script::compile(file, &settings)
@@ -376,8 +386,9 @@ impl Reload {
                 before.is_some_and(|before| before.given.grants == given.grants).then(|| script.clone())
             }),
             None => self.last_good.get(&**id).and_then(|version| {
-                let text = version.source.as_str();
-                recompiled(&SourceFile::new(kind, id.clone(), &path, text))
+                let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
+                let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
+                recompiled(&file.importing(imports))
             }),
         };
         let says = script.as_ref().map(|script| (script.manifest.security, script.manifest.global));
@@ -522,6 +533,7 @@ impl Reload {
                         path: plugin.path.display().to_string(),
                         hash: plugin.hash.to_string(),
                         source: script.file.text.to_string(),
+                        imports: script.file.imports.to_json(),
                         security: plugin.security,
                         saved_at: now_ms(),
                     });
@@ -542,6 +554,15 @@ impl Reload {
                 }
             }
         }
+    }
+}
+
+/// Does what may take a while, such as compiling, without holding up the turns of this thread.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        // There is no other thread to go on.
+        _ => work(),
     }
 }
 
