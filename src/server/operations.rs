@@ -25,7 +25,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let snapshot = app.host.snapshot();
     let plugins = snapshot.plugins.values().map(|plugin| {
         let id: &str = &plugin.id;
-        (id.into(), Json::from(plugin.state.word()))
+        (id.into(), Json::from(plugin.word()))
     });
     let plugins: crate::json::Object = plugins.collect();
     let ready = Json::from([

@@ -145,17 +145,29 @@ fn nobody_looks(snapshot: &crate::host::Snapshot, bytes: &[u8]) -> Option<(Ready
     untouched.then(|| (ready, glance.stream.unwrap_or(false)))
 }
 
+/// Stands for the events that did not fit.
+const CUT: &str = r#"{"type":"cut"}"#;
+
 fn events_header(events: &[Event]) -> Option<HeaderValue> {
     if events.is_empty() {
         return None;
     }
-    let mut shown: Vec<Json> = events.iter().map(|event| event.0.clone()).collect();
-    let mut text = ascii(&Json::from(shown.clone()).to_string());
-    while text.len() > EVENTS_LENGTH && !shown.is_empty() {
-        shown.pop();
-        let marked = [shown.clone(), vec![Json::from([("type", "cut".into())])]].concat();
-        text = ascii(&Json::from(marked).to_string());
+    let (mut text, mut ends) = (String::from("["), Vec::new());
+    for event in events {
+        // Where the list may be cut.
+        ends.push(text.len());
+        text.push_str(if ends.len() > 1 { "," } else { "" });
+        text.push_str(&ascii(&event.0.to_string()));
+        if text.len() >= EVENTS_LENGTH {
+            let fits = |end: &usize| *end + CUT.len() + 2 <= EVENTS_LENGTH;
+            let end = ends.into_iter().rev().find(fits).unwrap_or(1);
+            text.truncate(end);
+            text.push_str(if end > 1 { "," } else { "" });
+            text.push_str(CUT);
+            break;
+        }
     }
+    text.push(']');
     HeaderValue::from_str(&text).ok()
 }
 
