@@ -49,6 +49,17 @@ pub(super) struct Global {
     pub(super) verbose: u8,
 }
 
+/// `valvehouse list`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  valvehouse list\n  valvehouse list --stats\n  valvehouse --format json list"
+)]
+pub(super) struct List {
+    /// Show what the calls of each hook and tool have cost on the hosts that run
+    #[arg(long)]
+    pub(super) stats: bool,
+}
+
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
@@ -67,7 +78,7 @@ pub(super) enum Command {
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
     /// Show all plugins and how they stand
-    List,
+    List(List),
     /// Look for mistakes in scripts without running them
     Check(Check),
     /// Look at and change the settings that scripts declare

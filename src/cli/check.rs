@@ -8,7 +8,7 @@ use super::report;
 use crate::app;
 use crate::config::{Config, Grants};
 use crate::json::Json;
-use crate::script::{Found, Kind, Loader, Problem, Read, Script, Severity, read_file};
+use crate::script::{Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file};
 use crate::words::did_you_mean;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Findings {
                 self.folder(if is_tools { Kind::Tool } else { Kind::Filter }, folder, config);
             }
             Some(file) if file.extension().is_some_and(|extension| extension == "rhai") => {
-                self.read(read_file(app::kind_of(config, file), file), file, config);
+                self.file(file, config);
             }
             Some(file) => {
                 let file = file.display();
@@ -56,6 +56,45 @@ impl Findings {
             None => self.id(&word.to_string_lossy(), config)?,
         }
         Ok(())
+    }
+
+    /// A file by its path: a plugin, or a module of the folder it lies in.
+    fn file(&mut self, file: &Path, config: &Config) {
+        let kind = app::kind_of(config, file);
+        let root = match kind {
+            Kind::Filter => &config.folders.filters,
+            Kind::Tool => &config.folders.tools,
+        };
+        // As the folder names it, however the file was named here.
+        let within = file.canonicalize().ok().zip(root.canonicalize().ok());
+        let within = within.and_then(|(file, root)| Some(file.strip_prefix(root).ok()?.to_owned()));
+        let (root, file) = match within {
+            Some(within) => (root.clone(), root.join(within)),
+            None => (file.parent().unwrap_or(Path::new("")).to_owned(), file.to_owned()),
+        };
+        match is_module(&root, &file) {
+            true => self.module(kind, &root, &file),
+            false => self.read(read_file(kind, &root, &file), &file, config),
+        }
+    }
+
+    fn module(&mut self, kind: Kind, root: &Path, path: &Path) {
+        self.files.insert(path.to_owned());
+        let problems = match read_file(kind, root, path) {
+            Ok(read) => Script::check_module(&read.file, root),
+            Err(problem) => vec![problem],
+        };
+        self.tell_once(problems);
+    }
+
+    /// A module's problems are those of every script that imports it, and are told once.
+    fn tell_once(&mut self, problems: Vec<Problem>) {
+        let same = |a: &Problem, b: &Problem| a.place() == b.place() && a.message == b.message;
+        for problem in problems {
+            if !self.problems.iter().any(|known| same(known, &problem)) {
+                self.problems.push(problem);
+            }
+        }
     }
 
     fn id(&mut self, id: &str, config: &Config) -> Result<(), Failure> {
@@ -72,7 +111,12 @@ impl Findings {
     }
 
     fn folder(&mut self, kind: Kind, folder: &Path, config: &Config) {
-        self.found(Loader::default().look(kind, folder), config);
+        let found = Loader::default().look(kind, folder);
+        let modules = found.modules.clone();
+        self.found(found, config);
+        for module in modules {
+            self.module(kind, folder, &module);
+        }
     }
 
     fn found(&mut self, found: Found, config: &Config) {
@@ -97,7 +141,7 @@ impl Findings {
                 Script::compile(&file, &settings).map_or_else(|problems| problems, |script| script.warnings)
             }
         };
-        self.problems.extend(problems);
+        self.tell_once(problems);
     }
 
     fn tell(&mut self, out: &Output) -> Result<(), Failure> {

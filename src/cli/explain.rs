@@ -3,10 +3,11 @@
 
 use super::args;
 use super::exit::{Exit, Failure};
+use super::list::rests_in_words;
 use super::output::{Output, Paint, table};
 use super::project::Project;
 use crate::config::Config;
-use crate::host::{Decision, Plugin, State};
+use crate::host::{Decision, Plugin, Standing, State};
 use crate::json::Json;
 use crate::tool::Tool;
 
@@ -14,12 +15,13 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
     let project = Project::look(config).await?;
     // A model nobody knows would get a fine explanation, of nothing.
     project.snapshot.ready(&asked.model, &[])?;
+    let standing = project.standing().await?;
     let user = asked.user.as_deref();
     let filters: Vec<Told> = project
         .snapshot
         .explain(&asked.model, &[])
         .into_iter()
-        .map(|(plugin, decision)| Told::new(&plugin, &decision, asked, config))
+        .map(|(plugin, decision)| Told::new(&plugin, &decision, asked, config).resting(&plugin, &standing))
         .collect();
     let offered: Vec<&str> = project.snapshot.offered(&asked.model).iter().map(Tool::name).collect();
     if out.is_json() {
@@ -79,6 +81,16 @@ impl Told {
             reason: reason(plugin, decision, &asked.model, config),
             user_valves: asked.user.as_deref().map_or(Json::Null, |user| user_valves(plugin, user)),
         }
+    }
+
+    /// What runs, and rests since it broke again and again, says so.
+    fn resting(mut self, plugin: &Plugin, standing: &Standing) -> Self {
+        let rests = standing.of(&plugin.id).and_then(|standing| standing.rests.as_ref());
+        if let Some(open) = rests.filter(|_| self.part == Part::Runs) {
+            self.word = "rests";
+            self.reason = rests_in_words(plugin, open).replace("\n ", ";");
+        }
+        self
     }
 
     fn as_json(&self) -> Json {

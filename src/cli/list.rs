@@ -1,41 +1,84 @@
 //! `valvehouse list`: all plugins and how they stand.
 
+use super::args;
 use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
+use super::output::{Output, Paint, clean, count, table};
 use super::project::Project;
-use super::report;
+use super::{report, stats};
+use crate::breaker::Open;
 use crate::config::Config;
-use crate::host::{Plugin, Snapshot, State};
-use crate::json::Json;
+use crate::filter::OnBreak;
+use crate::host::{Plugin, Snapshot, Standing, State};
+use crate::json::{Json, Object};
 use crate::script::{Kind, Problem};
 use crate::tool::Tool;
 
-pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
     let snapshot = &project.snapshot;
+    let standing = project.standing().await?;
     if out.is_json() {
-        let plugins: Vec<Json> = snapshot.plugins.values().map(|plugin| as_json(plugin)).collect();
+        let plugins: Vec<Json> = snapshot.plugins.values().map(|plugin| as_json(plugin, &standing)).collect();
         let problems = report::all_as_json(&snapshot.problems);
         let native: Vec<Json> = native_tools(snapshot).into_iter().map(Json::from).collect();
         out.json(&Json::from([
             ("plugins", plugins.into()),
             ("native_tools", native.into()),
             ("problems", problems),
+            ("hosts", standing.hosts.into()),
         ]))?;
+    } else if asked.stats {
+        stats::show(snapshot, &standing, out)?;
     } else if snapshot.plugins.is_empty() && snapshot.problems.is_empty() {
         let folder = report::near(&config.folders.filters);
         out.say(&format!("no plugins yet: drop a script into {}", folder.display()));
     } else {
-        out.line(&as_table(snapshot, out.results()))?;
+        out.line(&as_table(snapshot, &standing, out.results()))?;
         for problem in problems(snapshot) {
             out.line(&format!("\n{}", report::shown(&problem, out.results())))?;
+        }
+        for (plugin, open) in resting(snapshot, &standing) {
+            out.line(&format!("\n{}: {}", out.results().yellow(&plugin.id), rests_in_words(plugin, open)))?;
         }
     }
     project.store.close().await;
     Ok(Exit::Done)
 }
 
-fn as_json(plugin: &Plugin) -> Json {
+/// The plugins that rest on some host.
+fn resting<'a>(
+    snapshot: &'a Snapshot,
+    standing: &'a Standing,
+) -> impl Iterator<Item = (&'a Plugin, &'a Open)> {
+    let plugins = snapshot.plugins.values();
+    plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.rests.as_ref()?)))
+}
+
+/// Why a plugin rests, what that means for requests, and until when.
+pub(super) fn rests_in_words(plugin: &Plugin, open: &Open) -> String {
+    let forgiven = plugin.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
+    let meanwhile = match plugin.kind {
+        Kind::Filter if forgiven => "skipped",
+        Kind::Filter => "every request it would see is refused with 503",
+        Kind::Tool => "models that call it are told so",
+    };
+    let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+    let cause = clean(&open.cause).replace('\n', " ");
+    format!(
+        "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s\n  last: {cause}"
+    )
+}
+
+fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
+    let standing = standing.of(&plugin.id).cloned().unwrap_or_default();
+    let sums = standing.sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json()));
+    let rests = standing.rests.map_or(Json::Null, |open| {
+        Json::from([
+            ("breaks", open.breaks.into()),
+            ("next_try_seconds", open.next_try.as_secs_f64().into()),
+            ("cause", open.cause.into()),
+        ])
+    });
     Json::from([
         ("id", (*plugin.id).into()),
         ("kind", plugin.kind.word().into()),
@@ -49,11 +92,13 @@ fn as_json(plugin: &Plugin) -> Json {
         ("tools", tools(plugin).into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("file", report::near(&plugin.path).display().to_string().into()),
         ("problems", report::all_as_json(own_problems(plugin))),
+        ("rests", rests),
+        ("stats", sums.collect::<Object>().into()),
     ])
 }
 
 /// The plugins, a line each, in the order in which they run.
-pub(super) fn as_table(snapshot: &Snapshot, paint: Paint) -> String {
+pub(super) fn as_table(snapshot: &Snapshot, standing: &Standing, paint: Paint) -> String {
     let head = ["ID", "KIND", "STATE", "RUNS", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     let mut plugins: Vec<_> = snapshot.plugins.values().collect();
@@ -69,7 +114,7 @@ pub(super) fn as_table(snapshot: &Snapshot, paint: Paint) -> String {
         rows.push(vec![
             paint.bold(&plugin.id),
             plugin.kind.word().to_owned(),
-            state(plugin, paint),
+            state(plugin, standing, paint),
             if plugin.enabled { "on".to_owned() } else { paint.yellow("off") },
             priority(plugin).map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
             if does.is_empty() { "-".to_owned() } else { does.join(" ") },
@@ -91,7 +136,10 @@ fn native_tools(snapshot: &Snapshot) -> Vec<&str> {
     native.map(Tool::name).collect()
 }
 
-fn state(plugin: &Plugin, paint: Paint) -> String {
+fn state(plugin: &Plugin, standing: &Standing, paint: Paint) -> String {
+    if standing.of(&plugin.id).is_some_and(|standing| standing.rests.is_some()) {
+        return paint.red("resting");
+    }
     let word = plugin.state.word();
     match plugin.state {
         State::Live => paint.green(word),

@@ -20,6 +20,7 @@ mod explain;
 mod grant;
 mod list;
 mod serve;
+mod stats;
 mod valves;
 
 pub use exit::Exit;

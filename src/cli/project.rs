@@ -5,7 +5,7 @@ use super::output::count;
 use super::report;
 use crate::app;
 use crate::config::{Config, Origin};
-use crate::host::{Plugin, Snapshot, State};
+use crate::host::{Plugin, Snapshot, Standing, State};
 use crate::json::Json;
 use crate::script::Script;
 use crate::store::{Store, StoreError};
@@ -57,6 +57,11 @@ impl Project {
             let why = if plugin.state == State::Missing { "its file is gone" } else { "it has never loaded" };
             Failure::data(format!("`{id}` has no valves to look at: {why}{told}"))
         })
+    }
+
+    /// How the plugins stand on the hosts that run.
+    pub(super) async fn standing(&self) -> Result<Standing, StoreError> {
+        Ok(Standing::told(&self.store.hosts().await?))
     }
 
     /// How far a change came.

@@ -39,7 +39,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Serve(asked) => serve::run(asked, config, out).await,
         Command::Chat(asked) => chat::run(asked, config, out).await,
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
-        Command::List => list::run(&config, out).await,
+        Command::List(asked) => list::run(&asked, &config, out).await,
         Command::Check(asked) => check::run(&asked, &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,

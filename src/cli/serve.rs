@@ -6,7 +6,7 @@ use super::output::{Output, count};
 use super::{list, report};
 use crate::app::App;
 use crate::config::{Config, Listen};
-use crate::host::{Change, Report};
+use crate::host::{Change, Report, Standing};
 use crate::json::Json;
 use crate::script::{Kind, Problem};
 use crate::server;
@@ -123,7 +123,7 @@ fn greet(app: &App, address: SocketAddr, out: &Output) {
             text.push_str(&format!("  {word}  {files} in {}, followed live\n", folder.display()));
         }
         if !snapshot.plugins.is_empty() {
-            text.push_str(&format!("\n{}\n", list::as_table(&snapshot, paint)));
+            text.push_str(&format!("\n{}\n", list::as_table(&snapshot, &Standing::default(), paint)));
         }
         for problem in &problems {
             text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
