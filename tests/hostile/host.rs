@@ -1,0 +1,197 @@
+//! A host in a process of its own, with two models: one that a hostile plugin stands before, one without.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
+const ADDRESS_SPACE: u64 = 6 << 20;
+/// What a process may have resident on top of a harmless one.
+const RESIDENT: u64 = 128 << 20;
+/// How long an answer may take before the host counts as hung.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Of a flood of talk the end counts.
+const TALK: usize = 256 * 1024;
+
+const CONFIG: &str = r#"
+[[models]]
+name = "hostile"
+provider = "demo"
+model = "demo"
+filters = ["hostile"]
+tools = ["hostile", "todo_list"]
+
+[[models]]
+name = "calm"
+provider = "demo"
+model = "demo"
+filters = ["calm"]
+"#;
+
+/// Shows that scripts still run.
+const CALM: &str = r#"/*
+global: false
+*/
+fn outlet(body) { body.messages[-1].text = "still here"; body }"#;
+
+/// What a host may take.
+pub(super) struct Limits {
+    pub(super) resident: u64,
+    /// What a request takes in which nothing hostile happens.
+    harmless: Duration,
+}
+
+impl Limits {
+    /// Beside a host with a harmless script.
+    pub(super) fn beside_harmless() -> Self {
+        let mut host = Host::start("filters/hostile.rhai", "fn inlet(body) { body }");
+        host.ask("calm", "hello", false);
+        let before = host.processor_time();
+        let answer = host.ask("hostile", "hello", false);
+        let harmless = host.processor_time().saturating_sub(before);
+        let resident = host.resident() + RESIDENT;
+        let log = host.end();
+        assert!(answer.is(200), "{answer:?}\n{log}");
+        Self { resident, harmless }
+    }
+
+    /// The processor time a request may take whose script has this deadline: twice that, as promised,
+    /// in an optimised host. In one that is not, a host function that is begun in time takes many times as
+    /// long as it should.
+    pub(super) fn time(&self, deadline: Duration) -> Duration {
+        let slower = if cfg!(debug_assertions) { 10 } else { 1 };
+        deadline * 2 * slower + self.harmless * 2 + Duration::from_millis(20) * slower
+    }
+}
+
+pub(super) struct Host {
+    child: Child,
+    address: String,
+    talk: JoinHandle<Vec<u8>>,
+    _folder: tempfile::TempDir,
+}
+
+/// The status and the text of an answer; 0 when there was none.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) text: String,
+}
+
+impl Answer {
+    pub(super) fn is(&self, status: u16) -> bool {
+        self.status == status
+    }
+}
+
+impl Host {
+    /// Starts a host with one plugin beside the calm one.
+    pub(super) fn start(file: &str, text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let save = |file: &str, text: &str| {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        save("valvehouse.toml", CONFIG);
+        save("filters/calm.rhai", CALM);
+        save(file, text);
+        let mut child = spawn(folder.path());
+        let (sender, address) = mpsc::channel();
+        let talk = listen(&mut child, sender);
+        let address = address.recv_timeout(PATIENCE).unwrap_or_default();
+        Self { child, address, talk, _folder: folder }
+    }
+
+    /// One chat with a model.
+    pub(super) fn ask(&mut self, model: &str, text: &str, stream: bool) -> Answer {
+        let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
+        let answer = self.post(&body.to_string()).unwrap_or_default();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        // In a stream a failure is an event.
+        let failed = body.contains("data: {\"error\"");
+        let text = match serde_json::from_str::<Value>(body) {
+            Ok(body) => match body["choices"][0]["message"]["content"].as_str() {
+                Some(text) => text.to_owned(),
+                None => body.to_string(),
+            },
+            Err(_) => body.to_owned(),
+        };
+        Answer { status: if failed { 500 } else { status }, text }
+    }
+
+    fn post(&self, body: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
+        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    /// What all its threads had of the processors.
+    pub(super) fn processor_time(&self) -> Duration {
+        let tasks =
+            std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let times = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok());
+        let nanoseconds = times.filter_map(|time| time.split(' ').next()?.parse::<u64>().ok());
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    /// What it had resident at its most, in bytes.
+    pub(super) fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        most.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+    }
+
+    /// Ends it; the end of what it said.
+    pub(super) fn end(mut self) -> String {
+        let ended = self.child.try_wait().unwrap();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let talk = String::from_utf8_lossy(&self.talk.join().unwrap()).into_owned();
+        match ended {
+            None => talk,
+            Some(status) => format!("{talk}\nTHE HOST IS DEAD: {status}"),
+        }
+    }
+}
+
+fn spawn(project: &Path) -> Child {
+    let limited =
+        format!("ulimit -v {ADDRESS_SPACE}; ulimit -c 0; exec \"$0\" --project \"$1\" serve --port 0");
+    Command::new("sh")
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_valvehouse")])
+        .arg(project)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Keeps the end of what it says, and sends on where it listens.
+fn listen(child: &mut Child, address: mpsc::Sender<String>) -> JoinHandle<Vec<u8>> {
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    std::thread::spawn(move || {
+        let (mut talk, mut line) = (Vec::new(), Vec::new());
+        while stderr.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if let Some((_, at)) = String::from_utf8_lossy(&line).split_once("http://") {
+                let _ = address.send(at.split_whitespace().next().unwrap_or_default().to_owned());
+            }
+            talk.append(&mut line);
+            let over = talk.len().saturating_sub(TALK);
+            talk.drain(..over);
+        }
+        talk
+    })
+}
