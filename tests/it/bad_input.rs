@@ -258,7 +258,9 @@ fn inlet(body) {
     }
 }
 "#;
-    let host = TestHost::new().filter("good", GOOD).filter("bad", bad).start().await;
+    // Each is told as what it is, also after the fifth.
+    let config = "[breaker]\nbreaks = 0\n";
+    let host = TestHost::new().config(config).filter("good", GOOD).filter("bad", bad).start().await;
     for text in ["number", "messages", "loop", "deep", "self"] {
         let answer = host.ask(text).await;
         answer.refused(500, "the plugin `bad` failed in its inlet");

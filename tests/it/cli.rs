@@ -274,6 +274,32 @@ fn list_shows_how_every_plugin_stands() {
 }
 
 #[test]
+fn list_tells_what_calls_cost_and_which_plugin_rests() {
+    let project = Project::new()
+        .filter("moody", "fn inlet(body) { if body.messages.len() > 1 { let x = 1 / 0; } body }")
+        .with("valvehouse.toml", "[breaker]\nbreaks = 2\nrest_ms = 3_600_000\n");
+    project.run("list --stats").ends(0).says("no host is running on this project");
+    let server = project.serve("");
+    project.run("list --stats").ends(0).says("no plugin has been called");
+    let statuses = [1, 2, 2, 1].map(|turns| server.chat(turns).0);
+    assert_eq!(statuses, [200, 500, 500, 503]);
+    let end = Instant::now() + PATIENCE;
+    while !project.run("list").ends(0).out.contains("resting") {
+        assert!(Instant::now() < end, "it never rests");
+    }
+    let listed = project.run("list").ends(0).prints("refused with 503").prints("division by zero");
+    assert!(listed.out.contains("moody"), "{}", listed.out);
+    let stats = project.run("list --stats").ends(0).prints("inlet").prints("OPERATIONS");
+    let row: Vec<&str> = stats.out.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(row[..4], ["moody", "inlet", "3", "2"], "{}", stats.out);
+    project.run("explain --model demo").ends(0).prints("rests: it broke 2 times");
+    let json = project.run("list --format json").ends(0).json();
+    assert_eq!(json.at_path("plugins.0.rests.breaks").as_i64(), Some(2));
+    assert_eq!(json.at_path("plugins.0.stats.inlet.broken").as_i64(), Some(2));
+    assert_eq!(json.get("hosts").and_then(|hosts| hosts.as_i64()), Some(1));
+}
+
+#[test]
 fn looking_leaves_no_trace() {
     let project = Project::new().filter("x", "fn inlet(body) { body }");
     project.run("list").ends(0).prints("live");
@@ -304,6 +330,19 @@ fn check_shows_the_line_and_a_caret() {
     let json = project.run("check --format json").ends(1).json();
     assert_eq!(json.at_path("problems.0.column").as_i64(), Some(14));
     assert_eq!(json.at_path("checked").as_i64(), Some(2));
+}
+
+#[test]
+fn check_looks_at_modules_and_tells_their_problems_once() {
+    let imports = "import \"lib/a\" as a;\nfn inlet(body) { a::f() }";
+    let project = Project::new().filter("x", imports).filter("y", imports).filter("lib/a", "fn f() { 1 }");
+    project.run("check").ends(0).prints("checked 3 files, 0 problems");
+    project.write("filters/lib/a.rhai", "fn f() {\n    let x = ;\n}");
+    for what in ["check", "check filters", "check filters/lib/a.rhai"] {
+        project.run(what).ends(1).prints("lib/a.rhai:2:13").prints(", 1 problem");
+    }
+    project.write("filters/_unused.rhai", "import \"lib/gone\" as gone;");
+    project.run("check").ends(1).prints("_unused.rhai:1:8").prints("there is no module `lib/gone`");
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl Streamed {
         let choices = self.of_choice(index);
         let ends = choices.iter().filter(|choice| choice.text("finish_reason").is_some()).count();
         let last = choices.last().and_then(|choice| choice.text("finish_reason")).unwrap_or_default();
-        assert_eq!(ends, 1, "{:?}", self.pieces);
+        assert_eq!(ends, 1, "{:?}: {:?}", self.answer.as_ref().err(), self.pieces);
         format!("{}|{last}", self.texts_of(index).concat())
     }
 

@@ -9,13 +9,13 @@
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
 mod bad_input;
+mod breaker;
 mod cli;
 mod door;
 mod floors;
 mod host;
-#[cfg(target_os = "linux")]
-mod hostile;
 mod kernel;
+mod modules;
 mod python;
 mod readme;
 mod reload;

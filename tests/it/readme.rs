@@ -15,9 +15,23 @@ fn blocks(language: &str) -> Vec<String> {
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
+fn scripts() -> [String; 3] {
+    blocks("rhai").try_into().unwrap()
+}
+
+#[tokio::test]
+async fn the_filter_with_match_takes_names_out_of_pieces() {
+    let [_, text, _] = scripts();
+    let file = SourceFile::new(Kind::Filter, "names", "filters/names.rhai", text.as_str());
+    let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
+    let (builder, _) = asking(["Alice met Bob."]);
+    let chatted = chat(&builder.filter(script.into_filter(Arc::default())).build(), "who?").await.unwrap();
+    assert_eq!(chatted.text(), "A. met B..");
+}
+
 #[tokio::test]
 async fn the_first_filter_signs_answers() {
-    let [text, _] = blocks("rhai").try_into().unwrap();
+    let [text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "polite", "filters/polite.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     let (builder, model) = asking(["Good morning."]);
@@ -28,7 +42,7 @@ async fn the_first_filter_signs_answers() {
 
 #[tokio::test]
 async fn the_first_tool_rolls_dice_and_counts_them() {
-    let [_, text] = blocks("rhai").try_into().unwrap();
+    let [.., text] = scripts();
     let file = SourceFile::new(Kind::Tool, "dice", "tools/dice.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     let kernel = Kernel::builder().tools(script.tools(&Arc::default()).into_iter().map(|it| it.tool)).build();

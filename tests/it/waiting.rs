@@ -5,7 +5,12 @@ use crate::host::{TestHost, saying};
 use crate::upstream::{Gate, Reply, Upstream};
 use futures::future::join_all;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
+use valvehouse::context::{Context, Event, Events, Questions, Turn, TurnFacts};
+use valvehouse::filter::{Chain, Hook, Outcome};
+use valvehouse::json::Json;
+use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 const HELPER: &str =
     "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n";
@@ -43,6 +48,47 @@ async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
     let (answers, ()) = tokio::join!(turns, meanwhile);
     for answer in answers {
         assert!(answer.text().contains("look answered: seen"), "{}", answer.body());
+    }
+}
+
+/// Threads of this process.
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_thousand_people_are_asked_at_once_without_a_thread_each() {
+    let source = "fn inlet(body) { body.said = ask(#{ type: \"input\", timeout: 300_000 }); body }";
+    let file = SourceFile::new(Kind::Filter, "asks", "filters/asks.rhai", source);
+    let script = Script::compile(&file, &Settings::default()).unwrap();
+    let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
+    let questions = Questions::default();
+    let (tell, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let before = threads();
+    let turns: Vec<_> = (0..2_000)
+        .map(|_| {
+            let (chain, tell) = (chain.clone(), tell.clone());
+            let listener = move |event: &Event| drop(tell.send(event.0.text("id").unwrap().to_string()));
+            let events = Events::listening(listener, Some(questions.clone()));
+            let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+            let body = Json::parse(br#"{"messages":[]}"#).unwrap();
+            tokio::spawn(async move { chain.run(Hook::Inlet, body, &turn).await })
+        })
+        .collect();
+    let mut open = Vec::new();
+    while open.len() < turns.len() {
+        open.push(asked.recv().await.unwrap());
+    }
+    // Other tests run beside this one: what matters is that it is nowhere near one each.
+    assert!(threads() < before + 200, "{} threads, {before} before", threads());
+    for id in &open {
+        assert!(questions.answer(id, Json::from(id.as_str())));
+    }
+    for turn in turns {
+        let Outcome::Done(body) = turn.await.unwrap().unwrap() else { panic!("it was skipped") };
+        assert!(body.text("said").is_some());
     }
 }
 

@@ -1,0 +1,168 @@
+//! Plugins that break again and again: left alone for a while, tried again, and told of everywhere; and
+//! what the calls of plugins cost.
+
+use crate::host::{TestHost, saying, until};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse::context::Turn;
+use valvehouse::filter::{Chain, Hook};
+use valvehouse::host::{PluginStanding, Standing};
+use valvehouse::json::Json;
+use valvehouse::script::{Kind, Script, Settings, SourceFile};
+
+/// Rests for longer than any test runs.
+const LONG: &str = "[breaker]\nbreaks = 3\nrest_ms = 3_600_000\n";
+/// Breaks when it is told to.
+const MOODY: &str =
+    r#"fn inlet(body) { if body.messages[-1].text == "break" { let x = 1 / 0; } body.touched = true; body }"#;
+
+fn forgiven(source: &str) -> String {
+    format!("/*\non_error: continue\n*/\n{source}")
+}
+
+async fn broken_three_times(config: &str, id: &str, source: &str) -> TestHost {
+    let host = TestHost::new().config(config).filter(id, source).start().await;
+    for _ in 0..3 {
+        host.ask("break").await;
+    }
+    host
+}
+
+#[tokio::test]
+async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_again() {
+    let host = broken_three_times(LONG, "moody", MOODY).await;
+    let answer = host.ask("hello").await;
+    answer.refused(503, "`moody` broke again and again and rests");
+    assert_eq!(answer.header("retry-after"), Some("3600"));
+    host.stands("moody", "resting").await;
+}
+
+#[tokio::test]
+async fn a_forgiven_filter_is_skipped_while_it_rests() {
+    let host = broken_three_times(LONG, "moody", &forgiven(MOODY)).await;
+    assert_eq!(host.ask("hello").await.status, 200);
+    host.stands("moody", "resting").await;
+}
+
+#[tokio::test]
+async fn a_guard_that_rests_lets_nothing_by() {
+    let guard = format!("/*\nsecurity: true\non_error: continue\n*/\n{MOODY}");
+    let host = broken_three_times(LONG, "guard", &guard).await;
+    host.ask("hello").await.refused(503, "`guard` broke again and again");
+}
+
+#[tokio::test]
+async fn one_call_tries_again_and_closes_the_breaker() {
+    let config = "[breaker]\nbreaks = 3\nrest_ms = 200\n";
+    let host = broken_three_times(config, "moody", MOODY).await;
+    until("a call may try again", || async { host.ask("hello").await.status == 200 }).await;
+    host.stands("moody", "live").await;
+    assert_eq!(host.ask("hello").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_mended_file_is_used_at_once() {
+    let host = broken_three_times(LONG, "moody", MOODY).await;
+    host.update("moody", "fn inlet(body) { body }").await;
+    assert_eq!(host.ask("break").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_filter_that_mostly_works_is_not_left_alone_for_the_requests_it_breaks_at() {
+    let host = TestHost::new().config(LONG).filter("moody", MOODY).start().await;
+    for _ in 0..8 {
+        assert_eq!(host.ask("break").await.status, 500);
+        assert_eq!(host.ask("hello").await.status, 200);
+        assert_eq!(host.ask("hello").await.status, 200);
+    }
+    host.stands("moody", "live").await;
+}
+
+#[tokio::test]
+async fn refusing_is_no_breaking() {
+    let host = TestHost::new().config(LONG).filter("strict", "fn inlet(body) { deny(`no`) }").start().await;
+    for _ in 0..6 {
+        host.ask("hello").await.refused(400, "no");
+    }
+    host.stands("strict", "live").await;
+}
+
+#[tokio::test]
+async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
+    let config = format!(
+        "{LONG}[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n"
+    );
+    let host = TestHost::new().config(&config).tool("look", "fn handler(args) { 1 / 0 }").start().await;
+    for _ in 0..3 {
+        let answer = host.chat(&saying("helper", "look")).await;
+        assert!(answer.text().contains("division by zero"), "{}", answer.body());
+    }
+    let answer = host.chat(&saying("helper", "look")).await;
+    assert!(answer.text().contains("`look` broke again and again"), "{}", answer.body());
+    host.stands("look", "resting").await;
+}
+
+#[tokio::test]
+async fn with_no_breaker_it_is_tried_every_time() {
+    let host = broken_three_times("[breaker]\nbreaks = 0\n", "moody", MOODY).await;
+    for _ in 0..6 {
+        assert_eq!(host.ask("break").await.status, 500);
+    }
+    assert_eq!(host.ask("hello").await.status, 200);
+}
+
+/// What a host tells of a plugin, once it has told this.
+async fn told(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
+    let ask = || async { Standing::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
+    until("the host tells", || async { ask().await.is_some_and(|told| is_so(&told)) }).await;
+    ask().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
+    let host = broken_three_times(LONG, "moody", MOODY).await;
+    let told = told(&host, "moody", |told| told.rests.is_some()).await;
+    let sum = told.sums["inlet"];
+    assert_eq!((sum.calls, sum.broken), (3, 3));
+    assert!(sum.operations >= 9 && sum.most_operations >= 3 && sum.nanoseconds > 0, "{sum:?}");
+    let rests = told.rests.unwrap();
+    assert_eq!(rests.breaks, 3);
+    assert!(rests.cause.contains("division by zero"), "{}", rests.cause);
+    assert!(rests.next_try > Duration::from_secs(3_000));
+}
+
+#[tokio::test]
+async fn figures_go_on_over_a_reload_and_know_the_height_of_memory() {
+    let source = "fn inlet(body) { let s = \"\"; s.pad(1_000_000, \"x\"); body }";
+    let host = TestHost::new().filter("hungry", source).start().await;
+    host.ask("hello").await;
+    host.update("hungry", "fn inlet(body) { let n = 0; while n < 100 { n += 1; } body }").await;
+    host.ask("hello").await;
+    let told = told(&host, "hungry", |told| told.sums["inlet"].measured == 2).await;
+    let sum = told.sums["inlet"];
+    assert!(sum.most_memory > 1_000_000, "{sum:?}");
+    assert!(sum.most_operations >= 100, "{sum:?}");
+}
+
+#[tokio::test]
+async fn what_hooks_keep_for_each_other_over_a_turn_is_bounded() {
+    for place in ["state", "__metadata__"] {
+        let text = format!(
+            "fn inlet(body, {place}) {{ let s = \"\"; s.pad(2_000_000, \"x\"); {place}[`k${{{place}.len()}}`] = s; }}"
+        );
+        let file = SourceFile::new(Kind::Filter, "keeps", "filters/keeps.rhai", text);
+        let script = Script::compile(&file, &Settings::default()).unwrap();
+        let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
+        let turn = Turn::default();
+        let mut calls = 0;
+        let fault = loop {
+            let body = Json::parse(br#"{"messages":[]}"#).unwrap();
+            match chain.run(Hook::Inlet, body, &turn).await {
+                Ok(_) => calls += 1,
+                Err(fault) => break fault,
+            }
+        };
+        assert!((30..40).contains(&calls), "{calls}");
+        assert!(fault.to_string().contains("keeps more than 64 MB"), "{fault}");
+    }
+}

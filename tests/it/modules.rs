@@ -1,0 +1,371 @@
+//! Modules: files that scripts import, from use to escape.
+
+use crate::host::{TestHost, until};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+use valvehouse::context::{Context, Events, Turn, TurnFacts};
+use valvehouse::filter::{Chain, Hook, Outcome};
+use valvehouse::json::Json;
+use valvehouse::script::{Kind, Problem, Script, Settings, read_file};
+
+/// A plugin folder: files by their paths.
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Problem>> {
+    let read = read_file(Kind::Filter, folder, &folder.join(name)).map_err(|problem| vec![problem])?;
+    Script::compile(&read.file, &Settings::default())
+}
+
+/// What is wrong with `x.rhai` in a folder.
+fn told(files: &[(&str, &str)]) -> String {
+    let folder = folder(files);
+    let problems = match compile(folder.path(), "x.rhai") {
+        Ok(script) => script.warnings,
+        Err(problems) => problems,
+    };
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    told.join("\n").replace(&folder.path().display().to_string(), "filters")
+}
+
+/// Runs `x.rhai`'s inlet, and gives `body.out` or how it broke.
+async fn run(files: &[(&str, &str)]) -> Result<String, String> {
+    let folder = folder(files);
+    let script = compile(folder.path(), "x.rhai").unwrap_or_else(|problems| {
+        panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    });
+    let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
+    let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
+    let body = Json::parse(br#"{"messages":[{"role":"user","content":"hi"}]}"#).unwrap();
+    match chain.run(Hook::Inlet, body, &turn).await {
+        Ok(Outcome::Done(body) | Outcome::Skipped(body)) => {
+            Ok(body.get("out").unwrap_or_default().to_string())
+        }
+        Err(fault) => Err(format!("{fault:?}").replace(&folder.path().display().to_string(), "filters")),
+    }
+}
+
+/// The same with one module, `lib/words`.
+async fn with_words(module: &str, code: &str) -> Result<String, String> {
+    let text = format!(
+        "import \"lib/words\" as words;\nconst LIMIT = 1;\nfn helper(x) {{ `main ${{x}}` }}\nfn inlet(body) {{ {code} }}"
+    );
+    run(&[("x.rhai", &text), ("lib/words.rhai", module)]).await
+}
+
+const WORDS: &str = "
+const LIMIT = 7;
+const NAMES = #{ LIMIT: \"key\", helper: [1, 2] };
+/// Louder.
+fn shout(x) { helper(x).to_upper() + \"!\" }
+fn helper(x) { `module ${x}` }
+private fn hidden() { 1 }
+fn limit() { LIMIT }
+fn names() { NAMES }
+fn each(list, f) { list.map(|item| f.call(item)) }
+fn louder() { |x| shout(x) }
+fn by_name() { Fn(\"helper\").call(1) }
+fn as_value() { [1, 2].map(helper) }
+fn local() { let LIMIT = 3; let limit = LIMIT + 1; limit }
+fn shadowed(helper) { helper }
+fn property(m) { m.helper.len() + m.LIMIT.len() }
+fn in_text(x) { `${helper(x)} ${LIMIT}` }
+fn roles(body) { let out = []; for m in body.messages { out.push(m.role); } out }
+fn stray(x) { only_in_main(x) }
+fn pick(x) { switch x { 1 => LIMIT, _ => helper(x) } }
+";
+
+#[tokio::test]
+async fn a_script_uses_what_a_module_has() {
+    let cases = [
+        ("body.out = words::shout(\"a\")", "\"MODULE A!\""),
+        ("body.out = helper(1) + words::helper(1)", "\"main 1module 1\""),
+        ("body.out = [LIMIT, words::LIMIT, words::limit()]", "[1,7,7]"),
+        ("body.out = words::names()", r#"{"LIMIT":"key","helper":[1,2]}"#),
+        ("body.out = words::property(words::NAMES)", "5"),
+        // Closures go there and come back, and mean what they meant where they were written.
+        ("body.out = words::each([1, 2], |x| helper(x))", r#"["main 1","main 2"]"#),
+        ("let f = words::louder(); body.out = f.call(\"b\")", "\"MODULE B!\""),
+        ("let f = |x| words::shout(x); body.out = [\"c\"].map(f)", r#"["MODULE C!"]"#),
+        ("body.out = [1].map(words::helper)", r#"["module 1"]"#),
+        ("body.out = words::by_name() + words::as_value()[0]", "\"module 1module 1\""),
+        ("body.out = [words::local(), words::shadowed(5)]", "[4,5]"),
+        ("body.out = words::in_text(1)", "\"module 1 7\""),
+        ("body.out = words::roles(body)", r#"["user"]"#),
+        ("body.out = [words::pick(1), words::pick(2)]", r#"[7,"module 2"]"#),
+    ];
+    for (code, expected) in cases {
+        assert_eq!(with_words(WORDS, code).await.as_deref(), Ok(expected), "{code}");
+    }
+    let gone = [
+        ("words::hidden()", "Function not found: words::hidden"),
+        ("words::nothing(1)", "Function not found: words::nothing"),
+        ("words::stray(1)", "function not found: only_in_main (i64)"),
+    ];
+    for (code, words) in gone {
+        let error = with_words(WORDS, &format!("{code} }} fn only_in_main(x) {{ x")).await.unwrap_err();
+        assert!(error.to_lowercase().contains(&words.to_lowercase()) && !error.contains("__m"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn modules_import_modules_beside_them_and_from_the_top() {
+    let files = [
+        (
+            "deep/x.rhai",
+            "import \"_near\" as near; import \"lib/a\" as a;\nfn inlet(body) { body.out = [near::f(), a::f()]; }",
+        ),
+        ("deep/_near.rhai", "import \"lib/far/b\" as a;\nfn f() { \"near \" + a::f() }"),
+        ("lib/a.rhai", "import \"far/b\" as b;\nfn f() { \"a \" + b::f() }"),
+        ("lib/far/b.rhai", "fn f() { \"b\" }"),
+    ];
+    let folder = folder(&files);
+    let script = compile(folder.path(), "deep/x.rhai").unwrap();
+    let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
+    let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
+    let body = Json::from([("messages", Json::array())]);
+    let Ok(Outcome::Done(body)) = chain.run(Hook::Inlet, body, &turn).await else { panic!() };
+    assert_eq!(body.get("out").unwrap().to_string(), r#"["near b","a b"]"#);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_where_it_stands() {
+    let import = |what: &str| format!("import \"{what}\" as m;\nfn inlet(body) {{ m::f() }}");
+    for (what, words) in [
+        ("lib/gone", "x.rhai:1:8: error: there is no module `lib/gone`"),
+        ("../x", "`../x` cannot be a module"),
+        ("lib/../../x", "cannot be a module"),
+        ("/etc/passwd", "`/etc/passwd` cannot be a module"),
+        ("lib//a", "cannot be a module"),
+        ("lib/a.rhai", "cannot be a module"),
+        ("lib/a\\x00", "cannot be a module"),
+        ("other", "`other` is a plugin and no module"),
+        ("LIB/a", "there is no module"),
+        ("lib/A", "there is no module"),
+    ] {
+        let files =
+            [("x.rhai", &*import(what)), ("lib/a.rhai", "fn f() { 1 }"), ("other.rhai", "fn inlet(b) {}")];
+        let told = told(&files);
+        assert!(told.contains(words), "{what}: {told}");
+    }
+    for (text, words) in [
+        ("import \"lib/a\";\nfn inlet(body) {}", "gives its module no name"),
+        ("import \"lib/\" + \"a\" as a;\nfn inlet(body) {}", "what is imported is computed"),
+        ("import \"lib/a\" as json;\nfn inlet(body) {}", "`json` is the name of the host's own module"),
+        (
+            "import \"lib/a\" as a; import \"lib/a\" as a;\nfn inlet(body) {}",
+            "two modules are imported as `a`",
+        ),
+        (
+            "fn inlet(body) {\n  import \"lib/a\" as a; a::f() }",
+            "x.rhai:2:3: error: `import` stands within a function",
+        ),
+        ("fn inlet(body) { a::f() }", "undefined module: a"),
+    ] {
+        let told = told(&[("x.rhai", text), ("lib/a.rhai", "fn f() { 1 }")]);
+        assert!(told.to_lowercase().contains(&words.to_lowercase()), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_module_is_told_in_the_module() {
+    let x = ("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) { a::f() }");
+    for (module, words) in [
+        ("fn f() {\n    let x = ;\n}", "lib/a.rhai:2:13: error:"),
+        ("fn f() {\n    x\n}", "lib/a.rhai:2:5: error: undefined variable: x"),
+        ("fn f() { g() }\nconst g = 1 + f();", "lib/a.rhai:2:1: error: `g` is computed"),
+        ("fn f() { 1 }\nf();", "lib/a.rhai:2:1: error: nothing runs at the top of a module"),
+        ("const Valves = #{ a: 1 };\nfn f() { 1 }", "a module has no `Valves`"),
+        (
+            "fn f() { http::get(\"http://a.example\") }",
+            "lib/a.rhai:1:16: error: `http` is used and not declared",
+        ),
+        ("fn f() { regex::find(\"a\", \"(\") }", "lib/a.rhai:1:"),
+        ("const A = 1;\nfn f() { A = 2; }", "lib/a.rhai:2:10: error: `A` is a constant"),
+        ("import \"lib/a\" as a;\nfn f() { 1 }", "modules import each other: `lib/a` imports `lib/a`"),
+        ("import \"lib/b\" as b;\nfn f() { 1 }", "`lib/a` imports `lib/b` imports `lib/a`"),
+        ("fn string.f() { 1 }\nfn f() { 1 }", "is a method"),
+        ("fn f() { let a = `one\\n`; a }", "stays two characters"),
+    ] {
+        let told =
+            told(&[x, ("lib/a.rhai", module), ("lib/b.rhai", "import \"lib/a\" as a;\nfn g() { a::f() }")]);
+        assert!(told.contains(words) && !told.contains("__m"), "{module}: {told}");
+    }
+    let told = told(&[x, ("lib/a.rhai", "fn f() { http::get(\"http://a.example\") }")]);
+    assert!(
+        told.contains("the comment that") && told.contains("x.rhai opens with: requirements: http"),
+        "{told}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn no_link_leads_out_of_the_folder() {
+    let outside = folder(&[("secret.rhai", "fn f() { 1 }"), ("lib/a.rhai", "fn f() { 1 }")]);
+    for (link, target) in [("lib/a.rhai", "secret.rhai"), ("lib/b", "lib"), ("_a.rhai", "secret.rhai")] {
+        let name = if link == "lib/b" { "lib/b/a" } else { link.trim_end_matches(".rhai") };
+        let text = format!("import \"{name}\" as a;\nfn inlet(body) {{ a::f() }}");
+        let inside = folder(&[("x.rhai", &text), ("lib/c.rhai", "fn f() { 1 }")]);
+        std::os::unix::fs::symlink(outside.path().join(target), inside.path().join(link)).unwrap();
+        let problems = compile(inside.path(), "x.rhai").unwrap_err();
+        assert!(problems[0].to_string().contains("leads out of the plugin folder"), "{link}: {problems:?}");
+    }
+}
+
+#[test]
+fn modules_are_bounded_in_number_depth_and_size() {
+    let many: Vec<(String, String)> =
+        (0..40).map(|n| (format!("lib/m{n}.rhai"), "fn f() { 1 }".to_owned())).collect();
+    let imports: String = (0..40).map(|n| format!("import \"lib/m{n}\" as m{n};\n")).collect();
+    let x = format!("{imports}fn inlet(body) {{}}");
+    let files: Vec<(&str, &str)> =
+        many.iter().map(|(name, text)| (&**name, &**text)).chain([("x.rhai", &*x)]).collect();
+    assert!(told(&files).contains("imports too much"));
+
+    let chain: Vec<(String, String)> = (0..10)
+        .map(|n| {
+            (format!("lib/m{n}.rhai"), format!("import \"lib/m{}\" as next;\nfn f() {{ next::f() }}", n + 1))
+        })
+        .collect();
+    let x = "import \"lib/m0\" as m;\nfn inlet(body) { m::f() }";
+    let files: Vec<(&str, &str)> = chain
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .chain([("x.rhai", x), ("lib/m10.rhai", "fn f() { 1 }")])
+        .collect();
+    assert!(told(&files).contains("more than 8 deep"));
+
+    let long = format!("fn f() {{ 1 }}\n//{}", "x".repeat(300 * 1024));
+    let told = told(&[("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) {}"), ("lib/a.rhai", &long)]);
+    assert!(told.contains("lib/a.rhai: error: the file has 300 KB"), "{told}");
+}
+
+#[tokio::test]
+async fn an_error_is_told_where_it_happened() {
+    let module = "import \"lib/inner\" as inner;\nfn f(x) {\n    inner::g(x)\n}\nfn h(list) {\n    list.map(|x| x.nothing())\n}";
+    let inner = "fn g(x) {\n\n    x.missing()\n}";
+    let x = |code: &str| format!("import \"lib/a\" as a;\nfn inlet(body) {{\n    {code}\n}}");
+    for (code, place, calls) in [
+        (
+            "a::f(1)",
+            "lib/inner.rhai:3:7",
+            vec!["g called at filters/lib/a.rhai:3:", "f called at filters/x.rhai:3:"],
+        ),
+        ("a::h([1])", "lib/a.rhai:6:20", vec!["h called at filters/x.rhai:3:"]),
+    ] {
+        let files = [("x.rhai", &*x(code)), ("lib/a.rhai", module), ("lib/inner.rhai", inner)];
+        let error = run(&files).await.unwrap_err();
+        assert!(error.contains(place), "{error}");
+        assert!(calls.iter().all(|call| error.contains(call)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_hostile_module_is_held_to_the_budget_of_the_script() {
+    for body in ["loop {}", "let a = []; loop { a.push(1); }", "f()", "[1].map(|x| { loop {} })"] {
+        let module = format!("fn f() {{ {body} }}");
+        let error = with_words(&module, "words::f()").await.unwrap_err();
+        let bounds = ["used up its", "overflow", "too large"];
+        assert!(bounds.iter().any(|word| error.contains(word)), "{body}: {error}");
+    }
+    let caught = with_words("fn f() { try { loop {} } catch { } 1 }", "body.out = words::f()").await;
+    assert!(caught.unwrap_err().contains("used up its"));
+}
+
+#[tokio::test]
+async fn a_script_waits_because_its_module_does() {
+    let text = "/*\nrequirements: http\nallow_hosts: api.example.com\n*/\nimport \"lib/a\" as a;\nfn inlet(body) { a::f() }";
+    let folder = folder(&[("x.rhai", text), ("lib/a.rhai", "fn f() { http::get(\"http://127.0.0.1:9/\") }")]);
+    let script = Arc::new(compile(folder.path(), "x.rhai").unwrap());
+    let chain = Chain::new(vec![script.into_filter(Arc::default())]);
+    let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
+    let body = Json::from([("messages", Json::array())]);
+    // Refused, and nothing panicked: it ran where it may wait.
+    let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|fault| format!("{fault:?}")).unwrap();
+    assert!(error.contains("lib/a.rhai:1:") && error.contains("127.0.0.1"), "{error}");
+}
+
+/// Appends what the module says to every answer.
+const SAYS: &str =
+    "import \"lib/words\" as words;\nfn outlet(body) { body.messages[-1].text += words::say(); body }";
+
+fn saying(word: &str) -> String {
+    format!("fn say() {{ \" {word}\" }}")
+}
+
+#[tokio::test]
+async fn a_changed_module_reloads_every_script_that_imports_it_at_once() {
+    let host = TestHost::new().filter("one", SAYS).filter("two", SAYS).start().await;
+    host.stands("one", "broken").await;
+    host.save("lib/words", saying("a"));
+    host.stands("one", "live").await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream a a");
+    for word in ["b", "c", "d"] {
+        host.save("lib/words", saying(word));
+        until("the module's new version runs", || async {
+            let text = host.ask("x").await.text();
+            let words: Vec<&str> = text.split(' ').skip(3).collect();
+            assert_eq!(words[0], words[1], "both scripts change together");
+            words[0] == word
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_module_that_breaks_or_goes_leaves_its_scripts_on_their_last_good_version() {
+    let mut host = TestHost::new()
+        .filter("one", SAYS)
+        .filter("two", SAYS)
+        .filter("three", "fn inlet(body) {}")
+        .start()
+        .await;
+    host.save("lib/words", saying("good"));
+    host.stands("two", "live").await;
+
+    host.save("lib/words", "fn say() {\n    let x = ;\n}");
+    host.stands("one", "stale").await;
+    host.stands("two", "stale").await;
+    host.stands("three", "live").await;
+    let problem = host.problems("one").remove(0);
+    assert!(problem.place().ends_with("lib/words.rhai:2:13"), "{problem}");
+    assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
+
+    // The text of the module is remembered with that of the script.
+    host.restart().await;
+    host.stands("one", "stale").await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
+
+    host.delete("lib/words");
+    until("its absence is told", || async {
+        host.problems("one")[0].to_string().contains("there is no module")
+    })
+    .await;
+    host.stands("one", "stale").await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
+
+    host.save("lib/words", saying("better"));
+    host.stands("one", "live").await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream better better");
+}
+
+#[tokio::test]
+async fn tools_import_from_their_own_folder() {
+    let tool = "import \"_math\" as math;\nfn tools() { [math::entry(), #{ name: \"twice\", description: \"Doubles\", handler: Fn(\"twice\") }] }\nfn twice(args) { math::twice(args.n ?? 2) }";
+    let math = "fn twice(n) { n * 2 }\nfn entry() { #{ name: \"thrice\", description: \"Triples\", handler: thrice } }\nfn thrice(args) { 3 * (args.n ?? 2) }";
+    let host = TestHost::new().tool("numbers", tool).tool("_math", math).start().await;
+    host.stands("numbers", "live").await;
+    let kernel = host.snapshot().invoking();
+    for (name, expected) in [("twice", "4"), ("thrice", "6")] {
+        let result = kernel.invoke(name, Json::object(), &Context::default()).await.unwrap();
+        assert_eq!(format!("{}", result.value), expected);
+    }
+}
