@@ -4,13 +4,16 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
 use futures::future::join_all;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use valvehouse::app::App;
 use valvehouse::config::Config;
-use valvehouse::context::Context;
+use valvehouse::context::{Context, Event, Events, Questions, Turn, TurnFacts};
+use valvehouse::filter::{Chain, Hook};
 use valvehouse::json::Json;
+use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
@@ -56,6 +59,7 @@ async fn measure() {
     let waiting = p99(all.iter().filter(|sample| sample.all_waited).copied().collect());
     let busy = p99(all);
     timeouts(&service).await;
+    asked().await;
     println!(
         "{TURNS} turns that wait {WAIT:?} each    {total:>10.1?}   {:.2}x of one wait",
         ratio(total, WAIT)
@@ -71,7 +75,9 @@ async fn timeouts(service: &str) {
     let folder = tempfile::tempdir().unwrap();
     let tools = folder.path().join("tools");
     std::fs::create_dir(&tools).unwrap();
-    let grants = format!("[grants.waits]\nhttp = [\"{service}\"]\n[grants.runs]\nshell = [\"sh\"]\n");
+    let grants = format!(
+        "[breaker]\nbreaks = 0\n[grants.waits]\nhttp = [\"{service}\"]\n[grants.runs]\nshell = [\"sh\"]\n"
+    );
     std::fs::write(folder.path().join("valvehouse.toml"), grants).unwrap();
     for (id, head, body) in [
         ("loops", "", "loop { text::words(\"a b c\"); }".to_owned()),
@@ -94,6 +100,53 @@ async fn timeouts(service: &str) {
         println!("a tool {what:<20} ends {:>8.1?} after its 50 ms (worst of 20: {:.1?})", over[10], over[19]);
     }
     app.close().await;
+}
+
+/// What it takes to ask thousands of people something and wait for all of them.
+async fn asked() {
+    const PEOPLE: usize = 5_000;
+    let source = "fn inlet(body) { body.said = ask(#{ type: \"input\", timeout: 600_000 }); body }";
+    let file = SourceFile::new(Kind::Filter, "asks", "asks.rhai", source);
+    let script = Script::compile(&file, &Settings::default()).unwrap();
+    let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
+    let (questions, (tell, mut ids)) = (Questions::default(), tokio::sync::mpsc::unbounded_channel());
+    let (before, threads, began) = (resident(), threads(), Instant::now());
+    let turns: Vec<_> = (0..PEOPLE)
+        .map(|_| {
+            let (chain, tell) = (chain.clone(), tell.clone());
+            let listener = move |event: &Event| drop(tell.send(event.0.text("id").unwrap()));
+            let events = Events::listening(listener, Some(questions.clone()));
+            let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+            let body = Json::parse(br#"{"messages":[]}"#).unwrap();
+            tokio::spawn(async move { chain.run(Hook::Inlet, body, &turn).await.unwrap() })
+        })
+        .collect();
+    let mut open = Vec::new();
+    while open.len() < PEOPLE {
+        open.push(ids.recv().await.unwrap());
+    }
+    let (asked, held) = (began.elapsed(), resident() - before);
+    let more_threads = self::threads().saturating_sub(threads);
+    let began = Instant::now();
+    for id in &open {
+        assert!(questions.answer(id, true.into()));
+    }
+    join_all(turns).await;
+    println!(
+        "{PEOPLE} people asked at once        {asked:>10.1?}   {:.1} KB and {more_threads} more threads while all wait; answered in {:.1?}",
+        held as f64 / 1024.0 / PEOPLE as f64,
+        began.elapsed()
+    );
+}
+
+/// Bytes of this process that memory backs.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
 fn ratio(a: Duration, b: Duration) -> f64 {
