@@ -1,7 +1,7 @@
 //! Bodies of `fn inlet(body, state, __metadata__)`.
 
-use super::{BUDGET, Comes, DEPTH, Hostile, LENGTH, MEMORY, OPERATIONS, SIZE, TIME};
-use Comes::{Breaks, Fails, NotLoaded, Refuses, Well};
+use super::{BUDGET, Comes, DEEP, DEPTH, Hostile, LENGTH, MEMORY, OPERATIONS, SIZE, TIME};
+use Comes::{Breaks, Ends, Fails, NotLoaded, Refuses, Well};
 
 const INLETS: &[(&str, &str, Comes)] = &[
     ("loop", "loop {}", Breaks(BUDGET)),
@@ -180,13 +180,13 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "loop { try { let s = \"x\"; loop { s += s; } } catch (e) {} }",
         Breaks(&[SIZE, OPERATIONS, TIME, MEMORY]),
     ),
-    ("returns deep", "let a = []; for i in 0..5_000 { a = [a]; } body.a = a; body", Breaks(BUDGET)),
+    ("returns deep", "let a = []; for i in 0..5_000 { a = [a]; } body.a = a; body", Breaks(DEEP)),
     ("returns function", "|x| x", Breaks(&["returned Fn"])),
     ("returns number", "5", Breaks(&["returned a whole number"])),
     ("returns nan", "body.x = 0.0 / 0.0; body", Breaks(&["JSON cannot say"])),
     ("messages gone", "body.remove(\"messages\"); body", Breaks(&["left `messages` as null"])),
     ("messages a text", "body.messages = \"x\"; body", Breaks(&["left `messages` as string"])),
-    ("throws deep", "let a = []; for i in 0..5_000 { a = [a]; } throw a", Breaks(BUDGET)),
+    ("throws deep", "let a = []; for i in 0..5_000 { a = [a]; } throw a", Ends(BUDGET)),
     ("throws closure", "throw |x| x", Refuses(400)),
     ("throws large", "let s = \"\"; s.pad(4_000_000, \"x\"); throw s", Refuses(400)),
     ("skip large", "let s = \"\"; s.pad(4_000_000, \"x\"); skip(s)", Well),

@@ -43,6 +43,8 @@ const DEPTH: &str = "stack overflow";
 const SIZE: &str = "ength of string too large";
 const LENGTH: &str = "ize of array/BLOB too large";
 const BUDGET: &[&str] = &[OPERATIONS, TIME, MEMORY];
+/// What nests too deep, unless building it was too much already.
+const DEEP: &[&str] = &["128 deep", OPERATIONS, TIME, MEMORY];
 
 /// A script, where it lies, and what is asked for to make it run.
 struct Hostile {
