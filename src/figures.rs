@@ -1,6 +1,6 @@
 //! What the calls of a plugin have cost: kept while the host runs, across reloads, cheap to add to.
 
-use crate::json::Json;
+use crate::json::{Json, Object};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -155,17 +155,18 @@ pub struct Sum {
 }
 
 type Field = fn(&mut Sum) -> &mut u64;
+type Join = fn(u64, u64) -> u64;
 
-/// The fields of a sum by their names on the wire.
-const FIELDS: [(&str, Field); 8] = [
-    ("calls", |sum| &mut sum.calls),
-    ("broken", |sum| &mut sum.broken),
-    ("operations", |sum| &mut sum.operations),
-    ("most_operations", |sum| &mut sum.most_operations),
-    ("most_memory", |sum| &mut sum.most_memory),
-    ("measured", |sum| &mut sum.measured),
-    ("nanoseconds", |sum| &mut sum.nanoseconds),
-    ("longest", |sum| &mut sum.longest),
+/// The fields of a sum by their names on the wire, and how two of them come together.
+const FIELDS: [(&str, Field, Join); 8] = [
+    ("calls", |sum| &mut sum.calls, u64::saturating_add),
+    ("broken", |sum| &mut sum.broken, u64::saturating_add),
+    ("operations", |sum| &mut sum.operations, u64::saturating_add),
+    ("most_operations", |sum| &mut sum.most_operations, u64::max),
+    ("most_memory", |sum| &mut sum.most_memory, u64::max),
+    ("measured", |sum| &mut sum.measured, u64::saturating_add),
+    ("nanoseconds", |sum| &mut sum.nanoseconds, u64::saturating_add),
+    ("longest", |sum| &mut sum.longest, u64::max),
 ];
 
 impl Sum {
@@ -177,10 +178,9 @@ impl Sum {
     /// The two together: of two hosts with the same plugin.
     #[must_use]
     pub fn and(mut self, mut other: Self) -> Self {
-        for (name, field) in FIELDS {
-            let (own, other) = (field(&mut self), *field(&mut other));
-            let is_height = name.starts_with("most") || name == "longest";
-            *own = if is_height { (*own).max(other) } else { own.saturating_add(other) };
+        for (_, field, join) in FIELDS {
+            let own = field(&mut self);
+            *own = join(*own, *field(&mut other));
         }
         self
     }
@@ -189,15 +189,15 @@ impl Sum {
     pub fn into_json(mut self) -> Json {
         FIELDS
             .iter()
-            .map(|(name, field)| ((*name).into(), (*field(&mut self)).into()))
-            .collect::<crate::json::Object>()
+            .map(|(name, field, _)| ((*name).into(), (*field(&mut self)).into()))
+            .collect::<Object>()
             .into()
     }
 
     /// As it was written down; what is missing is 0.
     pub fn from_json(json: &Json) -> Self {
         let mut sum = Self::default();
-        for (name, field) in FIELDS {
+        for (name, field, _) in FIELDS {
             let value = json.get(name).and_then(|value| value.as_i64()).unwrap_or(0);
             *field(&mut sum) = u64::try_from(value).unwrap_or(0);
         }

@@ -55,6 +55,16 @@ pub fn title_case(name: &str) -> String {
     capitalised.collect::<Vec<_>>().join(" ")
 }
 
+/// A text as far as anybody would read it: cut after so many bytes, with how many there were.
+pub fn shortened(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let length = text.len();
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str(&format!("… ({length} bytes)"));
+    }
+    text
+}
+
 /// Whether this may be the id of a plugin: 1 to 64 of `a`-`z`, `0`-`9`, `_` and `-`.
 pub fn is_id(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';

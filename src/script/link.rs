@@ -7,12 +7,12 @@
 use super::compile::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
-use super::problem::{self, Problem, Severity};
+use super::problem::{self, Problem};
 use super::rename::{self, Own, Plan};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::value::dynamic_of;
-use super::{doubts, engine, known, literal, names, package, shadow, tokens};
+use super::{doubts, engine, known, literal, manifest, names, package, shadow, tokens};
 use crate::json::Json;
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
@@ -22,18 +22,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Modules that import modules that import modules.
 const MAX_CHAIN: usize = 8;
-/// Constants that only mean something in a plugin's own file.
-const OF_PLUGINS: [&str; 9] = [
-    "Valves",
-    "UserValves",
-    "file_handler",
-    "toggle",
-    "icon",
-    "on_tool_error",
-    "tool",
-    "parameters",
-    "security",
-];
 
 /// A script's modules as it needs them.
 pub(super) struct Linked {
@@ -235,7 +223,7 @@ impl<'a> Linker<'a> {
             }));
         }
         let imported = self.imports_of(&module.key, file, source, &parsed.as_written);
-        if self.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        if problem::has_errors(&self.problems) {
             return Ok(None);
         }
 
@@ -338,7 +326,7 @@ impl Parsed {
                 Stmt::Import(..) | Stmt::Noop(..) => {}
                 Stmt::Var(variable, _, position) => {
                     let name = variable.0.name.as_str();
-                    if OF_PLUGINS.contains(&name) {
+                    if name == "security" || manifest::CONSTANTS.contains(&name) {
                         let told = problem(format!("a module has no `{name}`")).at(source, *position);
                         problems.push(
                             told.help(

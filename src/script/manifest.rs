@@ -11,6 +11,10 @@ use crate::words::nearest;
 use std::collections::HashMap;
 use std::path::Path;
 
+/// The constants that say something of a plugin; they are read without running it.
+pub(super) const CONSTANTS: [&str; 8] =
+    ["Valves", "UserValves", "file_handler", "toggle", "icon", "on_tool_error", "tool", "parameters"];
+
 /// What a script says of itself.
 #[derive(Debug, Clone, Default)]
 pub struct Manifest {

@@ -113,12 +113,9 @@ impl Problem {
     /// The same at a byte of its source.
     #[must_use]
     pub(crate) fn at_byte(self, source: &str, at: usize) -> Self {
-        let before = &source[..at];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        match (u16::try_from(line), u16::try_from(column)) {
-            (Ok(line), Ok(column)) => self.at(source, Position::new(line, column)),
-            _ => self,
+        match position_at(source, at) {
+            Some(position) => self.at(source, position),
+            None => self,
         }
     }
 
@@ -372,10 +369,20 @@ fn only_call(source: &str, message: &str) -> Option<Position> {
     if calls.next().is_some() {
         return None;
     }
+    position_at(source, at)
+}
+
+/// Line and column of a byte, where Rhai can count that far.
+fn position_at(source: &str, at: usize) -> Option<Position> {
     let before = &source[..at];
     let line = u16::try_from(before.matches('\n').count() + 1).ok()?;
     let column = u16::try_from(before.rsplit('\n').next()?.chars().count() + 1).ok()?;
     Some(Position::new(line, column))
+}
+
+/// Whether any of these keeps a script from running.
+pub(super) fn has_errors(problems: &[Problem]) -> bool {
+    problems.iter().any(|problem| problem.severity == Severity::Error)
 }
 
 /// What went wrong while a script ran, without saying where: for whoever must not know.

@@ -6,6 +6,7 @@ use super::walk::Walk;
 use super::{Folders, file};
 use crate::json::Json;
 use crate::machine::Failure;
+use crate::words::shortened;
 use cap_std::fs::{Dir, OpenOptions};
 use regex::{Regex, RegexBuilder};
 use std::ops::ControlFlow;
@@ -164,10 +165,7 @@ impl Search {
 
 /// A line, or its beginning where it is long.
 fn short(line: &str) -> String {
-    if line.len() <= LONGEST_LINE {
-        return line.to_owned();
-    }
-    format!("{}… ({} bytes)", &line[..line.floor_char_boundary(LONGEST_LINE)], line.len())
+    shortened(line.to_owned(), LONGEST_LINE)
 }
 
 impl Match {

@@ -12,8 +12,8 @@ thread_local! {
     static METER: Meter = const { Meter::new() };
 }
 
-/// What the running call of a thread has spent and may spend: the first four are read at every
-/// operation.
+/// What the running call of a thread has spent and may spend: the first two are read at every
+/// operation, the next two at every fourth.
 #[derive(Clone)]
 struct Meter {
     operations: Cell<u64>,
@@ -182,9 +182,7 @@ impl Guard {
             Self(outer)
         })
     }
-}
 
-impl Guard {
     /// What the call has cost so far.
     pub(crate) fn spent(&self) -> Spent {
         METER.with(|meter| Spent {
