@@ -1,5 +1,6 @@
 //! A circuit breaker: what breaks again and again is left alone for a while, then tried again.
 
+use crate::fault::Refusal;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -48,15 +49,24 @@ pub struct Open {
     pub cause: String,
 }
 
-/// Watches the calls of one plugin. Asking it costs a load while all goes well.
+/// Watches the calls of one plugin or provider. Asking it costs an addition and a load while all goes well.
 #[derive(Debug, Default)]
 pub struct Breaker {
-    plugin: String,
+    kind: Kind,
+    name: String,
     settings: BreakerSettings,
     /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
     retry_at: AtomicU64,
     calls: AtomicU64,
     record: Mutex<Record>,
+}
+
+/// Whose calls.
+#[derive(Debug, Default, Clone, Copy)]
+enum Kind {
+    #[default]
+    Plugin,
+    Provider,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +80,12 @@ struct Record {
 impl Breaker {
     /// A closed one, for a plugin that the log will name.
     pub fn new(plugin: impl Into<String>, settings: BreakerSettings) -> Self {
-        Self { plugin: plugin.into(), settings, ..Self::default() }
+        Self { name: plugin.into(), settings, ..Self::default() }
+    }
+
+    /// A closed one, for a provider that the log will name.
+    pub fn of_provider(name: impl Into<String>, settings: BreakerSettings) -> Self {
+        Self { kind: Kind::Provider, ..Self::new(name, settings) }
     }
 
     /// Asks for one call. A probe that is never heard of again leaves it open until the next one.
@@ -93,7 +108,10 @@ impl Breaker {
         if admission == Admission::Probe {
             *self.record.lock() = Record::default();
             self.retry_at.store(0, Relaxed);
-            tracing::info!(plugin = self.plugin, "it works again and is used again");
+            match self.kind {
+                Kind::Plugin => tracing::info!(plugin = self.name, "it works again and is used again"),
+                Kind::Provider => tracing::info!(provider = self.name, "it answers again and is used again"),
+            }
         }
     }
 
@@ -101,17 +119,42 @@ impl Breaker {
     pub fn broke(&self, cause: &str) {
         if self.opens(cause) {
             let (breaks, rest) = (self.settings.breaks, self.settings.rest.as_secs_f64());
-            tracing::warn!(
-                plugin = self.plugin,
-                "it broke {breaks} times and rests: a call tries again in {rest} s"
-            );
+            match self.kind {
+                Kind::Plugin => tracing::warn!(
+                    plugin = self.name,
+                    "it broke {breaks} times and rests: a call tries again in {rest} s"
+                ),
+                Kind::Provider => tracing::warn!(
+                    provider = self.name,
+                    "it failed {breaks} times and is left alone: a call tries again in {rest} s; last: {cause}"
+                ),
+            }
         }
+    }
+
+    /// What a call that may not be is answered with.
+    pub fn refusal(&self, rest: Duration) -> Refusal {
+        let retry_after = Some(seconds(rest));
+        Refusal { retry_after, ..Refusal::new(self.says(rest)).with_status(503) }
     }
 
     /// What is said in place of a call that may not be.
     pub fn says(&self, rest: Duration) -> String {
-        let (plugin, seconds) = (&self.plugin, rest.as_secs_f64().ceil().max(1.0));
-        format!("the plugin `{plugin}` broke again and again and rests; it is tried again in {seconds} s")
+        let (name, seconds) = (&self.name, seconds(rest));
+        match self.kind {
+            Kind::Plugin => {
+                format!(
+                    "the plugin `{name}` broke again and again and rests; it is tried again in {seconds} s"
+                )
+            }
+            Kind::Provider => {
+                let cause = &self.record.lock().cause;
+                format!(
+                    "provider {name} failed again and again and is left alone; it is tried again in {seconds} s \
+                     (last failure: {cause})"
+                )
+            }
+        }
     }
 
     /// Whether this breakage opens it.
@@ -154,6 +197,11 @@ impl Breaker {
             cause: record.cause.clone(),
         })
     }
+}
+
+/// Whole seconds, as `retry-after` counts them.
+fn seconds(rest: Duration) -> f64 {
+    rest.as_secs_f64().ceil().max(1.0)
 }
 
 fn millis(time: Duration) -> u64 {

@@ -1,6 +1,7 @@
 //! What went wrong with a request: whose fault it is, and what may be told about it.
 
 use crate::json::Json;
+use std::time::Duration;
 
 /// Who has to do something about a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,24 @@ pub enum Fault {
         /// Its `Retry-After`.
         retry_after: Option<String>,
     },
+    /// The model's service gave no answer: not one byte of it came.
+    #[error("{message}")]
+    Unanswered {
+        /// What was tried and why it failed.
+        message: String,
+        /// Whether the request may have reached it: then it may have done the work.
+        sent: bool,
+        /// Whether it was too slow rather than broken.
+        timeout: bool,
+    },
+    /// The model's service failed again and again and is left alone for a while.
+    #[error("{message}")]
+    Resting {
+        /// Which it is, when it is tried again, and why it rests.
+        message: String,
+        /// Until it is tried again.
+        rest: Duration,
+    },
     /// The model's service could not be used.
     #[error("{message}")]
     Provider {
@@ -159,7 +178,10 @@ impl Fault {
         match self {
             Self::Request { .. } | Self::Refused(_) => Blame::Caller,
             Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
-            Self::Answered { .. } | Self::Provider { .. } => Blame::Provider,
+            Self::Answered { .. }
+            | Self::Unanswered { .. }
+            | Self::Resting { .. }
+            | Self::Provider { .. } => Blame::Provider,
             Self::ToolLoop { .. } | Self::Host(_) => Blame::Host,
         }
     }

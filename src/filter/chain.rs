@@ -8,7 +8,9 @@ use crate::json::Json;
 use crate::lanes;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+
+/// Most events that a hook makes of one: each goes on through the chain and to the client.
+const MOST_EVENTS: usize = 1_000;
 
 /// Filters in running order, and per moment those that act at it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -102,8 +104,8 @@ impl Chain {
 /// One filter's turn: its verdict, or what its policy makes of its breakage.
 pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
     let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
-    if let Admission::Rests(rest) = admission {
-        return resting(filter, value, rest);
+    if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
+        return resting(filter, hook, value, breaker.refusal(rest), turn);
     }
     // Only a filter whose failures are forgiven pays for a way back.
     let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
@@ -115,6 +117,10 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
     } else {
         call(filter, hook, ctx)
     };
+    let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
+        Some(wrong) => Err(Breakage::new(wrong)),
+        None => Ok(verdict),
+    });
     if let Some(breaker) = &filter.breaker {
         match &verdict {
             Ok(_) => breaker.went_well(admission),
@@ -128,7 +134,7 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
         (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)),
         (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
-            Ok(Outcome::Done(before.again()))
+            Ok(without(filter, hook, before.again(), turn))
         }
         (Ok(Verdict::Error(refusal)), _) => {
             Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal }))
@@ -136,21 +142,62 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
         (Err(breakage), before) => {
             let breakage = Breakage { plugin: filter.name().into(), hook: hook.name().into(), ..breakage };
             tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
-            before.map(|before| Outcome::Done(before.again())).ok_or(Fault::Broken(breakage))
+            let forgiven = before.map(|before| without(filter, hook, before.again(), turn));
+            forgiven.ok_or(Fault::Broken(breakage))
         }
+    }
+}
+
+/// Why what a hook gives in an event's place cannot be sent on; nothing where it can.
+pub(crate) fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
+    let given = match verdict {
+        Verdict::Continue(ctx) => &ctx.value,
+        Verdict::Skip(value) => value,
+        Verdict::Error(_) => return None,
+    };
+    let is_event = |one: &Json| matches!(one, Json::Object(_) | Json::Text(_));
+    match (hook, given) {
+        (Hook::Stream | Hook::StreamEnd, Json::Array(events)) => events.with(|events| {
+            if events.len() > MOST_EVENTS {
+                let count = events.len();
+                return Some(format!("returned {count} events; {MOST_EVENTS} may take the place of one"));
+            }
+            let odd = events.iter().find(|one| !is_event(one))?;
+            Some(format!("returned a list with {} in it; an event is a map or a text", article(odd)))
+        }),
+        (Hook::Stream | Hook::StreamEnd, one) if !one.is_null() && !is_event(one) => {
+            Some(format!("returned {}; an event is a map or a text", article(one)))
+        }
+        _ => None,
+    }
+}
+
+fn article(value: &Json) -> String {
+    match value {
+        Json::Null => "null".into(),
+        Json::Array(_) => "an array".into(),
+        other => format!("a {}", other.kind()),
     }
 }
 
 /// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
 /// otherwise not at all.
-fn resting(filter: &Filter, value: Json, rest: Duration) -> Result<Outcome, Fault> {
+fn resting(
+    filter: &Filter,
+    hook: Hook,
+    value: Json,
+    instead: Refusal,
+    turn: &Turn,
+) -> Result<Outcome, Fault> {
     if filter.on_break == OnBreak::Continue {
-        return Ok(Outcome::Done(value));
+        return Ok(without(filter, hook, value, turn));
     }
-    let says = filter.breaker.as_ref().map(|breaker| breaker.says(rest)).unwrap_or_default();
-    let retry_after = Some(rest.as_secs_f64().ceil().max(1.0));
-    let refusal = Refusal { retry_after, fatal: true, plugin: filter.name().into(), ..Refusal::new(says) };
-    Err(Fault::Refused(refusal.with_status(503)))
+    Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
+}
+
+/// What goes on in place of what a filter would have made.
+fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Outcome {
+    Outcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
 }
 
 /// A value as it was before a filter, and the handle everybody holds of it.

@@ -17,8 +17,8 @@ mod chain;
 mod hook;
 mod subject;
 
-pub(crate) use chain::step;
 pub use chain::{Chain, Outcome};
+pub(crate) use chain::{step, wrong_events};
 pub use hook::{FilterType, Hook, Hooks};
 pub use subject::FilterContext;
 
@@ -59,6 +59,13 @@ pub trait Run: Send + Sync {
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
         let _ = (hook, ctx);
         None
+    }
+
+    /// What goes on when this filter is passed over, since it broke and is forgiven, or rests: the value as
+    /// it is, with whatever of it the filter kept back earlier.
+    fn bypass(&self, hook: Hook, ctx: FilterContext) -> Json {
+        let _ = hook;
+        ctx.value
     }
 }
 
@@ -150,11 +157,6 @@ impl Filter {
     /// Its place in the chain.
     pub fn place(&self) -> f64 {
         self.priority
-    }
-
-    /// Whether the request goes on when it breaks.
-    pub(crate) fn is_forgiven(&self) -> bool {
-        self.on_break == OnBreak::Continue
     }
 
     /// The moments it acts at.
