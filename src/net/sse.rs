@@ -12,8 +12,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 
-/// A line may be this long.
-pub const MAX_LINE: usize = 1024 * 1024;
+/// A line may be this long: services send whole images in one.
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// An event of many lines may be this large.
 pub const MAX_EVENT: usize = 16 * 1024 * 1024;
@@ -31,7 +31,7 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
     /// Longer than [`MAX_LINE`].
-    #[error("a line is longer than {} KiB", MAX_LINE >> 10)]
+    #[error("a line is longer than {} MiB", MAX_LINE >> 20)]
     Line,
     /// Larger than [`MAX_EVENT`].
     #[error("an event is larger than {} MiB", MAX_EVENT >> 20)]
