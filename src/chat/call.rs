@@ -76,15 +76,18 @@ impl Call {
     }
 }
 
-/// Gives calls without an id one, so that results can refer to them: some servers send `""`.
+/// Gives calls without an id one of their own: an answer has to name the call it belongs to.
 pub fn ensure_ids(message: &Json) {
-    let calls = message.get("tool_calls").unwrap_or_default();
-    for call in calls.items() {
-        if call.text("id").is_none_or(|id| id.is_empty()) {
-            // A call that is no object has no id to set.
-            let _ = call.set("id", format!("call_{}", uuid::Uuid::new_v4().simple()));
-        }
+    for call in message.get("tool_calls").unwrap_or_default().items() {
+        ensure_id(&call);
     }
+}
+
+/// Gives a call without an id one of its own; true where it had none.
+pub fn ensure_id(call: &Json) -> bool {
+    let has_one = call.text("id").is_some_and(|id| !id.is_empty());
+    // A call that is no object has no id to set.
+    !has_one && call.set("id", format!("call_{}", uuid::Uuid::new_v4().simple())).is_ok()
 }
 
 #[cfg(test)]

@@ -72,15 +72,12 @@ impl Fold {
 
     /// Whether any choice has said why it ended.
     pub fn is_finished(&self) -> bool {
-        self.choices
-            .iter()
-            .any(|choice| choice.fields.text("finish_reason").is_some_and(|why| !why.is_empty()))
+        self.choices.iter().any(Choice::has_ended)
     }
 
     /// Whether this choice has said why it ended.
     pub fn has_ended(&self, index: i64) -> bool {
-        let choice = self.choices.iter().find(|choice| choice.index == index);
-        choice.is_some_and(|choice| choice.fields.text("finish_reason").is_some_and(|why| !why.is_empty()))
+        self.choices.iter().any(|choice| choice.index == index && choice.has_ended())
     }
 
     /// The text of the first choice so far.
@@ -107,14 +104,42 @@ impl Fold {
 
 /// Whether a chunk says of any choice why it ended.
 pub fn finishes(chunk: &Json) -> bool {
-    let finishes = |choice: &Json| choice.text("finish_reason").is_some_and(|why| !why.is_empty());
     match chunk.get("choices") {
-        Some(Json::Array(choices)) => choices.with(|choices| choices.iter().any(finishes)),
+        Some(Json::Array(choices)) => choices.with(|choices| choices.iter().any(is_last)),
         _ => false,
     }
 }
 
+/// Whether a choice of a chunk says why it ended.
+pub fn is_last(choice: &Json) -> bool {
+    is_reason(choice.text("finish_reason").as_deref())
+}
+
+/// Whether a piece continues a call of this id and name, "" where they are not known. With an index
+/// it does, unless it begins a call of its own: some servers give all parallel calls the same index.
+/// Without an index a new id, or a name where there already is one, begins the next call.
+pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
+    let own_id = piece.text("id").unwrap_or_default();
+    let own_name = piece.get("function").and_then(|function| function.text("name")).unwrap_or_default();
+    let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
+    let same_id = !own_id.is_empty() && !other_id;
+    if piece.get("index").is_some_and(|index| !index.is_null()) {
+        !other_id || own_name.is_empty()
+    } else {
+        !other_id && (same_id || own_name.is_empty() || name.is_empty())
+    }
+}
+
+/// Null, "" and nothing at all say that there is more to come.
+fn is_reason(finish_reason: Option<&str>) -> bool {
+    finish_reason.is_some_and(|why| !why.is_empty())
+}
+
 impl Choice {
+    fn has_ended(&self) -> bool {
+        is_reason(self.fields.text("finish_reason"))
+    }
+
     fn push(&mut self, choice: &Json) {
         let Json::Object(choice) = choice else { return };
         choice.for_each(|key, value| match key {
@@ -171,24 +196,9 @@ impl Choice {
 }
 
 impl Call {
-    /// Whether a piece continues this call. With an index it does, unless the piece begins a call
-    /// of its own: some servers give all parallel calls the same index. Without an index a new id,
-    /// or a name where there already is one, begins the next call.
     fn goes_on_with(&self, piece: &Json) -> bool {
-        let id = piece.text("id").unwrap_or_default();
-        let name = piece.get("function").and_then(|function| function.text("name")).unwrap_or_default();
-        let other_id =
-            !id.is_empty() && self.fields.text("id").is_some_and(|own| !own.is_empty() && own != id);
-        let named = self
-            .fields
-            .map("function")
-            .is_some_and(|own| own.text("name").is_some_and(|own| !own.is_empty()));
-        let same_id = !id.is_empty() && !other_id;
-        if piece.get("index").is_some_and(|index| !index.is_null()) {
-            !other_id || name.is_empty()
-        } else {
-            !other_id && (same_id || name.is_empty() || !named)
-        }
+        let name = self.fields.map("function").and_then(|function| function.text("name"));
+        continues_call(piece, self.fields.text("id").unwrap_or_default(), name.unwrap_or_default())
     }
 
     fn finish(self) -> Json {

@@ -1,6 +1,6 @@
 //! One event of a streamed answer: where its text is, and every other place in which text travels.
 
-use crate::json::{Json, Object};
+use crate::json::{Array, Json, Object};
 use compact_str::CompactString;
 
 /// The names under which services send a model's thinking.
@@ -115,6 +115,16 @@ pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     event
 }
 
+/// The event with which a choice of an answer ends.
+pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
+    let event = with_delta(head.unwrap_or(&Json::Null), Json::object());
+    let choice = event.at_path("choices.0");
+    // New values in an object of our own: they fit.
+    let _ = choice.set("index", index);
+    let _ = choice.set("finish_reason", why);
+    event
+}
+
 /// An event in two: what it says, and how it ends.
 pub fn without_finish(event: &Json) -> (Json, Json) {
     let (ahead, end) = (event.copy(), event.copy());
@@ -193,24 +203,37 @@ pub fn set_reasoning(event: &Json, text: &str) {
 pub struct TextPlace {
     /// What the text is: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation`.
     pub kind: &'static str,
-    holder: Object,
-    key: CompactString,
+    holder: Holder,
+}
+
+#[derive(Clone, Debug)]
+enum Holder {
+    Key(Object, CompactString),
+    Item(Array, usize),
 }
 
 impl TextPlace {
     /// The text there now.
     pub fn text(&self) -> CompactString {
-        self.holder.with(&self.key, |value| match value {
+        let text = |value: Option<&Json>| match value {
             Some(Json::Text(text)) => text.clone(),
             _ => CompactString::default(),
-        })
+        };
+        match &self.holder {
+            Holder::Key(object, key) => object.with(key, text),
+            Holder::Item(array, place) => array.with(|items| text(items.get(*place))),
+        }
     }
 
     /// Writes other text there.
     pub fn set_text(&self, text: &str) {
-        if self.text() != text {
-            let _ = self.holder.set(&self.key, text.into());
+        if self.text() == text {
+            return;
         }
+        let _ = match &self.holder {
+            Holder::Key(object, key) => object.set(key, text.into()),
+            Holder::Item(array, place) => array.set(*place, text.into()),
+        };
     }
 }
 
@@ -218,8 +241,21 @@ impl TextPlace {
 /// Structure is not text: ids, roles, names, types and finish reasons stay out.
 pub fn texts(event: &Json) -> Vec<TextPlace> {
     let mut places = Vec::new();
-    collect(event, "content", &mut places, 0);
+    for_each_text(event, &mut |_, place| places.push(place));
     places
+}
+
+/// One step on the way from an event to a text in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(CompactString),
+    /// An element of a list, with the `index` it says it has.
+    Item(usize, Option<i64>),
+}
+
+/// The same places, each with the way to it.
+pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPlace)) {
+    collect(event, "content", false, &mut Vec::new(), found);
 }
 
 /// Whether a text that travels in an event is one that is looked for. What is nested too deep to be
@@ -257,27 +293,43 @@ fn any_below(value: &Json, kind: &'static str, is_wanted: &dyn Fn(&str) -> bool,
     }
 }
 
-fn collect(value: &Json, kind: &'static str, places: &mut Vec<TextPlace>, depth: usize) {
-    if depth > DEEPEST {
+fn collect(
+    value: &Json,
+    kind: &'static str,
+    is_text: bool,
+    way: &mut Vec<Step>,
+    found: &mut dyn FnMut(&[Step], TextPlace),
+) {
+    if way.len() > DEEPEST {
         return;
     }
     match value {
         Json::Array(array) => {
-            for item in array.items() {
-                collect(&item, kind, places, depth + 1);
+            for (place, item) in array.items().iter().enumerate() {
+                way.push(Step::Item(place, item.get("index").and_then(|index| index.as_i64())));
+                match item {
+                    Json::Text(_) if is_text => {
+                        found(way, TextPlace { kind, holder: Holder::Item(array.clone(), place) });
+                    }
+                    _ => collect(item, kind, is_text, way, found),
+                }
+                way.pop();
             }
         }
         Json::Object(object) => {
             for (key, value) in object.entries() {
-                match (kind_of(&key, kind), &value) {
+                let kind_below = kind_of(&key, kind);
+                way.push(Step::Key(key.clone()));
+                match (kind_below, &value) {
                     (Some(kind), Json::Text(_)) => {
-                        places.push(TextPlace { kind, holder: object.clone(), key });
+                        found(way, TextPlace { kind, holder: Holder::Key(object.clone(), key) });
                     }
                     (kind_below, Json::Array(_) | Json::Object(_)) if key != "usage" => {
-                        collect(&value, kind_below.unwrap_or(kind), places, depth + 1);
+                        collect(&value, kind_below.unwrap_or(kind), kind_below.is_some(), way, found);
                     }
                     _ => {}
                 }
+                way.pop();
             }
         }
         _ => {}
@@ -295,6 +347,8 @@ fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
         "token" if parent == "logprobs" => "logprobs",
         "annotations" | "citations" | "search_results" | "sources" => "citation",
         "title" | "url" | "cited_text" | "quote" | "snippet" if parent == "citation" => "citation",
+        // Some services send arguments as the object they are, with keys of the tool's own.
+        _ if parent == "arguments" => "arguments",
         _ => return None,
     })
 }

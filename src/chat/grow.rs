@@ -27,7 +27,7 @@ fn grows(key: &str) -> bool {
         // what holds text
         | "function" | "function_call" | "audio" | "logprobs"
         // lists
-        | "reasoning_details" | "annotations" | "images" | "token_ids"
+        | "reasoning_details" | "content_blocks" | "annotations" | "images" | "token_ids"
     )
 }
 

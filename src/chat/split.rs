@@ -1,6 +1,6 @@
 //! Takes a whole answer apart, as if it had been streamed. [`Fold`](super::Fold) undoes it.
 
-use super::Head;
+use super::{Head, message};
 use crate::json::Json;
 
 /// The chunks of a `chat.completion`: per choice its role, then word after word, then each tool
@@ -39,8 +39,13 @@ fn last_piece(choice: &Json, index: Json) -> Json {
 fn deltas(message: &Json) -> Vec<Json> {
     let first = Json::object();
     let mut deltas = vec![first.clone()];
-    let Json::Object(message) = message else { return deltas };
-    for (key, value) in message.entries() {
+    // A choice without a message begins and ends all the same.
+    let Json::Object(message) = message else { return vec![message::assistant("")] };
+    // Models think before they speak.
+    let is_thought = |key: &str| matches!(key, "reasoning_content" | "reasoning");
+    let (thoughts, others): (Vec<_>, Vec<_>) =
+        message.entries().into_iter().partition(|(key, _)| is_thought(key));
+    for (key, value) in thoughts.into_iter().chain(others) {
         match (&*key, &value) {
             ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
                 // New objects take any value, here and below.
@@ -86,7 +91,7 @@ fn add_others(from: &Json, to: &Json, except: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::{Fold, message, response};
+    use crate::chat::{Fold, response};
     use proptest::prelude::*;
 
     fn folded(chunks: &[Json]) -> Json {
