@@ -12,6 +12,7 @@ pub mod message;
 pub mod request;
 pub mod response;
 pub mod split;
+pub mod window;
 
 pub use call::Call;
 pub use delta::Fold;

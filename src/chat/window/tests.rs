@@ -1,0 +1,226 @@
+use super::*;
+use crate::chat::Fold;
+use proptest::prelude::*;
+use std::convert::Infallible;
+
+/// Replaces every `secret-42`, and as a trap every `aa`.
+struct Blot(usize);
+
+impl Look for Blot {
+    type Error = Infallible;
+
+    fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {
+        Ok(text.replace("secret-42", "[x]").replace("aa", "b").into())
+    }
+
+    fn unfinished(&mut self, text: &str) -> Result<usize, Infallible> {
+        Ok(last_words(text, self.0))
+    }
+}
+
+const LONGEST: usize = 9;
+
+fn through(events: &[Json]) -> Vec<Json> {
+    let kept = Json::object();
+    for event in events {
+        pass(event, &kept, LONGEST, &mut Blot(LONGEST)).unwrap();
+    }
+    let mut all = events.to_vec();
+    for choice in waiting(&kept) {
+        end(&kept, choice);
+        let event = delta_of(choice, Json::object(), None);
+        pass(&event, &kept, LONGEST, &mut Blot(LONGEST)).unwrap();
+        all.push(event);
+    }
+    assert!(waiting(&kept).is_empty());
+    all
+}
+
+fn delta_of(index: i64, delta: Json, finish: Option<&str>) -> Json {
+    let choice = Json::from([("index", index.into()), ("delta", delta), ("finish_reason", finish.into())]);
+    Json::from([("id", "a".into()), ("choices", vec![choice].into())])
+}
+
+fn parsed(texts: &[&str]) -> Vec<Json> {
+    texts.iter().map(|text| Json::parse(text.as_bytes()).unwrap()).collect()
+}
+
+fn folded(events: &[Json]) -> Json {
+    let mut fold = Fold::default();
+    events.iter().for_each(|event| fold.push(event));
+    fold.finish()
+}
+
+/// The deltas and what stands beside them, an event a line.
+fn shown(events: &[Json]) -> Vec<String> {
+    events.iter().map(|event| event.at_path("choices.0").to_string()).collect()
+}
+
+/// Places for a text in pieces, each with where the whole is found in the end.
+const PLACES: [(&str, &str); 7] = [
+    (r#"{"content":TEXT}"#, "content"),
+    (r#"{"content":[{"type":"text","text":TEXT}]}"#, "content.0.text"),
+    (r#"{"reasoning_content":TEXT}"#, "reasoning_content"),
+    (
+        r#"{"reasoning_details":[{"index":0,"type":"reasoning.text","text":TEXT}]}"#,
+        "reasoning_details.0.text",
+    ),
+    (r#"{"refusal":TEXT}"#, "refusal"),
+    (r#"{"audio":{"id":"a","transcript":TEXT}}"#, "audio.transcript"),
+    (r#"{"tool_calls":[{"index":0,"function":{"arguments":TEXT}}]}"#, "tool_calls.0.function.arguments"),
+];
+
+fn piece(place: &str, text: &str) -> Json {
+    Json::parse(place.replace("TEXT", &Json::from(text).to_string()).as_bytes()).unwrap()
+}
+
+#[test]
+fn a_secret_is_found_however_it_is_cut_and_wherever_it_travels() {
+    let text = "before secret-42, after. secret-42secret-42 end";
+    let expected = "before [x], after. [x][x] end";
+    for (place, whole) in PLACES {
+        for first in 0..=text.len() {
+            for second in [first, (first + 3).min(text.len()), text.len()] {
+                for finish in [Some("stop"), None].into_iter().take(if first == second { 2 } else { 1 }) {
+                    let cut = [&text[..first], &text[first..second], &text[second..]];
+                    let mut events: Vec<Json> =
+                        cut.iter().map(|text| delta_of(0, piece(place, text), None)).collect();
+                    events.extend(finish.map(|why| delta_of(0, Json::object(), Some(why))));
+                    let all = through(&events);
+                    for event in &all {
+                        assert!(!event.to_string().contains("secret-42"), "{place} {cut:?}");
+                    }
+                    let message = folded(&all).at_path("choices.0.message");
+                    assert_eq!(
+                        message.at_path(whole),
+                        expected.into(),
+                        "{place} {cut:?} {finish:?} {message}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_choice_and_each_call_is_a_text_of_its_own() {
+    let call = |index: i64, text: &str| {
+        let call =
+            Json::from([("index", index.into()), ("function", Json::from([("arguments", text.into())]))]);
+        delta_of(0, Json::from([("tool_calls", vec![call].into())]), None)
+    };
+    let said = |index: i64, text: &str| delta_of(index, Json::from([("content", text.into())]), None);
+    let events = [
+        said(0, "sec"),
+        said(1, "secr"),
+        call(0, "secret"),
+        call(1, "-42"),
+        call(0, "-42"),
+        said(0, "ret-42"),
+        said(1, "et-4"),
+        delta_of(1, Json::object(), Some("stop")),
+        delta_of(0, Json::object(), Some("tool_calls")),
+    ];
+    let answer = folded(&through(&events));
+    assert_eq!(answer.at_path("choices.0.message.content"), "[x]".into());
+    assert_eq!(answer.at_path("choices.1.message.content"), "secret-4".into());
+    assert_eq!(answer.at_path("choices.0.message.tool_calls.0.function.arguments"), "[x]".into());
+    assert_eq!(answer.at_path("choices.0.message.tool_calls.1.function.arguments"), "-42".into());
+}
+
+#[test]
+fn what_waits_goes_out_with_the_event_that_ends_the_choice() {
+    let events = parsed(&[
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hello you"},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[],"usage":{"total_tokens":3}}"#,
+    ]);
+    assert_eq!(
+        shown(&through(&events)),
+        [
+            r#"{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}"#,
+            r#"{"index":0,"delta":{"content":""},"finish_reason":null}"#,
+            r#"{"index":0,"delta":{"content":"Hello you"},"finish_reason":"stop"}"#,
+            "null",
+        ]
+    );
+}
+
+#[test]
+fn thinking_is_over_when_the_answer_begins() {
+    let events = parsed(&[
+        r#"{"choices":[{"index":0,"delta":{"reasoning":"hm"},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"A long beginning. "},"finish_reason":null}]}"#,
+    ]);
+    let passed = through(&events);
+    assert_eq!(passed[1].at_path("choices.0.delta.reasoning"), "hm".into());
+}
+
+#[test]
+fn log_probabilities_go_along_with_their_text() {
+    let events = parsed(&[
+        r#"{"choices":[{"index":0,"delta":{"content":"Tell me what is secr"},"logprobs":{"content":[{"token":"Tell "},{"token":"me "},{"token":"what ","bytes":[119,104,97,116,32]},{"token":"is "},{"token":"secr"}]},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"et-42 there and everywhere"},"logprobs":{"content":[{"token":"et-42"},{"token":" there"},{"token":" and everywhere"}]},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}"#,
+    ]);
+    let passed = through(&events);
+    assert_eq!(
+        shown(&passed),
+        [
+            r#"{"index":0,"delta":{"content":"Tell me "},"logprobs":{"content":[{"token":"Tell "},{"token":"me "}]},"finish_reason":null}"#,
+            // The tokens of a secret are nobody's to read.
+            r#"{"index":0,"delta":{"content":"what is [x] there"},"logprobs":{"content":[]},"finish_reason":null}"#,
+            r#"{"index":0,"delta":{"content":" and everywhere"},"logprobs":{"content":[{"token":" and everywhere"}]},"finish_reason":"stop"}"#,
+        ]
+    );
+}
+
+#[test]
+fn the_whole_text_so_far_shows_no_more_than_the_pieces() {
+    let events = parsed(&[
+        r#"{"choices":[{"index":0,"delta":{"content":"it is secret"},"message":{"content":"it is secret"},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"-42."},"message":{"content":"it is secret-42."},"finish_reason":"stop"}]}"#,
+    ]);
+    let passed = through(&events);
+    assert_eq!(passed[0].at_path("choices.0.message.content"), "it ".into());
+    assert_eq!(passed[1].at_path("choices.0.message.content"), "it is [x].".into());
+    assert_eq!(passed[1].at_path("choices.0.delta.content"), "is [x].".into());
+}
+
+#[test]
+fn what_nothing_matches_goes_out_whole_and_untouched_when_it_comes_whole() {
+    let text = r#"{"choices":[{"index":0,"delta":{"content":"Hi","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"logprobs":{"content":[{"token":"Hi"}]},"finish_reason":"stop"}],"citations":[{"url":"u"}]}"#;
+    let events = parsed(&[text]);
+    let passed = through(&events);
+    assert_eq!(passed[0].to_string(), text);
+    assert!(!passed[0].is_changed());
+}
+
+#[test]
+fn words_are_not_cut_when_an_end_of_one_is_near() {
+    assert_eq!(last_words("one two three", 4), "three".len());
+    assert_eq!(last_words("grün ist es", 4), "ist es".len());
+    assert_eq!(last_words("onetwothree", 4), 4);
+    assert_eq!(last_words("abc", 9), 3);
+    assert_eq!(last_words("abc", 0), 0);
+    assert_eq!(last_words("", 9), 0);
+}
+
+proptest! {
+    #[test]
+    fn texts_come_out_as_if_they_had_come_whole(
+        pieces in prop::collection::vec("(secret-42|secret|-42|a|aa|ü| |, |x{1,12}){0,4}", 1..8),
+        finishes in any::<bool>(),
+    ) {
+        let mut events: Vec<Json> =
+            pieces.iter().map(|text| delta_of(0, Json::from([("content", text.as_str().into())]), None)).collect();
+        if finishes {
+            events.push(delta_of(0, Json::object(), Some("stop")));
+        }
+        let text = pieces.concat();
+        let answer = folded(&through(&events)).at_path("choices.0.message.content");
+        let expected = Blot(LONGEST).changed(&text).unwrap();
+        prop_assert_eq!(answer.as_str().unwrap_or_default(), expected.as_str());
+    }
+}
