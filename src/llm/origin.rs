@@ -46,7 +46,7 @@ impl Origin {
                 "redirects to {target}, and the key is not carried along; correct the base_url of the provider"
             ));
         }
-        let retry_after = response.header("retry-after").map(str::to_owned);
+        let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.
         let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();
         Fault::Answered { provider: self.provider.clone(), status, body: self.error_body(&body), retry_after }
@@ -91,6 +91,15 @@ impl Origin {
     }
 }
 
+/// When it may be asked again, as `Retry-After` says it; some services say it in milliseconds.
+fn retry_after(response: &Response) -> Option<String> {
+    let ms = response.header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok());
+    match ms.filter(|ms| ms.is_finite() && *ms >= 0.0) {
+        Some(ms) => Some((ms / 1_000.0).to_string()),
+        None => response.header("retry-after").map(str::to_owned),
+    }
+}
+
 /// Whether this is an error where an answer or a piece of one was to come.
 pub(super) fn is_error(event: &Json) -> bool {
     let Json::Object(object) = event else { return false };
@@ -109,7 +118,7 @@ fn error_status(value: &Json) -> Option<u16> {
 
 /// What a body is, where the service does not say: looks at how it begins.
 pub(super) fn guess(start: &Bytes) -> Shape {
-    let start = start.trim_ascii_start();
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
     match start.first() {
         Some(b'{') => Shape::Json,
@@ -118,6 +127,16 @@ pub(super) fn guess(start: &Bytes) -> Shape {
         }
         _ => Shape::Other,
     }
+}
+
+/// What the body of an answer is, by what the service says of it, or else by how it begins.
+pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Fault> {
+    Ok(match &*response.media_type() {
+        "text/event-stream" => Shape::Events,
+        kind if kind == "application/json" || kind.ends_with("+json") => Shape::Json,
+        "" | "text/plain" | "application/octet-stream" => guess(&response.peek().await?),
+        _ => Shape::Other,
+    })
 }
 
 /// What a body is.

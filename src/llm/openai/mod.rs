@@ -1,5 +1,6 @@
 //! Any service that speaks OpenAI's chat API.
 
+mod answer;
 mod provider;
 mod stream;
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! The service as a provider: requests go out as they are, answers are told apart by what they are.
 
 use super::stream;
-use crate::chat::Fold;
+use crate::anthropic;
 use crate::config::Secret;
 use crate::fault::Fault;
 use crate::json::{Json, Object};
-use crate::llm::origin::{Origin, Shape, guess, is_error};
+use crate::llm::origin::{Origin, Shape, is_error};
 use crate::llm::{Answer, Forwarded, Provider, Request};
 use crate::net::{Call, Client, Response, shown};
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +25,7 @@ pub struct OpenAi {
     base_url: Url,
     headers: Vec<(String, Secret)>,
     client: Client,
-    origin: Origin,
+    pub(super) origin: Origin,
 }
 
 impl OpenAi {
@@ -87,24 +86,20 @@ impl OpenAi {
         if !(200..300).contains(&response.status) {
             return Err(self.origin.refused(response).await);
         }
-        match shape(&mut response).await? {
+        match self.shape(&mut response).await? {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
-                let mut pieces = stream::pieces(self.origin.clone(), response.into_stream());
+                let pieces = stream::pieces(self.origin.clone(), response.into_stream());
                 if request.stream {
                     return Ok(Answer::Stream(pieces));
                 }
-                let mut fold = Fold::default();
-                while let Some(piece) = pieces.next().await {
-                    fold.push(&piece?.event);
-                }
-                Ok(Answer::Whole(fold.finish()))
+                stream::whole(pieces).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.unexpected(response).await),
         }
     }
 
-    async fn whole(&self, response: Response) -> Result<Json, Fault> {
+    pub(super) async fn whole(&self, response: Response) -> Result<Json, Fault> {
         let answer = self.parse(&response.whole().await?)?;
         if answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
             return Ok(answer);
@@ -121,14 +116,14 @@ impl OpenAi {
         }
     }
 
-    fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
+    pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
         Json::parse(body).map_err(|error| {
             let start = self.origin.excerpt(body);
             self.origin.fault(&format!("answered what is no valid JSON: {error}; it begins: {start}"))
         })
     }
 
-    async fn unexpected(&self, response: Response) -> Fault {
+    pub(super) async fn unexpected(&self, response: Response) -> Fault {
         let kind = match response.media_type() {
             kind if kind.is_empty() => "something without a content-type".to_owned(),
             kind => kind,
@@ -147,7 +142,7 @@ impl OpenAi {
         if !(200..300).contains(&response.status) {
             return Err(self.origin.refused(response).await);
         }
-        if shape(&mut response).await? == Shape::Other && response.media_type() == "text/html" {
+        if self.shape(&mut response).await? == Shape::Other && response.media_type() == "text/html" {
             return Err(self.unexpected(response).await);
         }
         let answer = self.parse(&response.whole().await?)?;
@@ -184,12 +179,7 @@ impl Provider for OpenAi {
             if !(200..300).contains(&response.status) {
                 return Err(self.origin.refused(response).await);
             }
-            Ok(Forwarded {
-                provider: self.origin.provider.clone(),
-                status: response.status,
-                content_type: response.header("content-type").map(str::to_owned),
-                body: response.into_stream(),
-            })
+            self.forwarded(response, stream).await
         }))
     }
 }
@@ -202,7 +192,7 @@ fn wrong_url(name: &str, why: &str) -> Fault {
 
 /// The body as it goes out. The request's own value stays as it is: it may be asked again.
 fn encode(request: &Request) -> Result<Bytes, Fault> {
-    let Json::Object(body) = &request.body else {
+    let Json::Object(body) = &anthropic::plain(&request.body) else {
         return Err(Fault::invalid("the request body must be a JSON object", None));
     };
     let mut entries = body.entries();
@@ -217,13 +207,4 @@ fn encode(request: &Request) -> Result<Bytes, Fault> {
     }
     let body: Json = entries.into_iter().collect::<Object>().into();
     body.encode().map(Bytes::from).map_err(|error| Fault::invalid(format!("the request is {error}"), None))
-}
-
-async fn shape(response: &mut Response) -> Result<Shape, Fault> {
-    Ok(match &*response.media_type() {
-        "text/event-stream" => Shape::Events,
-        kind if kind == "application/json" || kind.ends_with("+json") => Shape::Json,
-        "" | "text/plain" | "application/octet-stream" => guess(&response.peek().await?),
-        _ => Shape::Other,
-    })
 }

@@ -1,5 +1,6 @@
 //! An answer that comes as events: pieces, errors among them, and whether the end is a proper end.
 
+use crate::chat::{Fold, delta};
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
@@ -31,6 +32,15 @@ pub(super) fn pieces(
     .boxed()
 }
 
+/// The answer that the pieces are pieces of.
+pub(super) async fn whole(mut pieces: BoxStream<'static, Result<Piece, Fault>>) -> Result<Json, Fault> {
+    let mut fold = Fold::default();
+    while let Some(piece) = pieces.next().await {
+        fold.push(&piece?.event);
+    }
+    Ok(fold.finish())
+}
+
 struct Reader {
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Fault>>,
@@ -54,7 +64,7 @@ impl Reader {
                     Ok(Line::Piece(piece)) => return Some(Ok(piece)),
                     Ok(Line::Done) => {
                         self.drain().await;
-                        return None;
+                        return self.done().map(Err);
                     }
                     Ok(Line::Nothing) => {}
                     Err(fault) => return Some(Err(fault)),
@@ -95,6 +105,11 @@ impl Reader {
         if event.name.as_deref() == Some("error") || is_error(&json) {
             return Err(self.origin.in_band(&json));
         }
+        if let Some(api) = other_api(&json) {
+            let what =
+                format!("sent an event of {api} instead of a chat completion; check its base_url and kind");
+            return Err(self.origin.fault(&what));
+        }
         self.note_choices(&json);
         Ok(Line::Piece(Piece { raw: event.data, event: json, name: event.name }))
     }
@@ -104,8 +119,7 @@ impl Reader {
         choices.with(|choices| {
             for (place, choice) in choices.iter().enumerate() {
                 let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
-                let ended = choice.text("finish_reason").is_some_and(|why| !why.is_empty());
-                *self.choices.entry(index).or_default() |= ended;
+                *self.choices.entry(index).or_default() |= delta::is_last(choice);
             }
         });
     }
@@ -113,6 +127,18 @@ impl Reader {
     /// Whether every choice has said why it ended: then a missing `[DONE]` is only a habit.
     fn is_complete(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|ended| *ended)
+    }
+
+    /// What is wrong with an answer that its service says is done. Who never tells why choices end
+    /// has ended them all; who tells it of some broke off the others.
+    fn done(&self) -> Option<Fault> {
+        if self.choices.is_empty() {
+            return Some(self.origin.cut("the stream ended without an answer in it"));
+        }
+        let mut open = self.choices.iter().filter(|(_, ended)| !**ended).map(|(index, _)| index);
+        let first = open.next()?;
+        let is_habit = open.count() + 1 == self.choices.len();
+        (!is_habit).then(|| self.origin.cut(&format!("choice {first} ended without a finish_reason")))
     }
 
     fn end(&self) -> Option<Fault> {
@@ -124,5 +150,15 @@ impl Reader {
         let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
         // Too slow is no harm: the connection is closed instead.
         let _ = tokio::time::timeout(AFTER_DONE, rest).await;
+    }
+}
+
+/// Whose event it is, where it is none of a chat completion.
+fn other_api(event: &Json) -> Option<&'static str> {
+    let kind = event.text("type").filter(|_| event.get("choices").is_none())?;
+    match kind.split(['.', '_']).next() {
+        Some("message" | "content") => Some("Anthropic's Messages"),
+        Some("response") => Some("OpenAI's Responses"),
+        _ => None,
     }
 }

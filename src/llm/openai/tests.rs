@@ -50,6 +50,7 @@ async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) 
         connect: Duration::from_secs(5),
         answer: Duration::from_secs(5),
         idle: Duration::from_secs(5),
+        total: None,
     };
     let client = Client::with_timeouts(timeouts).unwrap();
     let provider = OpenAi::new("lab", &format!("http://{address}/v1"), client).unwrap().with_key("sk-test");
@@ -82,7 +83,7 @@ fn json(text: &str) -> Json {
 
 fn request(stream: bool) -> Request {
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1.50,"x":{"y":[]}}"#);
-    Request { body, stream }
+    Request::new(body, stream)
 }
 
 impl Server {
@@ -247,14 +248,14 @@ async fn an_error_inside_a_success_is_an_error() {
 #[tokio::test]
 async fn a_stream_without_an_end_is_a_cut() {
     let other_choice = "data: {\"choices\":[{\"index\":1,\"delta\":{}}]}\n\n";
-    for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat(), String::new()]
-    {
+    for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat()] {
         let server = service(move || events(body.clone())).await;
         let (_, fault) = server.last_fault().await;
         assert!(fault.to_string().starts_with("the answer of provider lab broke off: "), "{fault}");
     }
     let (count, fault) = service(|| events(lost(HEL))).await.last_fault().await;
     assert!(count == 1 && fault.to_string().contains("broke off"), "{fault}");
+    assert!(service(|| events("")).await.fault().await.to_string().contains("broke off: it is empty"));
     // Asked for as a whole, half an answer is none.
     assert!(service(|| events(HEL)).await.fault().await.to_string().contains("broke off"));
 }

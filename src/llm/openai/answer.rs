@@ -1,0 +1,98 @@
+//! What a service answered, told by what it is rather than by what it is called; and answers that
+//! are passed on byte for byte, as long as they are in the form that was asked for.
+
+use super::{OpenAi, stream};
+use crate::chat::split;
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::llm::Forwarded;
+use crate::llm::origin::{Shape, guess, is_error};
+use crate::net::{Response, sse};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+
+const EVENTS: &str = "text/event-stream";
+
+impl OpenAi {
+    /// What the answer is. Waits for its first bytes: services send errors and whole answers under
+    /// the name of a stream, and the other way round.
+    pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
+        if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
+            return Err(self.origin.fault(&format!(
+                "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
+            )));
+        }
+        let start = response.peek().await?;
+        if start.is_empty() {
+            return Err(self.origin.cut("it is empty"));
+        }
+        let kind = response.media_type();
+        let is_json = kind == "application/json" || kind.ends_with("+json");
+        Ok(match (kind.as_str(), guess(&start)) {
+            (EVENTS, Shape::Other) => Shape::Events,
+            (_, Shape::Other) if is_json => Shape::Json,
+            (EVENTS | "" | "text/plain" | "application/octet-stream", found) => found,
+            (_, found) if is_json => found,
+            _ => Shape::Other,
+        })
+    }
+
+    /// A success on its way to a client at whose answer nobody looks.
+    pub(super) async fn forwarded(&self, mut response: Response, stream: bool) -> Result<Forwarded, Fault> {
+        let (status, named) = (response.status, response.header("content-type").map(str::to_owned));
+        let shape = self.shape(&mut response).await?;
+        let is_ndjson = response.media_type() == "application/x-ndjson";
+        let (content_type, body) = match (shape, stream) {
+            (Shape::Events, true) => {
+                let named = named.filter(|_| response.media_type() == EVENTS);
+                (named.or_else(|| Some(EVENTS.to_owned())), response.into_stream())
+            }
+            (Shape::Json, false) => (named, once(self.no_error(response.whole().await?)?)),
+            (Shape::Json, true) => {
+                let answer = self.whole(response).await?;
+                (Some(EVENTS.to_owned()), once(as_events(&answer)?))
+            }
+            (Shape::Events, false) => {
+                let pieces = stream::pieces(self.origin.clone(), response.into_stream());
+                let answer = stream::whole(pieces).await?;
+                (Some("application/json".to_owned()), once(encoded(&answer)?))
+            }
+            // Another wire than ours, one line an event: whoever asked for it can read it.
+            (Shape::Other, _) if is_ndjson => (named, response.into_stream()),
+            (Shape::Other, _) => return Err(self.unexpected(response).await),
+        };
+        Ok(Forwarded { provider: self.origin.provider.clone(), status, content_type, body })
+    }
+
+    /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
+    fn no_error(&self, body: Bytes) -> Result<Bytes, Fault> {
+        const CHOICES: &[u8] = b"\"choices\"";
+        if !body.windows(CHOICES.len()).any(|word| word == CHOICES) {
+            let answer = self.parse(&body)?;
+            if is_error(&answer) {
+                return Err(self.origin.in_band(&answer));
+            }
+        }
+        Ok(body)
+    }
+}
+
+fn once(bytes: Bytes) -> futures::stream::BoxStream<'static, Result<Bytes, Fault>> {
+    futures::stream::iter([Ok(bytes)]).boxed()
+}
+
+/// A whole answer as it would have been streamed.
+fn as_events(answer: &Json) -> Result<Bytes, Fault> {
+    let mut out = BytesMut::new();
+    for event in split(answer, true) {
+        sse::write(&mut out, None, &encoded(&event)?);
+    }
+    sse::write(&mut out, None, b"[DONE]");
+    Ok(out.freeze())
+}
+
+fn encoded(value: &Json) -> Result<Bytes, Fault> {
+    let bytes =
+        value.encode().map_err(|error| Fault::Host(format!("an answer could not be written: {error}")))?;
+    Ok(bytes.into())
+}
