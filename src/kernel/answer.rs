@@ -8,12 +8,18 @@ use crate::json::{Json, Object};
 /// Fields of a shown answer that are not the message's.
 const BESIDE_THE_MESSAGE: [&str; 4] = ["finish_reason", "usage", "model", "id"];
 
-/// An answer from what a filter gave instead of one: a text, a message, a whole completion.
+/// An answer from what a filter gave instead of one.
 pub(super) fn from_value(value: &Json, turn: &Turn) -> Json {
+    let model = turn.facts().model.text("id").unwrap_or_else(|| "valvehouse".into());
+    answer_of(value, &model)
+}
+
+/// The answer of a model that is a script: of a text, a message, a whole completion.
+pub(crate) fn answer_of(value: &Json, model: &str) -> Json {
     if value.get("choices").is_some() {
         return value.copy();
     }
-    let head = Head::new(turn.facts().model.text("id").unwrap_or_else(|| "valvehouse".into()));
+    let head = Head::new(model);
     let said = message_from(value);
     let why = value.text("finish_reason").unwrap_or_else(|| response::natural_finish(&said).into());
     head.completion(said, &why)

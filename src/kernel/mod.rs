@@ -19,13 +19,17 @@
 //! ```
 
 mod answer;
+mod ending;
+mod form;
 mod invocation;
 mod outgoing;
+mod parts;
 mod round;
 mod route;
 mod stream;
 mod turn;
 
+pub(crate) use answer::answer_of;
 pub use route::{Route, Routes};
 pub use turn::{Reply, Wish};
 
@@ -302,8 +306,7 @@ impl Kernel {
 
     /// The same within a turn of the caller's own.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
-        let _over = turn.until_dropped();
-        let value = invocation::invoke(self, name, args.copy(), turn).await?;
+        let value = turn.lasting(invocation::invoke(self, name, args.copy(), turn)).await?;
         Ok(Invoked { value, context: turn.context().clone() })
     }
 
@@ -335,8 +338,7 @@ impl Kernel {
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };
         let turn = Turn::new(facts, options.context.fork(), Events::default());
         let limit = options.max_tool_iterations.unwrap_or(self.0.settings.max_tool_iterations);
-        let _over = turn.until_dropped();
-        let done = turn::run(self, body, &turn, None, tools, limit).await?;
+        let done = turn.lasting(turn::run(self, body, &turn, None, tools, limit)).await?;
         Ok(Chatted { response: done.response, messages: done.messages, context: turn.context().clone() })
     }
 }

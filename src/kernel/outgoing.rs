@@ -1,9 +1,12 @@
 //! The client's side of a streamed answer: one stream out of however many model calls.
 //!
 //! What ends the answer is held back until the turn has ended, so that what filters add comes
-//! before it. Ids stay those of the first event. Calls of the host's own tools are not the
-//! client's business and stay here.
+//! before it; each choice ends once. Calls of the host's own tools are not the client's business
+//! and stay here.
 
+use super::ending::Ending;
+use super::form::Form;
+use super::parts::{any_delta, deltas, is_only_usage, messages, reasons, says_anything};
 use crate::chat::{Call, delta, event, message, split};
 use crate::fault::Fault;
 use crate::json::Json;
@@ -17,22 +20,25 @@ pub(super) struct Outgoing {
     client: Option<Sender<Piece>>,
     with_usage: bool,
     hold: bool,
-    /// The first event: every later one has its id, and what filters add is made from it.
+    form: Form,
+    /// The first event: what filters add is made from it.
     first: Option<Json>,
+    /// What came before the stream's id was known, as Azure begins.
+    early: Vec<Piece>,
     /// Finish and usage, until the turn ends.
     last: Vec<Piece>,
     /// By choice, what the client has.
     sent: BTreeMap<i64, Sent>,
-    rounds: usize,
     /// Whether this round came in pieces.
     streamed: bool,
 }
 
 #[derive(Default)]
 struct Sent {
-    role: bool,
     /// Of this round.
     text: String,
+    /// Why the choice ended in an earlier round.
+    ended: Option<CompactString>,
     /// Whether there are calls in this round that may be the host's and were not sent.
     calls_held: bool,
 }
@@ -44,10 +50,11 @@ impl Outgoing {
             client,
             with_usage,
             hold: false,
+            form: Form::default(),
             first: None,
+            early: Vec::new(),
             last: Vec::new(),
             sent: BTreeMap::new(),
-            rounds: 0,
             streamed: false,
         }
     }
@@ -67,13 +74,34 @@ impl Outgoing {
         if self.is_live() {
             self.catch_up(answer, tools).await?;
         }
+        for (index, why) in self.last.iter().flat_map(|piece| reasons(&piece.event)).collect::<Vec<_>>() {
+            self.sent(index).ended = Some(why);
+        }
         self.last.clear();
         for sent in self.sent.values_mut() {
-            *sent = Sent { role: sent.role, ..Sent::default() };
+            *sent = Sent { ended: sent.ended.take(), ..Sent::default() };
         }
-        self.rounds += 1;
+        self.form.forget_calls();
         self.streamed = false;
         Ok(())
+    }
+
+    /// Looks at an event before the filters do.
+    pub(super) fn receive(&mut self, piece: &mut Piece) {
+        self.form.as_deltas(piece);
+    }
+
+    /// The filters changed an event, left it out or made more of it.
+    pub(super) fn edited(&mut self) {
+        self.form.edited();
+    }
+
+    /// Brings an event into the form that clients read; before [`Outgoing::send`].
+    pub(super) fn mend(&mut self, piece: &mut Piece) {
+        self.form.mend(piece);
+        if self.first.is_none() && self.form.has_id() {
+            self.first = Some(event::head_of(&piece.event));
+        }
     }
 
     /// Sends one piece, or keeps it for the end.
@@ -82,8 +110,6 @@ impl Outgoing {
             return Ok(());
         }
         self.streamed = true;
-        self.same_id(&mut piece);
-        self.one_role(&mut piece);
         let withheld = !tools.is_empty() && self.withhold_calls(&mut piece);
         let ends = delta::finishes(&piece.event) || is_only_usage(&piece.event);
         let speaks = says_anything(&piece.event) || any_delta(&piece.event, |key, _| key == "role");
@@ -91,22 +117,24 @@ impl Outgoing {
             return Ok(());
         }
         if ends || (!self.last.is_empty() && !speaks) {
-            self.hold_back(piece).await
+            self.hold_back(piece, speaks).await
+        } else if !self.form.has_id() && piece.event.get("choices").is_some() {
+            self.early.push(piece);
+            Ok(())
         } else {
             self.deliver(piece).await
         }
     }
 
-    /// Keeps what ends the answer; text that came with it goes ahead.
-    async fn hold_back(&mut self, piece: Piece) -> Result<(), Fault> {
-        if says_anything(&piece.event) {
-            let (ahead, end) = event::without_finish(&piece.event);
-            self.deliver(Piece { raw: bytes::Bytes::new(), event: ahead, name: piece.name.clone() }).await?;
-            self.last.push(Piece::new(end));
-        } else {
+    /// Keeps what ends the answer; what came with it goes ahead.
+    async fn hold_back(&mut self, piece: Piece, speaks: bool) -> Result<(), Fault> {
+        if !speaks {
             self.last.push(piece);
+            return Ok(());
         }
-        Ok(())
+        let (ahead, end) = event::without_finish(&piece.event);
+        self.last.push(Piece::new(end));
+        self.deliver(Piece { raw: bytes::Bytes::new(), event: ahead, name: piece.name }).await
     }
 
     async fn deliver(&mut self, piece: Piece) -> Result<(), Fault> {
@@ -114,52 +142,15 @@ impl Outgoing {
             self.sent(index).text.push_str(&message::text_of(&delta));
         }
         let Some(client) = &self.client else { return Ok(()) };
-        client.send(piece).await.map_err(|_| Fault::Host("the client went away".into()))
+        for mut early in self.early.drain(..) {
+            self.form.name(&mut early);
+            client.send(early).await.map_err(|_| gone())?;
+        }
+        client.send(piece).await.map_err(|_| gone())
     }
 
     fn sent(&mut self, index: i64) -> &mut Sent {
         self.sent.entry(index).or_default()
-    }
-
-    /// Every event has the first one's id, also those of later model calls.
-    fn same_id(&mut self, piece: &mut Piece) {
-        let id = |event: &Json| event.text("id").filter(|id| !id.is_empty());
-        let first = match &self.first {
-            None => {
-                self.first = Some(event::head_of(&piece.event));
-                return;
-            }
-            Some(first) => first,
-        };
-        match (id(first), id(&piece.event)) {
-            (Some(first), Some(own)) if own != first => set_id(piece, first),
-            // A filter made it and left the id to us.
-            (Some(first), None) if piece.raw.is_empty() => set_id(piece, first),
-            (None, Some(own)) => {
-                // Azure's first event has an empty id.
-                let _ = first.set("id", own);
-                if let Some(model) = piece.event.text("model") {
-                    let _ = first.set("model", model);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A choice says its role once, not again with every model call.
-    fn one_role(&mut self, piece: &mut Piece) {
-        for (index, delta) in deltas(&piece.event) {
-            if delta.text("role").is_none() {
-                continue;
-            }
-            let later_round = self.rounds > 0;
-            let sent = self.sent(index);
-            if later_round && sent.role {
-                delta.remove("role");
-                piece.raw.clear();
-            }
-            sent.role = true;
-        }
     }
 
     /// Takes pieces of tool calls out of an event; true when there were any.
@@ -181,7 +172,9 @@ impl Outgoing {
     async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Fault> {
         if !self.streamed {
             for event in split(answer, self.with_usage) {
-                self.send(Piece::new(event), tools).await?;
+                let mut piece = Piece::new(event);
+                self.mend(&mut piece);
+                self.send(piece, tools).await?;
             }
             return Ok(());
         }
@@ -202,7 +195,9 @@ impl Outgoing {
     async fn add(&mut self, index: i64, key: &str, value: Json) -> Result<(), Fault> {
         let delta = Json::from([("index", index.into()), (key, value)]);
         let template = self.first.clone().unwrap_or_else(Json::object);
-        self.deliver(Piece::new(event::complete(&delta, &template))).await
+        let mut piece = Piece::new(event::complete(&delta, &template));
+        self.mend(&mut piece);
+        self.deliver(piece).await
     }
 
     /// Sends the rest: what filters appended, withheld calls that are the client's, finish, usage.
@@ -212,6 +207,7 @@ impl Outgoing {
         }
         self.hold = false;
         self.catch_up(answer, &Toolbox::default()).await?;
+        self.form.forget_calls();
         for (index, said) in messages(answer) {
             if self.sent(index).calls_held && !Call::all(&said).is_empty() {
                 let calls = said.get("tool_calls").unwrap_or_default().copy();
@@ -221,51 +217,31 @@ impl Outgoing {
                 self.add(index, "tool_calls", calls).await?;
             }
         }
-        for piece in std::mem::take(&mut self.last) {
+        let ending = Ending {
+            answer,
+            before: self
+                .sent
+                .iter()
+                .filter_map(|(index, sent)| Some((*index, sent.ended.clone()?)))
+                .collect(),
+            first: self.first.as_ref(),
+        };
+        for mut piece in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
+            // It may have come before there was an id.
+            self.mend_id(&mut piece);
             self.deliver(piece).await?;
         }
         Ok(())
     }
-}
 
-fn set_id(piece: &mut Piece, id: CompactString) {
-    let _ = piece.event.set("id", id);
-    piece.raw.clear();
-}
-
-/// The choices of an event or answer, each with its number.
-fn choices(of: &Json) -> impl Iterator<Item = (i64, Json)> {
-    let choices = of.get("choices").unwrap_or_default().items();
-    choices.into_iter().enumerate().map(|(place, choice)| {
-        let index = choice.get("index").and_then(|index| index.as_i64());
-        (index.unwrap_or(place as i64), choice)
-    })
-}
-
-fn deltas(event: &Json) -> impl Iterator<Item = (i64, Json)> {
-    choices(event).filter_map(|(index, choice)| Some((index, choice.get("delta")?)))
-}
-
-fn messages(answer: &Json) -> impl Iterator<Item = (i64, Json)> {
-    choices(answer).filter_map(|(index, choice)| Some((index, choice.get("message")?)))
-}
-
-fn is_only_usage(event: &Json) -> bool {
-    event.get("usage").is_some_and(|usage| !usage.is_null())
-        && event.get("choices").is_some_and(|choices| choices.items().is_empty())
-}
-
-/// Whether an event carries anything beside its end.
-fn says_anything(event: &Json) -> bool {
-    any_delta(event, |key, value| key != "role" && !value.is_empty())
-}
-
-fn any_delta(event: &Json, is: impl Fn(&str, &Json) -> bool) -> bool {
-    deltas(event).any(|(_, delta)| {
-        let mut any = false;
-        if let Json::Object(delta) = &delta {
-            delta.for_each(|key, value| any = any || is(key, value));
+    fn mend_id(&self, piece: &mut Piece) {
+        let has_none = piece.event.text("id").is_none_or(|id| id.is_empty());
+        if has_none && piece.event.get("choices").is_some() && self.form.has_id() {
+            self.form.name(piece);
         }
-        any
-    })
+    }
+}
+
+fn gone() -> Fault {
+    Fault::Host("the client went away".into())
 }

@@ -104,7 +104,7 @@ pub(super) async fn ask(
     if !wants_stream {
         asked.remove("stream_options");
     }
-    let request = Request { body: asked.clone(), stream: wants_stream };
+    let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
     match provider(kernel)?.chat(request).await? {
         Answer::Whole(whole) => stream::whole(kernel, whole, turn).await,
         Answer::Stream(mut pieces) => {
@@ -112,35 +112,49 @@ pub(super) async fn ask(
             let hooked = kernel.chain().has(Hook::Stream);
             let (mut head, mut ends) = (Json::Null, Vec::new());
             while let Some(piece) = pieces.next().await {
-                let piece = piece?;
+                let mut piece = piece?;
+                outgoing.receive(&mut piece);
                 // Azure's first event has an empty id.
                 if head.text("id").is_none_or(|id| id.is_empty()) {
                     head = event::head_of(&piece.event);
                 }
                 if hooked {
                     ends.extend(stream::ends_of(&piece.event));
-                    for event in stream::filtered(kernel, piece, turn).await? {
-                        fold.push(&event.event);
-                        outgoing.send(event, kernel.toolbox()).await?;
+                    let was_raw = !piece.raw.is_empty();
+                    let filtered = stream::filtered(kernel, piece, turn).await?;
+                    if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
+                        outgoing.edited();
+                    }
+                    for piece in filtered {
+                        pass(piece, &mut fold, kernel, outgoing).await?;
                     }
                 } else {
-                    fold.push(&piece.event);
-                    outgoing.send(piece, kernel.toolbox()).await?;
+                    pass(piece, &mut fold, kernel, outgoing).await?;
                 }
             }
-            for event in stream::end(kernel, head, turn).await? {
-                fold.push(&event.event);
-                outgoing.send(event, kernel.toolbox()).await?;
+            for piece in stream::end(kernel, head, turn).await? {
+                pass(piece, &mut fold, kernel, outgoing).await?;
             }
             // An answer whose last event was dropped still ended as it ended.
             ends.retain(|end| !fold.has_ended(event::choice_index(end)));
             for end in ends {
-                fold.push(&end);
-                outgoing.send(Piece::new(end), kernel.toolbox()).await?;
+                pass(Piece::new(end), &mut fold, kernel, outgoing).await?;
             }
             Ok(fold.finish())
         }
     }
+}
+
+/// An event on its way: into the answer as a whole, and to the client.
+async fn pass(
+    mut piece: Piece,
+    fold: &mut Fold,
+    kernel: &Kernel,
+    outgoing: &mut Outgoing,
+) -> Result<(), Fault> {
+    outgoing.mend(&mut piece);
+    fold.push(&piece.event);
+    outgoing.send(piece, kernel.toolbox()).await
 }
 
 /// The post_chat chain on each choice; its edits are written into the answer.

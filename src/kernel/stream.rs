@@ -3,13 +3,10 @@
 use super::Kernel;
 use crate::chat::{Fold, delta, event, message};
 use crate::context::Turn;
-use crate::fault::{Breakage, Fault};
+use crate::fault::{Fault, Refusal};
 use crate::filter::{Filter, Hook, Outcome, step};
 use crate::json::Json;
 use crate::llm::Piece;
-
-/// Most events that a hook makes of one: each goes on through the chain and to the client.
-const MOST_PARTS: usize = 1_000;
 
 /// One piece through the stream chain. What nobody changed keeps its bytes.
 pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Fault> {
@@ -67,7 +64,8 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
                 Outcome::Done(value) => (value, false),
                 Outcome::Skipped(value) => (value, true),
             };
-            let events = spread(filter, Hook::Stream, value, &template)?;
+            let events = spread(value, &template);
+            no_error(filter, &events)?;
             next.extend(events.into_iter().map(|event| (event, is_final)));
         }
         events = next;
@@ -75,32 +73,32 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
     Ok(events.into_iter().map(|(event, _)| event).collect())
 }
 
-/// One event or many; what is not a whole event is completed from the one it came from.
-fn spread(filter: &Filter, hook: Hook, value: Json, template: &Json) -> Result<Vec<Json>, Fault> {
+/// One event or many; what is not a whole event is completed from the one it came from. Only that
+/// one goes on as it is, and once: the others may be held elsewhere, or given again.
+fn spread(value: Json, template: &Json) -> Vec<Json> {
     let given = match value {
         Json::Array(events) => events.items(),
         Json::Null => Vec::new(),
         one => vec![one],
     };
-    let instead = if hook == Hook::Stream { vec![template.clone()] } else { Vec::new() };
-    if given.len() > MOST_PARTS {
-        let cause = format!("returned {} events; {MOST_PARTS} may take the place of one", given.len());
-        return broken(filter, hook, cause).map(|()| instead);
-    }
-    if let Some(odd) = given.iter().find(|one| !matches!(one, Json::Object(_) | Json::Text(_))) {
-        let cause = format!("returned a list with {} in it; an event is a map or a text", odd.kind());
-        return broken(filter, hook, cause).map(|()| instead);
-    }
-    Ok(given.iter().map(|one| event::complete(one, template)).collect())
+    let mut template_went = false;
+    let own = |one: &Json| {
+        let is_template = !template_went && one.is_same(template);
+        template_went |= is_template;
+        event::complete(&if is_template { one.clone() } else { one.copy() }, template)
+    };
+    given.iter().map(own).collect()
 }
 
-/// An answer that only shows here that it is none: fails the turn, unless the filter is forgiven.
-fn broken(filter: &Filter, hook: Hook, cause: String) -> Result<(), Fault> {
-    tracing::error!(plugin = filter.name(), %hook, "{cause}");
-    if filter.is_forgiven() {
-        return Ok(());
-    }
-    Err(Fault::Broken(Breakage { plugin: filter.name().into(), hook: hook.name().into(), cause }))
+/// An error that a filter puts into the stream is its end, like one that it throws.
+fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
+    let errors = events.iter().filter_map(|event| event.get("error"));
+    let Some(error) = errors.into_iter().find(|error| !error.is_empty()) else { return Ok(()) };
+    let message = error.text("message").unwrap_or_else(|| match &error {
+        Json::Text(text) => text.clone(),
+        other => other.to_string().into(),
+    });
+    Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..Refusal::new(message) }))
 }
 
 /// What the filters add when a stream has ended; each addition passes the filters after it.
@@ -111,7 +109,8 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
             Outcome::Done(value) => (value, false),
             Outcome::Skipped(value) => (value, true),
         };
-        let added = spread(filter, Hook::StreamEnd, value, &template)?;
+        let added = spread(value, &template);
+        no_error(filter, &added)?;
         if skipped {
             out.extend(added.into_iter().map(Piece::new));
             break;

@@ -2,6 +2,7 @@
 
 use super::outgoing::Outgoing;
 use super::{Kernel, answer, invocation, round};
+use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{Call, call, message, request, response};
 use crate::context::Turn;
@@ -54,12 +55,11 @@ const OURS: [&str; 8] =
 impl Kernel {
     /// Runs a turn for a door. The body is live: what the filters made of it can be read after.
     pub async fn turn(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
-        let _over = turn.until_dropped();
         if wish.raw && !self.looks_at_answers() {
-            return self.forward(body, turn, wish).await;
+            return turn.lasting(self.forward(body, turn, wish)).await;
         }
         let limit = self.settings().max_tool_iterations;
-        let done = run(self, body, turn, wish.stream, Tools::Run, limit).await?;
+        let done = turn.lasting(run(self, body, turn, wish.stream, Tools::Run, limit)).await?;
         Ok(Reply::Answer(done.response))
     }
 
@@ -90,7 +90,9 @@ impl Kernel {
             let _ = asked.set("stream", stream);
         }
         let provider = round::provider(kernel)?;
-        let bytes = asked.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
+        // Whoever takes bytes speaks OpenAI's wire.
+        let bytes =
+            anthropic::plain(&asked).encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
         match provider.forward(bytes.into(), stream) {
             Some(forwarded) => Ok(Reply::Raw(forwarded.await?)),
             None => {
