@@ -15,6 +15,7 @@ pub mod json;
 pub mod words;
 pub mod fault;
 pub mod chat;
+pub mod anthropic;
 pub mod limits;
 pub mod valve;
 pub mod breaker;

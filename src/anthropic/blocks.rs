@@ -1,0 +1,195 @@
+//! The blocks of an assistant's message: its thinking, text and calls, laid out as they were.
+
+use super::CONTENT_BLOCKS;
+use super::extra::{others, with_others};
+use super::part;
+use super::seal::{is_for, length_on, split_at};
+use crate::chat::{Call, message};
+use crate::json::Json;
+use compact_str::CompactString;
+use std::collections::{HashMap, VecDeque};
+
+/// The names under which services send a model's thinking.
+pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+/// Fields of a remembered block that only say where its text is.
+const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
+
+/// All blocks. What somebody changed since the model said it comes as it is now: without citations,
+/// which were of another text, and without the signature of thoughts that were others.
+pub(super) fn of_message(said: &Json) -> Vec<Json> {
+    let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
+    let thinking = Track::new("thinking", thinking_of(said), &items);
+    let text = Track::new("text", text_of(said), &items);
+    let mut building = Building { thinking, text, calls: Calls::of(said), blocks: Vec::new() };
+    for item in &items {
+        building.add(item);
+    }
+    building.finish()
+}
+
+/// The model's thinking, under whichever name the service gave it.
+pub(super) fn thinking_of(said: &Json) -> String {
+    let own = REASONING.iter().find_map(|name| said.text(name));
+    own.map(String::from).unwrap_or_else(|| thinking_in(&said.get("content").unwrap_or_default()))
+}
+
+/// Thinking that comes as parts of the content.
+pub(super) fn thinking_in(content: &Json) -> String {
+    let parts = content.items().into_iter().filter(|part| is(part, "thinking"));
+    let texts = parts.map(|part| match part.get("thinking") {
+        Some(Json::Text(text)) => text,
+        thinking => message::text_of(&Json::from([("content", thinking.unwrap_or_default())])),
+    });
+    texts.collect::<Vec<CompactString>>().concat()
+}
+
+fn text_of(said: &Json) -> String {
+    let refusal = said.text("refusal").unwrap_or_default();
+    [message::text_of(said), refusal].concat()
+}
+
+fn is(item: &Json, kind: &str) -> bool {
+    item.text("type").is_some_and(|own| own == kind)
+}
+
+/// One of the two texts of a message, and how far it has been laid out.
+struct Track {
+    text: String,
+    /// In bytes.
+    laid_out: usize,
+    /// How many remembered blocks of it are still to come.
+    to_come: usize,
+    changed: bool,
+}
+
+impl Track {
+    fn new(kind: &str, text: String, items: &[Json]) -> Self {
+        let own: Vec<&Json> = items.iter().filter(|item| is(item, kind)).collect();
+        let mut rest = text.as_str();
+        let mut changed = false;
+        for item in &own {
+            let (piece, after) = split_at(rest, length_on(item));
+            changed = changed || !is_for(item, piece);
+            rest = after;
+        }
+        Self { to_come: own.len(), changed, laid_out: 0, text }
+    }
+
+    /// The text of the next remembered block; of a changed text all, in its last block.
+    fn next(&mut self, item: &Json) -> Option<String> {
+        self.to_come -= 1;
+        if self.changed {
+            return (self.to_come == 0).then(|| std::mem::take(&mut self.text));
+        }
+        let piece = split_at(self.rest(), length_on(item)).0.to_owned();
+        self.laid_out += piece.len();
+        Some(piece)
+    }
+
+    fn rest(&self) -> &str {
+        self.text.get(self.laid_out..).unwrap_or_default()
+    }
+}
+
+struct Building {
+    thinking: Track,
+    text: Track,
+    calls: Calls,
+    blocks: Vec<Json>,
+}
+
+impl Building {
+    fn add(&mut self, item: &Json) {
+        match &*item.text("type").unwrap_or_default() {
+            "text" => {
+                let Some(text) = self.text.next(item) else { return };
+                if self.text.changed {
+                    self.blocks.extend(part::text_block(&text));
+                } else if !text.is_empty() {
+                    let fields = [("type", "text".into()), ("text", text.into())];
+                    self.blocks.push(with_others(fields, others(item, &SEAL)));
+                }
+            }
+            "thinking" => {
+                let Some(text) = self.thinking.next(item) else { return };
+                if self.thinking.changed {
+                    self.blocks.extend(unsigned(&text));
+                } else {
+                    self.blocks.push(thinking(&text, others(item, &SEAL)));
+                }
+            }
+            "tool_use" => {
+                let id = item.text("id").unwrap_or_default();
+                self.blocks.extend(self.calls.take(&id));
+            }
+            _ => self.blocks.push(item.copy()),
+        }
+    }
+
+    fn finish(mut self) -> Vec<Json> {
+        self.blocks.extend(unsigned(self.thinking.rest()));
+        self.blocks.extend(part::text_block(self.text.rest()));
+        self.blocks.extend(self.calls.blocks.into_iter().flatten());
+        self.blocks
+    }
+}
+
+/// Clients expect a signature, also where there is none.
+fn thinking(text: &str, others: Vec<(CompactString, Json)>) -> Json {
+    let block = with_others([("type", "thinking".into()), ("thinking", text.into())], others);
+    if block.get("signature").is_none() {
+        // A text in an object just made.
+        let _ = block.set("signature", "");
+    }
+    block
+}
+
+fn unsigned(text: &str) -> Option<Json> {
+    (!text.is_empty()).then(|| thinking(text, Vec::new()))
+}
+
+/// The calls as blocks, until they are laid out.
+#[derive(Default)]
+struct Calls {
+    blocks: Vec<Option<Json>>,
+    /// Where those of an id are; services may give one to several.
+    places: HashMap<CompactString, VecDeque<usize>>,
+}
+
+impl Calls {
+    fn of(said: &Json) -> Self {
+        let mut all = Self::default();
+        for given in said.get("tool_calls").unwrap_or_default().items() {
+            let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
+            let Some(call) = Call::all(&alone).pop() else { continue };
+            let fields = [
+                ("type", "tool_use".into()),
+                ("id", id(&call.id).into()),
+                ("name", call.name.clone().into()),
+                ("input", input(&call)),
+            ];
+            let beside = others(&given, &["id", "type", "function", "index"]);
+            all.places.entry(call.id).or_default().push_back(all.blocks.len());
+            all.blocks.push(Some(with_others(fields, beside)));
+        }
+        all
+    }
+
+    fn take(&mut self, id: &str) -> Option<Json> {
+        let place = self.places.get_mut(id)?.pop_front()?;
+        self.blocks.get_mut(place)?.take()
+    }
+}
+
+/// An id as Anthropic takes it: other services have dots and colons in theirs.
+pub(super) fn id(id: &str) -> CompactString {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    id.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+}
+
+/// A call's arguments. Those that were cut off, or are no object, are told as what they are: the
+/// model sees what it wrote, beside the error it got for it.
+fn input(call: &Call) -> Json {
+    call.parse().unwrap_or_else(|_| Json::from([("unreadable_arguments", call.arguments.clone().into())]))
+}

@@ -1,0 +1,42 @@
+//! Anthropic's Messages in OpenAI's chat words, and back: requests, answers, streams. No I/O.
+//!
+//! A model's text, its thinking and its tool calls stand where every reader of chat words looks for
+//! them: `content`, `reasoning_content`, `tool_calls`. What has no place there (signatures, citations,
+//! searches the service made itself, and the order of it all) stands in the message's
+//! [`CONTENT_BLOCKS`], which holds no text twice: a redaction cannot miss one. Wishes only Anthropic
+//! knows stand in the request's [`ONLY_ANTHROPIC`].
+
+mod answer;
+mod ask;
+mod blocks;
+mod calls;
+mod ending;
+mod events;
+mod extra;
+mod incoming;
+mod layout;
+mod part;
+mod plain;
+mod read;
+mod reader;
+mod seal;
+mod talk;
+mod tools;
+mod trouble;
+mod writer;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{completion, message};
+pub use ask::{Asked, ask};
+pub use plain::plain;
+pub use read::read;
+pub use reader::Reader;
+pub use trouble::{kind_of_status, status_of};
+pub use writer::Writer;
+
+/// Where a message keeps what Anthropic's blocks say beyond text, thinking and calls.
+pub const CONTENT_BLOCKS: &str = "content_blocks";
+
+/// Where a request keeps what only Anthropic understands.
+pub const ONLY_ANTHROPIC: &str = "anthropic";
