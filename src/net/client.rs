@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use reqwest::redirect;
 use std::sync::Once;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 /// Calls other machines. A clone shares the connections.
@@ -36,7 +36,9 @@ impl Client {
 
     /// Makes a call. Any status is an answer; only having none is an error.
     pub async fn send(&self, call: Call) -> Result<Response, Fault> {
-        let peer = Peer { provider: call.provider, address: shown(&call.url), total: call.total };
+        let Timeouts { connect, answer, idle, .. } = self.timeouts;
+        let address = shown(&call.url);
+        let peer = Peer { provider: call.provider, address, connect: Some(connect), total: call.total };
         if let Some(problem) = call.problem {
             let message = format!("cannot ask {}: {problem}", peer.name());
             return Err(Fault::Provider { message, timeout: false });
@@ -46,23 +48,27 @@ impl Client {
         if let Some(total) = call.total {
             request = request.timeout(total);
         }
-        let Timeouts { answer, idle, .. } = self.timeouts;
-        let response = match timeout(answer, request.send()).await {
+        let answer_by = Instant::now() + answer;
+        let response = match timeout_at(answer_by, request.send()).await {
             Ok(sent) => sent.map_err(|error| peer.unreachable(&error))?,
             Err(_) => return Err(peer.silent(answer)),
         };
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.bytes_stream().boxed();
-        let body = stream::unfold((Some(bytes), peer, answer), move |(body, peer, patience)| async move {
+        // The first bytes of the body are waited for as the answer is: many services send headers at once.
+        let first = Some(answer_by);
+        let body = stream::unfold((Some(bytes), peer, first), move |(body, peer, first)| async move {
             let mut body = body?;
-            match timeout(patience, body.next()).await {
-                Ok(Some(Ok(bytes))) => Some((Ok(bytes), (Some(body), peer, idle))),
-                Ok(Some(Err(error))) => Some((Err(peer.broke_off(&error)), (None, peer, idle))),
+            match timeout_at(first.unwrap_or_else(|| Instant::now() + idle), body.next()).await {
+                Ok(Some(Ok(bytes))) => Some((Ok(bytes), (Some(body), peer, None))),
+                Ok(Some(Err(error))) => Some((Err(peer.broke_off(&error)), (None, peer, None))),
                 Ok(None) => None,
-                Err(_) => Some((Err(peer.silent(patience)), (None, peer, idle))),
+                Err(_) if first.is_some() => Some((Err(peer.silent(answer)), (None, peer, None))),
+                Err(_) => Some((Err(peer.stopped(idle)), (None, peer, None))),
             }
         });
-        Ok(Response { status, headers, body: body.boxed() })
+        // Who reads on after the end finds it again.
+        Ok(Response { status, headers, body: body.fuse().boxed() })
     }
 }
 
@@ -80,6 +86,9 @@ pub(super) fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
         .connect_timeout(timeouts.connect)
         .tcp_nodelay(true)
         .tcp_keepalive(Duration::from_secs(60))
+        // Where TLS offers HTTP/2 one connection carries all calls: one that died must be noticed.
+        .http2_keep_alive_interval(Duration::from_secs(30))
+        .http2_keep_alive_timeout(Duration::from_secs(10))
         // A redirect could carry the key to somebody else, and turns POST into GET.
         .redirect(redirect::Policy::none())
 }
@@ -114,7 +123,9 @@ mod tests {
 
     fn failure(result: Result<Response, Fault>) -> (String, bool) {
         match result {
-            Err(Fault::Provider { message, timeout }) => (message, timeout),
+            Err(Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. }) => {
+                (message, timeout)
+            }
             Err(other) => panic!("{other}"),
             Ok(answer) => panic!("answered {}", answer.status),
         }

@@ -12,6 +12,8 @@ pub(super) struct Peer {
     pub(super) provider: Option<String>,
     /// The address without credentials and query.
     pub(super) address: String,
+    /// How long a connection may take.
+    pub(super) connect: Option<Duration>,
     /// How long the call may take as a whole.
     pub(super) total: Option<Duration>,
 }
@@ -21,21 +23,22 @@ impl Peer {
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> Fault {
         let who = self.name();
         if error.is_connect() {
-            let reason = if error.is_timeout() {
-                "no connection within the time allowed".to_owned()
+            let timeout = error.is_timeout();
+            let why = if timeout {
+                let within = self.connect.map(|connect| format!(" within {} s", connect.as_secs_f64()));
+                format!("no connection{}{}", within.unwrap_or_default(), self.raise("connect_ms"))
             } else {
-                root_cause(error)
+                let reason = root_cause(error);
+                let hint = self.hint(&reason);
+                format!("{reason}; {hint}")
             };
-            let hint = self.hint(&reason);
-            return Fault::Provider {
-                message: format!("cannot reach {who}: {reason}; {hint}"),
-                timeout: error.is_timeout(),
-            };
+            return Fault::Unanswered { message: format!("cannot reach {who}: {why}"), sent: false, timeout };
         }
         if error.is_timeout() {
             return self.too_long();
         }
-        Fault::Provider { message: format!("{who} did not answer: {}", root_cause(error)), timeout: false }
+        let message = format!("{who} did not answer: {}", root_cause(error));
+        Fault::Unanswered { message, sent: true, timeout: false }
     }
 
     /// Errors in the middle of an answer.
@@ -47,9 +50,18 @@ impl Peer {
         Fault::Provider { message, timeout: false }
     }
 
-    /// Nothing came for so long.
+    /// No answer began for so long.
     pub(super) fn silent(&self, patience: Duration) -> Fault {
-        let message = format!("{} sent nothing for {} s", self.name(), patience.as_secs_f64());
+        let (who, seconds) = (self.name(), patience.as_secs_f64());
+        let message = format!("{who} sent nothing for {seconds} s{}", self.raise("answer_ms"));
+        Fault::Provider { message, timeout: true }
+    }
+
+    /// An answer that had begun did not go on for so long.
+    pub(super) fn stopped(&self, patience: Duration) -> Fault {
+        let (who, seconds) = (self.name(), patience.as_secs_f64());
+        let message =
+            format!("{who} sent nothing more for {seconds} s within its answer{}", self.raise("idle_ms"));
         Fault::Provider { message, timeout: true }
     }
 
@@ -65,6 +77,14 @@ impl Peer {
         match &self.provider {
             Some(provider) => format!("provider {provider} at {}", self.address),
             None => self.address.clone(),
+        }
+    }
+
+    /// What gives it more time.
+    fn raise(&self, key: &str) -> String {
+        match &self.provider {
+            Some(provider) => format!("; more time: timeouts.{key} of provider {provider}"),
+            None => String::new(),
         }
     }
 

@@ -56,7 +56,7 @@ impl Web {
 }
 
 fn peer(ask: &Ask) -> Peer {
-    Peer { provider: None, address: place(&ask.url), total: Some(ask.within) }
+    Peer { provider: None, address: place(&ask.url), connect: None, total: Some(ask.within) }
 }
 
 fn told(fault: Fault) -> WebError {
