@@ -1,0 +1,133 @@
+//! An answer that comes as Anthropic's events: pieces of a chat, errors among them, and whether the
+//! end is a proper end.
+
+use super::provider::in_band;
+use crate::anthropic;
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::llm::Piece;
+use crate::llm::origin::{Origin, is_error};
+use crate::net::sse::{Event, Parser};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long the end of a body may take after the message's. Read to its end, the connection serves
+/// the next call too.
+const AFTER_STOP: Duration = Duration::from_millis(100);
+
+/// The pieces of a streamed answer. An error is the last item.
+pub(super) fn pieces(
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    with_usage: bool,
+) -> BoxStream<'static, Result<Piece, Fault>> {
+    let reader = Reader {
+        origin,
+        body,
+        parser: Parser::default(),
+        message: anthropic::Reader::default().with_usage(with_usage),
+        ready: VecDeque::new(),
+        input: Input::Open,
+    };
+    stream::unfold(Some(reader), |reader| async {
+        let mut reader = reader?;
+        match reader.next().await? {
+            Ok(piece) => Some((Ok(piece), Some(reader))),
+            Err(fault) => Some((Err(fault), None)),
+        }
+    })
+    .boxed()
+}
+
+struct Reader {
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    parser: Parser,
+    message: anthropic::Reader,
+    ready: VecDeque<Json>,
+    input: Input,
+}
+
+#[derive(PartialEq)]
+enum Input {
+    Open,
+    /// The message has said that it is over.
+    Stopped,
+    Ended,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                return Some(Ok(Piece::new(chunk)));
+            }
+            if self.input == Input::Stopped && self.message.is_complete() {
+                self.drain().await;
+                return None;
+            }
+            match self.parser.next() {
+                Some(Ok(event)) => {
+                    if let Err(fault) = self.read(&event) {
+                        return Some(Err(fault));
+                    }
+                }
+                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                None if self.input != Input::Open => return self.end().map(Err),
+                None => match self.body.next().await {
+                    Some(Ok(bytes)) => self.parser.push(&bytes),
+                    Some(Err(fault)) if self.message.is_complete() => {
+                        tracing::debug!("after the end of an answer: {fault}");
+                        return None;
+                    }
+                    Some(Err(fault)) => return Some(Err(fault)),
+                    None => {
+                        self.input = Input::Ended;
+                        self.parser.finish();
+                    }
+                },
+            }
+        }
+    }
+
+    fn read(&mut self, event: &Event) -> Result<(), Fault> {
+        // Some services end as OpenAI's do.
+        if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
+            return Ok(());
+        }
+        let json = match Json::parse(&event.data) {
+            Ok(json) => json,
+            Err(_) if self.input == Input::Ended => {
+                return Err(self.origin.cut("it ends within an event"));
+            }
+            Err(error) => {
+                let start = self.origin.excerpt(&event.data);
+                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
+                return Err(self.origin.fault(&what));
+            }
+        };
+        if event.name.as_deref() == Some("error") || is_error(&json) {
+            return Err(in_band(&self.origin, &json));
+        }
+        if json.text("type").is_some_and(|kind| kind == "message_stop") {
+            self.input = Input::Stopped;
+        }
+        self.ready.extend(self.message.read(&json));
+        Ok(())
+    }
+
+    /// Whether the message said why it ended: then a missing `message_stop` is only a habit.
+    fn end(&self) -> Option<Fault> {
+        let cut = || self.origin.cut("the stream ended without a stop_reason");
+        (!self.message.is_complete()).then(cut)
+    }
+
+    async fn drain(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
+        // Too slow is no harm: the connection is closed instead.
+        let _ = tokio::time::timeout(AFTER_STOP, rest).await;
+    }
+}
