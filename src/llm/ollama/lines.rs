@@ -1,0 +1,142 @@
+//! An answer that comes as lines of JSON, however its bytes are cut.
+
+use super::answer::Reading;
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::llm::Piece;
+use crate::llm::origin::{Origin, is_error};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A line may be this long: calls come whole.
+const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// How long the end of a body may take after the last line. Read to its end, the connection serves the
+/// next call too.
+const AFTER_LAST: Duration = Duration::from_millis(100);
+
+/// The pieces of an answer. An error is the last item.
+pub(super) fn pieces(
+    origin: Origin,
+    reading: Reading,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+) -> BoxStream<'static, Result<Piece, Fault>> {
+    let lines = Lines {
+        origin,
+        reading,
+        body,
+        held: BytesMut::new(),
+        searched: 0,
+        ready: VecDeque::new(),
+        state: State::Going,
+    };
+    stream::unfold(Some(lines), |lines| async {
+        let mut lines = lines?;
+        match lines.next().await? {
+            Ok(chunk) => Some((Ok(Piece::new(chunk)), Some(lines))),
+            Err(fault) => Some((Err(fault), None)),
+        }
+    })
+    .boxed()
+}
+
+struct Lines {
+    origin: Origin,
+    reading: Reading,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    /// What has no line's end yet.
+    held: BytesMut,
+    /// As much of it is known to have none.
+    searched: usize,
+    ready: VecDeque<Json>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Going,
+    /// The body is over: what is held is the last line.
+    Over,
+    /// The last line was read.
+    Done,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<Result<Json, Fault>> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                return Some(Ok(chunk));
+            }
+            if self.state == State::Done {
+                self.drain().await;
+                return None;
+            }
+            match self.line() {
+                Some(line) => match self.read(&line) {
+                    Ok(()) => {}
+                    Err(fault) => return Some(Err(fault)),
+                },
+                None if self.state == State::Over => {
+                    return Some(Err(self.origin.cut("it ended without a line that says it is done")));
+                }
+                None => match self.body.next().await {
+                    Some(Ok(bytes)) if self.held.len() + bytes.len() > MAX_LINE => {
+                        let what = format!("cannot be read: a line is longer than {} MiB", MAX_LINE >> 20);
+                        return Some(Err(self.origin.fault(&what)));
+                    }
+                    Some(Ok(bytes)) => self.held.extend_from_slice(&bytes),
+                    Some(Err(fault)) => return Some(Err(fault)),
+                    None => self.state = State::Over,
+                },
+            }
+        }
+    }
+
+    /// The next line that is not empty.
+    fn line(&mut self) -> Option<BytesMut> {
+        loop {
+            let line = match self.held[self.searched..].iter().position(|byte| *byte == b'\n') {
+                Some(end) => self.held.split_to(self.searched + end + 1),
+                None if self.state == State::Over && !self.held.is_empty() => self.held.split(),
+                None => {
+                    self.searched = self.held.len();
+                    return None;
+                }
+            };
+            self.searched = 0;
+            if !line.trim_ascii().is_empty() {
+                return Some(line);
+            }
+        }
+    }
+
+    fn read(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let json = match Json::parse(line) {
+            Ok(json) => json,
+            Err(_) if self.state == State::Over => return Err(self.origin.cut("it ends within a line")),
+            Err(error) => {
+                let start = self.origin.excerpt(line);
+                let what = format!("sent a line that is no valid JSON: {error}; it begins: {start}");
+                return Err(self.origin.fault(&what));
+            }
+        };
+        if is_error(&json) {
+            return Err(self.origin.in_band(&json));
+        }
+        let read = self.reading.read(&json);
+        self.ready.extend(read.chunks);
+        if read.is_last {
+            self.state = State::Done;
+        }
+        Ok(())
+    }
+
+    async fn drain(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
+        // Too slow is no harm: the connection is closed instead.
+        let _ = tokio::time::timeout(AFTER_LAST, rest).await;
+    }
+}

@@ -1,0 +1,10 @@
+//! Ollama by its own API, which knows more than its copy of OpenAI's: thinking, options, whole arguments.
+
+mod answer;
+mod lines;
+mod provider;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use provider::Ollama;
