@@ -1,7 +1,7 @@
 //! What only shows when the settings are looked at together.
 
 use super::reader::Log;
-use super::{Config, SecretSource};
+use super::{Config, PIPES, SecretSource, fallbacks};
 use crate::words::did_you_mean;
 
 pub(super) fn check(config: &Config, log: &mut Log) {
@@ -9,14 +9,23 @@ pub(super) fn check(config: &Config, log: &mut Log) {
     check_keys(config, log);
     let providers: Vec<&str> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
     let models: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
+    if providers.contains(&PIPES) {
+        let key = format!("providers.{PIPES}.name");
+        let origin = log.origins.get(&key).cloned().unwrap_or_default();
+        log.problem(
+            &origin,
+            format!("{key} is what all scripts with `fn pipe` are called: choose another name"),
+        );
+    }
     refuse_twins("providers", &providers, log);
     refuse_twins("models", &models, log);
+    fallbacks::check(config, log);
     for model in &config.models {
         let key = format!("models.{}.provider", model.name);
         // A provider that did not come through its own checks is a problem of its own, not of this model.
         let was_dropped =
             log.origins.keys().any(|known| known.starts_with(&format!("providers.{}.", model.provider)));
-        if !providers.contains(&model.provider.as_str()) && !was_dropped {
+        if !providers.contains(&model.provider.as_str()) && model.provider != PIPES && !was_dropped {
             let hint = did_you_mean(&model.provider, providers.iter().copied());
             let known = providers.join(", ");
             let origin = log.origins.get(&key).cloned().unwrap_or_default();

@@ -14,6 +14,7 @@
 
 mod check;
 mod error;
+mod fallbacks;
 mod grants;
 mod load;
 mod origin;
@@ -27,7 +28,7 @@ mod tree;
 pub use error::{ConfigError, ConfigProblem};
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use origin::Origin;
-pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, Timeouts, Wire};
+pub use provider::{KINDS, Offered, PIPES, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
 pub use secret::{Secret, SecretSource, SecretUnread};
 pub use settings::{
     Admin, Budget, Config, Folders, Key, Listen, ModelSettings, PluginSettings, Server, StoreAddress,

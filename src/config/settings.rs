@@ -57,6 +57,8 @@ pub struct Server {
     pub pipelines: bool,
     /// The largest request, in megabytes.
     pub max_body_mb: u64,
+    /// After so many milliseconds of silence a stream says that it is still there; 0: never.
+    pub keep_alive_ms: u64,
 }
 
 /// Where to listen.
@@ -129,6 +131,8 @@ pub struct ModelSettings {
     pub provider: String,
     /// What the provider calls it.
     pub model: String,
+    /// Who answers where it cannot, in order: other models, or `provider/model`.
+    pub fallbacks: Vec<String>,
     /// What it is told before each conversation.
     pub system_prompt: Option<String>,
     /// Filters it uses beside the global ones.

@@ -45,7 +45,7 @@ fn without_a_file_there_is_a_demo() {
     let project = Project::empty();
     let config = project.load(&[], &[]).unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:9099");
-    assert_eq!(config.server.max_body_mb, 32);
+    assert_eq!((config.server.max_body_mb, config.server.keep_alive_ms), (32, 15_000));
     assert!(config.server.pipelines && !config.server.trust_user_headers && config.server.keys.is_empty());
     assert_eq!(config.folders.filters, project.path().join("filters"));
     assert_eq!(config.store, StoreAddress::Sqlite(project.path().join(".valvehouse/state.db")));
@@ -227,6 +227,7 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
         ("[breaker]\nbreaks = -1", "breaker.breaks must be a whole number from 0 to 1000"),
         ("[breaker]\nrest_m = 5", "did you mean `rest_ms`?"),
+        ("[server]\nkeep_alive_ms = -1", "must be a whole number from 0 to 3600000"),
         ("[server]\nmax_body_mb = 0", "server.max_body_mb must be a whole number from 1 to 4096"),
         ("server = 1", "server must be a table, not a whole number"),
         ("[admin]\nkey = ''", ":2:1: admin.key is empty"),
@@ -373,4 +374,138 @@ fn a_secret_is_read_from_where_it_is_kept() {
     let unset = source.read_with(|_| None).unwrap_err().to_string();
     assert_eq!(unset, "the environment variable A_KEY is not set; set it, or change `env:A_KEY`");
     assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every door");
+}
+
+#[test]
+fn fallbacks_are_models_of_this_file_or_of_a_provider_and_bring_their_own_along() {
+    let file = r#"
+        [[providers]]
+        name = "openai"
+        [[providers]]
+        name = "groq"
+        [[models]]
+        name = "big"
+        provider = "openai"
+        fallbacks = ["small", "groq/meta/llama", "big-copy"]
+        [[models]]
+        name = "small"
+        provider = "groq"
+        model = "small-1"
+        fallbacks = ["openai/nano"]
+        [[models]]
+        name = "big-copy"
+        provider = "openai"
+        model = "big"
+    "#;
+    let config = good(file);
+    let all = [("groq", "small-1"), ("openai", "nano"), ("groq", "meta/llama")];
+    assert_eq!(config.fallbacks(&config.models[0]), all);
+    assert_eq!(config.fallbacks(&config.models[1]), [("openai", "nano")]);
+    assert_eq!(config.fallbacks(&config.models[2]), []);
+    let env = [("VALVEHOUSE__MODELS__BIG_COPY__FALLBACKS", "small, groq/x")];
+    let config = Project::new(file).load(&env, &[]).unwrap();
+    assert_eq!(config.models[2].fallbacks, ["small", "groq/x"]);
+}
+
+#[test]
+fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
+    let models = |a: &str, b: &str| {
+        bad(&format!(
+            "[[providers]]\nname = 'openai'\n[[models]]\nname = 'assistant'\nfallbacks = [{a}]\n\
+             [[models]]\nname = 'backup'\nfallbacks = [{b}]"
+        ))
+    };
+    for (a, b, expected) in [
+        (
+            "'backp'",
+            "",
+            "5:1: models.assistant.fallbacks names the unknown \"backp\"; did you mean `backup`?",
+        ),
+        ("'opnai/x'", "", "names the unknown \"opnai/x\"; did you mean `openai/x`?"),
+        ("'nobody'", "", "or one of a provider as provider/model; there are: assistant, backup, openai"),
+        (
+            "'assistant'",
+            "",
+            "5:1: models.assistant.fallbacks leads back to itself, from `assistant` to `assistant`",
+        ),
+        ("'openai/assistant'", "", "leads back to itself, from `assistant` to `openai/assistant`"),
+        (
+            "'backup'",
+            "'openai/x', 'assistant'",
+            "leads back to itself, from `assistant` to `backup` to `assistant`",
+        ),
+    ] {
+        let told = models(a, b);
+        assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
+    }
+}
+
+#[test]
+fn patience_with_a_provider_is_set_by_file_and_environment() {
+    let project = Project::new(
+        r#"
+        [[providers]]
+        name = "openai"
+        timeouts = { connect_ms = 1, answer_ms = 2, idle_ms = 3, total_ms = 4 }
+        retry = { times = 5, first_ms = 6, longest_ms = 7, lost = true }
+        breaker = { breaks = 8, window_ms = 9, rest_ms = 10 }
+        "#,
+    );
+    let ms = std::time::Duration::from_millis;
+    let provider = &project.load(&[], &[]).unwrap().providers[0];
+    let Timeouts { connect, answer, idle, total } = provider.timeouts;
+    assert_eq!((connect, answer, idle, total), (ms(1), ms(2), ms(3), Some(ms(4))));
+    assert_eq!(provider.retry, Retry { times: 5, first: ms(6), longest: ms(7), lost: true });
+    assert_eq!((provider.breaker.breaks, provider.breaker.window, provider.breaker.rest), (8, ms(9), ms(10)));
+
+    let env = [
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__TIMES", "0"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__LOST", "no"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__TIMEOUTS__TOTAL_MS", "44"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__BREAKER__BREAKS", "0"),
+    ];
+    let provider = &project.load(&env, &[]).unwrap().providers[0];
+    assert_eq!((provider.retry.times, provider.retry.lost, provider.retry.first), (0, false, ms(6)));
+    assert_eq!((provider.timeouts.total, provider.breaker.breaks), (Some(ms(44)), 0));
+
+    let usual = &good("[[providers]]\nname = 'openai'").providers[0];
+    assert_eq!((usual.retry, usual.timeouts), (Retry::default(), Timeouts::default()));
+    for (text, expected) in [
+        ("retry = { time = 1 }", "providers.openai.retry.time is no setting; did you mean `times`?"),
+        ("retry = { times = 21 }", "retry.times must be a whole number from 0 to 20"),
+        ("timeouts = { total = 1 }", "known here: connect_ms, answer_ms, idle_ms, total_ms"),
+        ("breaker = { breaks = -1 }", "breaker.breaks must be a whole number"),
+    ] {
+        let told = bad(&format!("[[providers]]\nname = 'openai'\n{text}"));
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_key_is_looked_for_where_its_kind_has_it_and_told_to_nobody_else() {
+    let usual = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].usual_key();
+    assert_eq!(usual("name = 'groq'"), Some("GROQ_API_KEY"));
+    assert_eq!(usual("name = 'x'\nkind = 'openai'"), Some("OPENAI_API_KEY"));
+    assert_eq!(usual("name = 'openai'\nbase_url = 'https://api.openai.com/v1/'"), Some("OPENAI_API_KEY"));
+    assert_eq!(usual("name = 'openai'\nbase_url = 'http://127.0.0.1:8000/v1'"), None);
+    assert_eq!(usual("name = 'openai'\nbase_url = 'https://api.openai.com.example.com/v1'"), None);
+    assert_eq!(usual("name = 'vllm'"), None);
+    let azure = "name = 'azure'\nbase_url = 'https://team.openai.azure.com/openai/v1'";
+    assert_eq!(usual(azure), Some("AZURE_OPENAI_API_KEY"));
+    assert_eq!(usual("name = 'azure'\nbase_url = 'https://example.com/openai/v1'"), None);
+    assert!(bad("[[providers]]\nname = 'azure'").contains("base_url is missing"));
+    let remedy = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].key_remedy();
+    assert!(remedy("name = 'groq'").starts_with("set the environment variable GROQ_API_KEY"));
+    assert_eq!(remedy("name = 'vllm'"), "write api_key = \"env:NAME\" for provider vllm");
+}
+
+#[test]
+fn every_kind_has_a_name_of_its_own_and_an_address_that_is_one() {
+    for (place, kind) in KINDS.iter().enumerate() {
+        assert!(KINDS[..place].iter().all(|other| other.name != kind.name), "{}", kind.name);
+        if !kind.base_url.is_empty() {
+            let provider = &good(&format!("[[providers]]\nname = '{}'", kind.name)).providers[0];
+            assert_eq!((provider.kind, provider.base_url.as_str()), (*kind, kind.base_url));
+        }
+    }
 }

@@ -182,7 +182,7 @@ mod tests {
 
     fn ask(provider: &Canned, body: &str, stream: bool) -> Result<Answer, Fault> {
         let body = Json::parse(body.as_bytes()).unwrap();
-        futures::executor::block_on(provider.chat(Request { body, stream }))
+        futures::executor::block_on(provider.chat(Request::new(body, stream)))
     }
 
     fn text(answer: Answer) -> String {
@@ -211,7 +211,7 @@ mod tests {
     fn what_it_was_asked_is_kept_as_it_was() {
         let provider = Canned::new(["hi"]);
         let body = Json::from([("model", "m".into())]);
-        let asked = provider.chat(Request { body: body.clone(), stream: false });
+        let asked = provider.chat(Request::new(body.clone(), false));
         futures::executor::block_on(asked).unwrap();
         body.set("model", "changed").unwrap();
         assert_eq!(provider.requests()[0].text("model").unwrap(), "m");

@@ -3,15 +3,29 @@
 //! A request and an answer are the words of OpenAI's chat API as [`Json`]; a service with another
 //! wire translates in its own file.
 
+mod anthropic;
 mod canned;
 mod demo;
+mod fallback;
+mod ollama;
 mod openai;
 mod origin;
+mod patient;
+mod rekeyed;
+mod served;
 
+pub use anthropic::Anthropic;
 pub use canned::{Canned, Reply};
 pub use demo::Demo;
+pub use fallback::{Choice, Fallback};
+pub use ollama::Ollama;
 pub use openai::OpenAi;
+pub use patient::Patient;
+pub use rekeyed::Rekeyed;
+pub use served::noticing;
 
+use crate::breaker::Open;
+use crate::context::Turn;
 use crate::fault::Fault;
 use crate::json::Json;
 use bytes::Bytes;
@@ -26,6 +40,15 @@ pub struct Request {
     pub body: Json,
     /// Whether the answer shall come in pieces.
     pub stream: bool,
+    /// The turn that asks, for models that are scripts of this host; no service is told of it.
+    pub turn: Option<Turn>,
+}
+
+impl Request {
+    /// A request of no turn.
+    pub fn new(body: Json, stream: bool) -> Self {
+        Self { body, stream, turn: None }
+    }
 }
 
 /// What a service answers.
@@ -81,6 +104,11 @@ pub trait Provider: Send + Sync {
     /// speaks another wire.
     fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
         let _ = (body, stream);
+        None
+    }
+
+    /// How it stands, where it failed again and again and is left alone.
+    fn rests(&self) -> Option<Open> {
         None
     }
 }

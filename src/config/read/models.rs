@@ -1,7 +1,9 @@
 //! Providers and models.
 
+use super::plugins::breaker;
 use super::{secret, section};
-use crate::config::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Timeouts, Wire};
+use crate::breaker::BreakerSettings;
+use crate::config::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
 use crate::config::reader::{Log, Reader};
 use crate::config::settings::ModelSettings;
 use crate::config::tree::{Node, Setting};
@@ -21,6 +23,14 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
     let base_url = it.text("base_url");
     let base_url = match (base_url, kind) {
         (Some(url), _) => base_url_of(&mut it, &url),
+        (None, Some(kind)) if kind.base_url.is_empty() && kind.wire != Wire::Demo => {
+            it.wrong(
+                "base_url",
+                "is missing: this kind is somewhere else for everybody, such as \
+                 \"https://NAME.openai.azure.com/openai/v1\"",
+            );
+            None
+        }
         (None, kind) => kind.map(|kind| kind.base_url.to_owned()),
     };
     let api_key = secret(&mut it, "api_key", project);
@@ -35,9 +45,37 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         ms("connect_ms", &mut timeouts.connect);
         ms("answer_ms", &mut timeouts.answer);
         ms("idle_ms", &mut timeouts.idle);
+        timeouts.total = it.whole("total_ms", 1..=86_400_000).map(Duration::from_millis);
     });
+    let retry = section(&mut it, "retry", retry).unwrap_or_default();
+    let breaker = section(&mut it, "breaker", breaker).unwrap_or_default();
     it.finish();
-    Some(ProviderSettings { name: name?, kind: kind?, base_url: base_url?, api_key, models, timeouts })
+    Some(ProviderSettings {
+        name: name?,
+        kind: kind?,
+        base_url: base_url?,
+        api_key,
+        models,
+        timeouts,
+        retry,
+        breaker,
+    })
+}
+
+fn retry(it: &mut Reader<'_>) -> Retry {
+    let mut retry = Retry::default();
+    if let Some(times) = it.whole("times", 0..=20).and_then(|times| u32::try_from(times).ok()) {
+        retry.times = times;
+    }
+    let mut ms = |key, wait: &mut Duration| {
+        if let Some(ms) = it.whole(key, 1..=3_600_000) {
+            *wait = Duration::from_millis(ms);
+        }
+    };
+    ms("first_ms", &mut retry.first);
+    ms("longest_ms", &mut retry.longest);
+    retry.lost = it.truth("lost").unwrap_or(retry.lost);
+    retry
 }
 
 fn name(it: &mut Reader<'_>) -> Option<String> {
@@ -121,6 +159,7 @@ fn model(
         }
     });
     let model = it.text("model").or_else(|| name.clone());
+    let fallbacks = it.texts("fallbacks").unwrap_or_default();
     let system_prompt = it.text("system_prompt");
     let filters = it.texts("filters").unwrap_or_default();
     let tools = it.texts("tools").unwrap_or_default();
@@ -131,6 +170,7 @@ fn model(
         name: name?,
         provider: provider?,
         model: model?,
+        fallbacks,
         system_prompt,
         filters,
         tools,
@@ -140,7 +180,7 @@ fn model(
 }
 
 pub(super) fn demo_provider() -> ProviderSettings {
-    let kind = ProviderKind { name: "demo", wire: Wire::Demo, base_url: "" };
+    let kind = ProviderKind { name: "demo", wire: Wire::Demo, base_url: "", key: "" };
     ProviderSettings {
         name: "demo".to_owned(),
         kind,
@@ -148,6 +188,8 @@ pub(super) fn demo_provider() -> ProviderSettings {
         api_key: None,
         models: Offered::Listed(Vec::new()),
         timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        breaker: BreakerSettings::default(),
     }
 }
 
@@ -156,6 +198,7 @@ pub(super) fn demo_model() -> ModelSettings {
         name: "demo".to_owned(),
         provider: "demo".to_owned(),
         model: "demo".to_owned(),
+        fallbacks: Vec::new(),
         system_prompt: None,
         filters: Vec::new(),
         // To see them work: whoever configures a model says which tools it gets.

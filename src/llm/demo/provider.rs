@@ -222,7 +222,7 @@ mod tests {
             br#"{"model":"demo","messages":[{"role":"user","content":"a b"}],"stream_options":{"include_usage":true}}"#,
         )
         .unwrap();
-        let asked = Request { body: body.clone(), stream: true };
+        let asked = Request::new(body.clone(), true);
         let Ok(Answer::Stream(pieces)) = Demo::default().chat(asked).await else { panic!("no stream") };
         let events: Vec<Json> = pieces.map(|piece| piece.unwrap().event).collect().await;
         assert_eq!(events[0].at_path("choices.0.delta.role"), Json::from("assistant"));
