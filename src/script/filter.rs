@@ -5,36 +5,35 @@ use super::compile::Script;
 use super::hooks::Param;
 use super::run::Ended;
 use super::value::{List, Map, json_of, live};
-use super::{Shape, UserValves};
+use super::{Shape, UserValves, windows};
 use crate::chat::event;
 use crate::fault::Breakage;
 use crate::figures::{Ending, Tally};
-use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, wrong_events};
 use crate::json::Json;
 use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
 
-/// Most events that may take the place of one.
-const MOST_EVENTS: usize = 1_000;
-
 /// A script among filters.
 struct ScriptFilter {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    /// By hook.
-    tallies: [Arc<Tally>; Hook::ALL.len()],
+    /// Of its own hooks.
+    tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
 }
 
 impl Script {
     /// The filter this script is.
     pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> Filter {
-        let hooks: Hooks = self.hooks().collect();
+        // Text that waits at the end of a stream goes out there.
+        let ends = self.has_windows.then_some(Hook::StreamEnd);
+        let hooks: Hooks = self.hooks().chain(ends).collect();
         let (priority, on_break) = (self.priority(), self.manifest.on_break);
         let sees_failures = self.manifest.on_tool_error;
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
-        let tallies = Hook::ALL.map(|hook| self.tally(hook.name()));
+        let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
         let run = ScriptFilter { script: self, users, tallies };
         Filter::new(name, hooks, Arc::new(run))
             .breaker(breaker)
@@ -46,25 +45,23 @@ impl Script {
 
 impl Run for ScriptFilter {
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        let Some(function) = self.script.hook(hook) else { return Ok(Verdict::Continue(ctx)) };
-        if !self.wants(hook, &ctx.value) {
-            return Ok(Verdict::Continue(ctx));
+        match hook {
+            Hook::Stream if self.script.has_windows => self.through_windows(ctx),
+            Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
+            hook => self.run_hook(hook, ctx),
         }
-        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect();
-        let tally = &self.tallies[hook as usize];
-        let timing = tally.begin();
-        let (result, spent) = self.script.call(hook, args, &ctx.turn);
-        let verdict = match result {
-            Ok(value) => self.verdict(hook, ctx, &value),
-            Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
-            Err(Ended::Broken { breakage, .. }) => Err(breakage),
-        };
-        tally.end(&timing, spent, if verdict.is_ok() { Ending::Well } else { Ending::Broken });
-        verdict
+    }
+
+    fn bypass(&self, hook: Hook, ctx: FilterContext) -> Json {
+        match hook {
+            Hook::Stream if self.script.has_windows => windows::release(&self.state(&ctx), ctx.value),
+            Hook::StreamEnd if self.script.has_windows => windows::rest(&self.state(&ctx)),
+            _ => ctx.value,
+        }
     }
 
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
-        let pace = match self.tallies[hook as usize].is_slow() {
+        let pace = match self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow()) {
             true => Pace::Slow,
             false if self.script.waits() => Pace::Waits,
             false => return None,
@@ -83,6 +80,65 @@ const fn shape_of(hook: Hook) -> Shape {
 }
 
 impl ScriptFilter {
+    fn state(&self, ctx: &FilterContext) -> Json {
+        ctx.turn.state(self.script.id())
+    }
+
+    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were.
+    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let state = self.state(&ctx);
+        let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
+        let verdict = self.run_hook(Hook::Stream, ctx);
+        if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
+            windows::put_back(&state, before);
+        }
+        verdict
+    }
+
+    /// What waits for want of an event that ended its choice goes through `stream` once more, and ahead of
+    /// what `stream_end` adds.
+    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let mut rest = Vec::new();
+        for value in windows::ends(&self.state(&ctx)) {
+            match self.run_hook(Hook::Stream, FilterContext { value, ..ctx.clone() })? {
+                Verdict::Continue(ctx) => rest.extend(windows::said(ctx.value)),
+                Verdict::Skip(value) => rest.extend(windows::said(value)),
+                refused => return Ok(refused),
+            }
+        }
+        let own = match self.script.hook(Hook::StreamEnd) {
+            Some(_) => self.run_hook(Hook::StreamEnd, ctx)?,
+            None => Verdict::Continue(ctx),
+        };
+        Ok(match own {
+            Verdict::Continue(ctx) => {
+                let value = windows::joined(rest, ctx.value.clone());
+                Verdict::Continue(FilterContext { value, ..ctx })
+            }
+            Verdict::Skip(value) => Verdict::Skip(windows::joined(rest, value)),
+            refused => refused,
+        })
+    }
+
+    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let (Some(function), Some(tally)) = (self.script.hook(hook), &self.tallies[hook as usize]) else {
+            return Ok(Verdict::Continue(ctx));
+        };
+        if !self.wants(hook, &ctx.value) {
+            return Ok(Verdict::Continue(ctx));
+        }
+        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect();
+        let timing = tally.begin();
+        let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        let verdict = match result {
+            Ok(value) => self.verdict(hook, ctx, &value).and_then(|verdict| self.with_events(hook, verdict)),
+            Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(Ended::Broken { breakage, .. }) => Err(breakage),
+        };
+        tally.end(&timing, spent, if verdict.is_ok() { Ending::Well } else { Ending::Broken });
+        verdict
+    }
+
     /// Whether a hook wants to see this: an event contains what `match` names, if it names anything.
     fn wants(&self, hook: Hook, value: &Json) -> bool {
         let wanted = &self.script.manifest.matches;
@@ -120,13 +176,15 @@ impl ScriptFilter {
             let why = super::problem::summary_of_run(&error);
             self.wrong(hook, &format!("returned what cannot be used: {why}"))
         })?;
-        if let Json::Array(events) = &value
-            && events.len() > MOST_EVENTS
-        {
-            let count = events.len();
-            return Err(self.wrong(hook, &format!("returned {count} events, more than {MOST_EVENTS}")));
-        }
         self.go_on(hook, ctx, Some(value))
+    }
+
+    /// The chain would refuse the same; here it is counted as broken, and the file is named.
+    fn with_events(&self, hook: Hook, verdict: Verdict) -> Result<Verdict, Breakage> {
+        match wrong_events(hook, &verdict) {
+            Some(wrong) => Err(self.wrong(hook, &wrong)),
+            None => Ok(verdict),
+        }
     }
 
     fn go_on(&self, hook: Hook, ctx: FilterContext, returned: Option<Json>) -> Result<Verdict, Breakage> {

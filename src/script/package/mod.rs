@@ -24,6 +24,7 @@ mod pattern;
 mod random;
 mod regex;
 mod shell;
+mod stream;
 mod template;
 mod text;
 mod time;
@@ -54,6 +55,7 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
             ("json", exported_module!(json::functions)),
             ("random", exported_module!(random::functions)),
             ("regex", exported_module!(regex::functions)),
+            ("stream", exported_module!(stream::functions)),
             ("text", exported_module!(text::functions)),
             ("time", exported_module!(time::functions)),
             ("tokens", exported_module!(tokens::functions)),

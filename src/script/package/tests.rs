@@ -51,6 +51,7 @@ const PROMISED: &[(&str, &str)] = &[
         "text",
         "join trim trim_start trim_end strip_prefix strip_suffix lines words replace truncate fixed similar",
     ),
+    ("stream", "window"),
     ("time", "unix unix_ms iso format parse elapsed_ms"),
     ("log", "debug info warn error"),
     ("llm", "chat"),
