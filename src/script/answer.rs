@@ -4,6 +4,7 @@ use super::value::{json_of, live};
 use super::{call, problem};
 use crate::fault::Refusal;
 use crate::json::Json;
+use crate::words::shortened;
 use rhai::{Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, Position};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -64,6 +65,11 @@ impl Thrown {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
     }
 
+    /// What was returned as an error, as if it had been thrown.
+    pub(crate) fn refused(refusal: Refusal) -> Box<EvalAltResult> {
+        Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
+    }
+
     fn field(&self, name: &str) -> Dynamic {
         match name {
             "message" => self.refusal.message.clone().into(),
@@ -76,14 +82,8 @@ impl Thrown {
 }
 
 /// A message as far as anybody would read it.
-fn readable(mut message: String) -> String {
-    const LONGEST: usize = 16 * 1024;
-    if message.len() > LONGEST {
-        let length = message.len();
-        message.truncate(message.floor_char_boundary(LONGEST));
-        message.push_str(&format!("… ({length} bytes)"));
-    }
-    message
+fn readable(message: String) -> String {
+    shortened(message, 16 * 1024)
 }
 
 pub(crate) fn register(module: &mut Module) {

@@ -6,7 +6,8 @@ use super::link::{self, Linked};
 use super::literal::KeyOrders;
 use super::manifest::{self, Manifest};
 use super::names::{self, Names};
-use super::problem::{self, Problem, Severity};
+use super::pipe::{self, PipeFunction};
+use super::problem::{self, Problem};
 use super::reach::Reach;
 use super::settings::Settings;
 use super::source::{Kind, SourceFile, check_text};
@@ -15,7 +16,7 @@ use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
 use super::{budget, doubts, engine, imports, literal, package, shadow};
 use crate::breaker::Breaker;
-use crate::figures::{Figures, Tally};
+use crate::figures::Figures;
 use crate::filter::Hook;
 use crate::json::Json;
 use rhai::{AST, Dynamic, Engine, OptimizationLevel, ParseError, Scope, Stmt};
@@ -37,7 +38,10 @@ pub struct Script {
     pub breaker: Arc<Breaker>,
     hooks: Vec<HookFunction>,
     pub(super) tools: Vec<ToolFunction>,
+    pub(super) pipe: Option<PipeFunction>,
     waiting: bool,
+    /// Whether it looks at streams through a window, in which text may wait.
+    pub(super) has_windows: bool,
     pub(super) engine: Engine,
     pub(super) ast: AST,
     pub(super) interpreter: Interpreter,
@@ -85,7 +89,7 @@ impl Script {
         }));
         let reach = Reach::of(&manifest, &valves, settings, file, source);
         let reach = reach.map_err(|more| problems.extend(more)).unwrap_or_default();
-        if has_errors(&problems) {
+        if problem::has_errors(&problems) {
             return Err(problems);
         }
 
@@ -102,12 +106,14 @@ impl Script {
         let mut script = Self {
             file: file.clone(),
             waiting: names.may_wait(),
+            has_windows: names.modules.contains("stream"),
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),
             breaker: Arc::new(Breaker::new(id, settings.breaker)),
             hooks,
             tools: Vec::new(),
+            pipe: None,
             engine,
             ast,
             interpreter: Interpreter::default(),
@@ -115,11 +121,18 @@ impl Script {
             reach: Arc::new(reach),
             sources: linked.sources,
         };
+        problems.extend(pipe::misplaced(&script.ast, file, source));
+        if pipe::is_pipe(&script.ast) {
+            script.pipe = match pipe::read(&script, source) {
+                Ok(pipe) => Some(pipe),
+                Err(more) => return Err([problems, more].concat()),
+            };
+        }
         if file.kind == Kind::Tool {
             let orders = KeyOrders::of([&as_written].into_iter().chain(&linked.as_written));
             let (tools, more) = tool::read(&script, &orders, source);
             problems.extend(more);
-            if tools.is_empty() {
+            if tools.is_empty() && script.pipe.is_none() {
                 return Err(problems);
             }
             script.tools = tools;
@@ -146,11 +159,6 @@ impl Script {
     /// What its calls have cost, whichever version of it ran.
     pub fn figures(&self) -> &Figures {
         &self.settings.figures
-    }
-
-    /// Where the calls of one hook or tool are added up.
-    pub(super) fn tally(&self, name: &str) -> Arc<Tally> {
-        self.settings.figures.of(name)
     }
 
     /// The moments it acts at.
@@ -244,21 +252,15 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
     scope
 }
 
-fn has_errors(problems: &[Problem]) -> bool {
-    problems.iter().any(|problem| problem.severity == Severity::Error)
-}
-
 /// What stands at the top level and would have to run: it never does.
 fn never_run(ast: &AST, id: &str, file: &SourceFile, source: &str) -> Vec<Problem> {
-    const READ: [&str; 8] =
-        ["Valves", "UserValves", "file_handler", "toggle", "icon", "on_tool_error", "tool", "parameters"];
     let literal: Vec<String> =
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();
     let mut problems = Vec::new();
     for statement in ast.statements() {
         if let Stmt::Var(variable, ..) = statement {
             let name = variable.0.name.as_str();
-            if READ.contains(&name) && !literal.iter().any(|known| known == name) {
+            if manifest::CONSTANTS.contains(&name) && !literal.iter().any(|known| known == name) {
                 problems.push(
                     Problem::new(
                         id,

@@ -23,6 +23,7 @@ mod loader;
 mod manifest;
 mod names;
 mod package;
+mod pipe;
 mod problem;
 mod reach;
 mod rename;
@@ -35,6 +36,7 @@ mod tokens;
 mod tool;
 mod value;
 mod watch;
+mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ pub use imports::{Imports, is_module};
 pub use loader::{Found, Loader, Read, beginning, is_id, read_file};
 pub use manifest::{Manifest, says_of_itself};
 pub use package::Models;
+pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Problem, Severity};
 pub use settings::Settings;
 pub use source::{Kind, SourceFile};

@@ -47,6 +47,18 @@ impl Script {
         self.run(function, args, turn, budget)
     }
 
+    /// Calls `pipe`, and within the same budget what sends its answer on.
+    pub(super) fn call_pipe(
+        &self,
+        args: Vec<Dynamic>,
+        turn: &Turn,
+        timeout: Duration,
+        send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
+    ) -> (Result<(), Ended>, Spent) {
+        let budget = Budget { wall: timeout, ..self.settings.tool };
+        self.within(budget, "pipe", turn, || send(self.evaluate("pipe", args)?))
+    }
+
     /// Calls a function that says what is in the file, outside of any turn.
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let _guard = Guard::enter(self.settings.hook);
@@ -54,9 +66,19 @@ impl Script {
     }
 
     fn run(&self, function: &str, args: Vec<Dynamic>, turn: &Turn, budget: Budget) -> Called {
+        self.within(budget, function, turn, || self.evaluate(function, args))
+    }
+
+    fn within<T>(
+        &self,
+        budget: Budget,
+        function: &str,
+        turn: &Turn,
+        work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
+    ) -> (Result<T, Ended>, Spent) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = Running::enter(&self.file.id, turn, &self.reach);
-        let result = self.evaluate(function, args);
+        let result = work();
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
         if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {

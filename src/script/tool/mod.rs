@@ -53,7 +53,7 @@ impl Script {
             .map(|index| {
                 let Declared { mut spec, filters } = self.tools[index].declared.clone();
                 spec.module = Some(self.id().to_owned());
-                let tally = self.tally(&spec.name);
+                let tally = self.figures().of(&spec.name);
                 let handler = ScriptTool { script: self.clone(), users: users.clone(), index, tally };
                 ScriptedTool { tool: Tool::new(spec, handler), filters }
             })
@@ -107,7 +107,7 @@ impl ScriptTool {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
         if let Admission::Rests(rest) = admission {
-            return Err(Refusal::new(breaker.says(rest)).with_status(503).into());
+            return Err(breaker.refusal(rest).into());
         }
         let (told, broke) = match self.measured(args, turn) {
             Ok(result) => (Ok(result), None),
@@ -140,7 +140,7 @@ impl ScriptTool {
                 Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
         };
-        let broke = matches!(result, Err(Failed::Broken { .. }));
+        let broke = matches!(result, Err(Failed::Broken { .. })) && !turn.is_over();
         self.tally.end(&timing, spent, if broke { Ending::Broken } else { Ending::Well });
         result
     }

@@ -34,6 +34,7 @@ pub(in crate::script) fn read(
                 vec![both.help("a file is one tool (`fn handler`) or a module of tools (`fn tools`)")],
             )
         }
+        (false, false) if script.pipe.is_some() => (Vec::new(), Vec::new()),
         (false, false) => (Vec::new(), vec![no_handler(script, source)]),
         (true, false) => {
             let read = single(script).and_then(|declared| {
