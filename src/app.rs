@@ -1,11 +1,12 @@
 //! Everything a host is made of, opened in order and closed in order; owner of every task.
 
-use crate::config::{self, Config, Grants, Offered, StoreAddress, Wire};
+use crate::config::{self, Config, Grants, Offered, Secret, SecretSource, SecretUnread, StoreAddress, Wire};
 use crate::context::Questions;
+use crate::fault::Fault;
 use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Snapshot};
 use crate::json::Json;
 use crate::kernel::ModelSettings;
-use crate::llm::{Demo, OpenAi, Provider};
+use crate::llm::{Anthropic, Choice, Demo, Fallback, Ollama, OpenAi, Patient, Provider, Rekeyed};
 use crate::net::Client;
 use crate::script::{Kind, Settings, beginning};
 use crate::store::{self, Store};
@@ -126,6 +127,8 @@ enum Keys {
 fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
     let providers =
         config.providers.iter().map(|settings| provider(settings, keys)).collect::<Result<Vec<_>, _>>()?;
+    let models = config.models.iter().map(|settings| model(settings, fallback(config, settings, &providers)));
+    let models = models.collect();
     let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
         let plans = all.iter().map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings)));
         plans.collect::<Vec<_>>()
@@ -138,7 +141,7 @@ fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         plugins: filters.into_iter().chain(tools).collect(),
         grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
         providers,
-        models: config.models.iter().map(model).collect(),
+        models,
         native_tools: Vec::new(),
         breaker: config.breaker,
     })
@@ -165,41 +168,99 @@ fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
 
 fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderPlan, OpenError> {
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
-    let provider: Arc<dyn Provider> = match settings.kind.wire {
-        Wire::Demo => Arc::new(Demo::default()),
-        // Ollama speaks this wire too, beside its own.
-        Wire::OpenAi | Wire::Ollama => {
-            let client =
-                Client::with_timeouts(settings.timeouts).map_err(|fault| problem(fault.to_string()))?;
-            let made = OpenAi::new(&settings.name, &settings.base_url, client);
-            let mut made = made.map_err(|fault| problem(fault.to_string()))?;
-            if let Some(source) = settings.api_key.as_ref().filter(|_| keys == Keys::Read) {
-                let key = source.read().map_err(|error| problem(error.to_string()))?;
-                made = made.with_key(key);
-            }
-            Arc::new(made)
-        }
-        Wire::Anthropic => {
-            let text =
-                "kind \"anthropic\" is not in this version; use an OpenAI-compatible service".to_owned();
-            return Err(problem(text));
-        }
+    if settings.kind.wire == Wire::Demo {
+        // It is nowhere else and cannot fail.
+        return Ok(ProviderPlan { provider: Arc::new(Demo::default()), passes: passes(settings) });
+    }
+    let client = Client::with_timeouts(settings.timeouts).map_err(|fault| problem(fault.to_string()))?;
+    let (key, file) = match keys {
+        Keys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
+        Keys::Left => (None, None),
     };
-    let passes = match &settings.models {
+    let is_keyless = key.is_none();
+    let made: Result<Arc<dyn Provider>, Fault> = match (key, file) {
+        (Some(key), Some(file)) => {
+            let settings = settings.clone();
+            let make = move |key| service(&settings, client.clone(), Some(key));
+            Rekeyed::new(file, key, make).map(|made| Arc::new(made) as Arc<dyn Provider>)
+        }
+        (key, _) => service(settings, client, key),
+    };
+    let mut patient = Patient::new(made.map_err(|fault| problem(fault.to_string()))?)
+        .with_retry(settings.retry)
+        .with_breaker(settings.breaker)
+        .within(settings.timeouts.total);
+    if is_keyless {
+        let remedy = settings.key_remedy();
+        if keys == Keys::Read && settings.usual_key().is_some() {
+            tracing::warn!(provider = settings.name, "it has no key: {remedy}");
+        }
+        patient = patient.keyless(remedy);
+    }
+    Ok(ProviderPlan { provider: Arc::new(patient), passes: passes(settings) })
+}
+
+/// The key of a provider, and where it may change while we run. One that is only usual may be missing.
+fn key(settings: &config::ProviderSettings) -> Result<(Option<Secret>, Option<SecretSource>), SecretUnread> {
+    match &settings.api_key {
+        Some(file @ SecretSource::File(_)) => Ok((Some(file.read()?), Some(file.clone()))),
+        Some(source) => Ok((Some(source.read()?), None)),
+        None => {
+            let usual = settings.usual_key().map(|name| SecretSource::Env(name.to_owned()));
+            Ok((usual.and_then(|usual| usual.read().ok()), None))
+        }
+    }
+}
+
+/// A service of its wire.
+fn service(
+    settings: &config::ProviderSettings,
+    client: Client,
+    key: Option<Secret>,
+) -> Result<Arc<dyn Provider>, Fault> {
+    let (name, url) = (&settings.name, &settings.base_url);
+    // None is sent where the key is empty.
+    let key = key.unwrap_or_else(|| "".into());
+    Ok(match settings.kind.wire {
+        Wire::Demo => Arc::new(Demo::default()),
+        Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.with_key(key)),
+        Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),
+        Wire::Ollama => Arc::new(Ollama::new(name, url, client)?.with_key(key)),
+    })
+}
+
+fn passes(settings: &config::ProviderSettings) -> Passes {
+    match &settings.models {
         Offered::All => Passes::Everything,
         Offered::Listed(names) if names.is_empty() => Passes::Nothing,
         Offered::Listed(names) => Passes::These(names.clone()),
-    };
-    Ok(ProviderPlan { provider, passes })
+    }
 }
 
-fn model(settings: &config::ModelSettings) -> ModelPlan {
+/// A model's provider with those behind it that answer when it cannot; None where there are none.
+fn fallback(
+    config: &Config,
+    model: &config::ModelSettings,
+    providers: &[ProviderPlan],
+) -> Option<Arc<dyn Provider>> {
+    let choice = |provider: &str, model: &str| {
+        let provider = providers.iter().map(|plan| &plan.provider).find(|known| known.name() == provider)?;
+        Some(Choice { provider: provider.clone(), model: model.to_owned() })
+    };
+    let others: Vec<Choice> =
+        config.fallbacks(model).into_iter().filter_map(|(provider, model)| choice(provider, model)).collect();
+    let first = choice(&model.provider, &model.model).filter(|_| !others.is_empty())?;
+    Some(Arc::new(Fallback::new(first, others)))
+}
+
+fn model(settings: &config::ModelSettings, fallback: Option<Arc<dyn Provider>>) -> ModelPlan {
     let list = |words: &[String]| words.iter().map(|word| Json::from(word.as_str())).collect::<Vec<_>>();
     let facts = Json::from([
         ("id", settings.name.as_str().into()),
         ("name", settings.name.as_str().into()),
         ("provider", settings.provider.as_str().into()),
         ("model", settings.model.as_str().into()),
+        ("fallbacks", list(&settings.fallbacks).into()),
         ("system_prompt", settings.system_prompt.clone().into()),
         ("filters", list(&settings.filters).into()),
         ("tools", list(&settings.tools).into()),
@@ -209,6 +270,7 @@ fn model(settings: &config::ModelSettings) -> ModelPlan {
     ModelPlan {
         name: settings.name.clone(),
         provider: settings.provider.clone(),
+        fallback,
         filters: settings.filters.clone(),
         tools: settings.tools.clone(),
         settings: ModelSettings {

@@ -4,6 +4,7 @@ mod asking;
 mod plan;
 mod plugin;
 mod reload;
+mod served;
 mod shelf;
 mod snapshot;
 mod standing;

@@ -4,7 +4,7 @@ use crate::breaker::BreakerSettings;
 use crate::config::Grants;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::kernel::{ModelSettings, Route, Routes};
+use crate::kernel::ModelSettings;
 use crate::llm::Provider;
 use crate::script::{Kind, Settings};
 use crate::tool::Tool;
@@ -69,12 +69,14 @@ pub enum Passes {
 }
 
 /// A configured model.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ModelPlan {
     /// What clients call it.
     pub name: String,
     /// Who serves it.
     pub provider: String,
+    /// The same with others behind it, where it has fallbacks.
+    pub fallback: Option<Arc<dyn Provider>>,
     /// Filters with `global: false` that run for it.
     pub filters: Vec<String>,
     /// Tools it is offered: ids and `tag:x`.
@@ -118,6 +120,14 @@ impl Plan {
         found.ok_or_else(|| Fault::Host(format!("no provider is called `{name}`")))
     }
 
+    /// Who answers for a configured model.
+    pub(super) fn serves<'a>(&'a self, model: &'a ModelPlan) -> Result<&'a Arc<dyn Provider>, Fault> {
+        match &model.fallback {
+            Some(fallback) => Ok(fallback),
+            None => self.provider(&model.provider),
+        }
+    }
+
     /// The provider that passes a name through, and the name it knows.
     pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
         let providers = &self.providers;
@@ -146,21 +156,6 @@ impl Plan {
             (Some(only), None) => Some((&only.provider, name)),
             _ => None,
         }
-    }
-}
-
-impl Routes for Plan {
-    fn route(&self, name: &str) -> Option<Route> {
-        if let Some(model) = self.models.iter().find(|model| model.name == name) {
-            let provider = self.provider(&model.provider).ok()?.clone();
-            return Some(Route { provider, settings: model.settings.clone() });
-        }
-        let (provider, upstream) = self.passes(name)?;
-        let model = (upstream != name).then(|| upstream.to_owned());
-        Some(Route {
-            provider: provider.clone(),
-            settings: ModelSettings { model, ..ModelSettings::default() },
-        })
     }
 }
 

@@ -4,7 +4,7 @@ use crate::config::Grants;
 use crate::fault::{Breakage, Refusal};
 use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use crate::json::Json;
-use crate::script::{Kind, Problem, Script, ScriptedTool, UserValves};
+use crate::script::{Kind, Pipe, Problem, Script, ScriptedTool, UserValves};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -114,6 +114,12 @@ impl Plugin {
             Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
             _ => Vec::new(),
         }
+    }
+
+    /// The models it offers; none while it is switched off, or its file is gone.
+    pub(super) fn pipe(&self) -> Option<Pipe> {
+        let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
+        script.clone().into_pipe(self.users.clone())
     }
 
     /// How it stands, in one word: with its file, or that it rests since it broke again and again.

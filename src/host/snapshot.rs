@@ -1,13 +1,14 @@
 //! What a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
-use super::plan::{self, ModelPlan, Passes, Plan};
+use super::plan::{ModelPlan, Passes, Plan};
 use super::plugin::Plugin;
+use super::served::Served;
 use crate::fault::{Fault, RequestFault};
 use crate::filter::Chain;
 use crate::json::Json;
 use crate::kernel::{Kernel, ModelSettings};
 use crate::llm::Provider;
-use crate::script::{Kind, Problem};
+use crate::script::{Kind, Offer, Pipes, Problem};
 use crate::tool::Tool;
 use crate::words::nearest;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +24,7 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
-    plan: Arc<Plan>,
+    served: Arc<Served>,
     /// For names that are not configured.
     passing: Selected,
     /// The models that are known without asking a provider, as scripts see them.
@@ -77,19 +78,20 @@ impl Snapshot {
         tools: Vec<Tool>,
         plan: Arc<Plan>,
     ) -> Self {
+        let pipes = Pipes::new(plugins.values().filter_map(|plugin| plugin.pipe()).collect());
         let mut snapshot = Self {
             generation,
             plugins,
             problems,
             tools,
-            plan,
+            served: Arc::new(Served::new(plan, pipes)),
             passing: Selected::default(),
             listed: Json::Null,
             models: HashMap::new(),
         };
-        snapshot.listed = snapshot.plan.listed().freeze();
+        snapshot.listed = snapshot.served.listed().freeze();
         snapshot.passing = snapshot.select(None, &[]);
-        let names = snapshot.plan.models.iter();
+        let names = snapshot.plan().models.iter();
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
         snapshot
@@ -146,7 +148,7 @@ impl Snapshot {
     /// All tools behind the filters of every model, for who calls a tool and asks no model.
     pub fn invoking(&self) -> Kernel {
         let (chain, settings) = (self.passing.chain.clone(), self.passing.settings.clone());
-        Kernel::assembled(chain, self.tools.clone(), None, settings, self.plan.clone())
+        Kernel::assembled(chain, self.tools.clone(), None, settings, self.served.clone())
     }
 
     /// The tools a model is offered, in order.
@@ -156,13 +158,13 @@ impl Snapshot {
 
     /// The model a request names, with the filters it asks for.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
-        if let Some(model) = self.plan.models.iter().find(|model| model.name == name) {
-            let provider = self.plan.provider(&model.provider)?;
+        if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
+            let provider = self.served.serves(model)?;
             let selected = self.models.get(name);
             return Ok(self.assemble(selected, Some(model), asked, provider, None, model.facts.clone()));
         }
-        let (provider, upstream) = self.plan.passes(name).ok_or_else(|| self.unknown(name))?;
-        let facts = plan::passed(name, provider.name());
+        let (provider, upstream) = self.served.passes(name).ok_or_else(|| self.unknown(name))?;
+        let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
         Ok(self.assemble(Some(&self.passing), None, asked, provider, upstream, facts.freeze()))
     }
@@ -190,7 +192,7 @@ impl Snapshot {
             None => selected.settings.clone(),
         };
         let (chain, tools) = (selected.chain.clone(), selected.tools.clone());
-        let kernel = Kernel::assembled(chain, tools, Some(provider.clone()), settings, self.plan.clone());
+        let kernel = Kernel::assembled(chain, tools, Some(provider.clone()), settings, self.served.clone());
         Ready { kernel, facts, models: self.listed.clone() }
     }
 
@@ -215,22 +217,29 @@ impl Snapshot {
 
     /// The names that are known without asking a provider.
     pub fn model_names(&self) -> Vec<String> {
-        let configured = self.plan.models.iter().map(|model| model.name.clone());
-        let passed = self.plan.providers.iter().flat_map(|plan| match &plan.passes {
+        let configured = self.plan().models.iter().map(|model| model.name.clone());
+        let passed = self.plan().providers.iter().flat_map(|plan| match &plan.passes {
             Passes::These(names) => names.clone(),
             _ => Vec::new(),
         });
-        configured.chain(passed).collect()
+        let offered = self.offers().into_iter().map(|offer| offer.id.clone());
+        configured.chain(passed).chain(offered).collect()
     }
 
     /// The plan it was built from.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.served.plan
+    }
+
+    /// The models that scripts offer.
+    pub fn offers(&self) -> Vec<&Offer> {
+        self.served.offers()
     }
 
     /// Per plugin in running order: whether it runs for a model and user, and why not.
     pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
-        let listed = self.plan.models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
+        let listed =
+            self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
         let listed = listed.unwrap_or_default();
         let mut all: Vec<(Arc<Plugin>, Decision)> =
             self.filters().map(|plugin| (plugin.clone(), self.decide(plugin, &listed, asked))).collect();

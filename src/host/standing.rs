@@ -9,10 +9,15 @@ use crate::store::HostSeen;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How the plugins stand on all hosts together.
+/// Before the name of a provider where plugins go by their ids, which know no colon.
+const PROVIDER: &str = "provider:";
+
+/// How the plugins stand on all hosts together, and the providers.
 #[derive(Debug, Default)]
 pub struct Standing {
     plugins: BTreeMap<String, PluginStanding>,
+    /// The providers that are left alone on some host.
+    providers: BTreeMap<String, Open>,
     /// How many hosts told.
     pub hosts: usize,
 }
@@ -43,7 +48,11 @@ impl Standing {
             ]);
             Some(((*plugin.id).into(), told))
         });
-        plugins.collect::<Object>().into()
+        let providers = snapshot.plan().providers.iter().filter_map(|plan| {
+            let name = format!("{PROVIDER}{}", plan.provider.name());
+            Some((name.into(), Json::from([("rests", written(&plan.provider.rests()?))])))
+        });
+        plugins.chain(providers).collect::<Object>().into()
     }
 
     /// What all of these hosts tell, added up.
@@ -52,6 +61,11 @@ impl Standing {
         for host in hosts {
             let Json::Object(plugins) = &host.tells else { continue };
             for (id, told) in plugins.entries() {
+                if let Some(name) = id.strip_prefix(PROVIDER) {
+                    let rests = read(&told.get("rests").unwrap_or_default());
+                    standing.providers.insert(name.to_owned(), rests);
+                    continue;
+                }
                 standing.plugins.entry(id.to_string()).or_default().add(&told);
             }
         }
@@ -61,6 +75,11 @@ impl Standing {
     /// How one plugin stands; None where no host has called it.
     pub fn of(&self, id: &str) -> Option<&PluginStanding> {
         self.plugins.get(id)
+    }
+
+    /// How a provider that is left alone stands; None while it is used.
+    pub fn provider(&self, name: &str) -> Option<&Open> {
+        self.providers.get(name)
     }
 }
 
