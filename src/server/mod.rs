@@ -2,6 +2,7 @@
 
 mod auth;
 mod facts;
+mod messages;
 mod openai;
 mod operations;
 mod reply;
@@ -27,6 +28,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(openai::models))
         .route("/v1/models/{*id}", get(openai::model))
         .route("/v1/chat/completions", post(openai::chat))
+        .route("/v1/messages", post(messages::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .fallback(reply::not_found)
         .method_not_allowed_fallback(reply::wrong_method)

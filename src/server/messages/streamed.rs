@@ -1,0 +1,108 @@
+//! A turn whose answer is streamed in Anthropic's events.
+
+use super::refusal;
+use crate::anthropic::Writer;
+use crate::app::App;
+use crate::context::{Context, Event, Events, Turn, TurnFacts};
+use crate::fault::Fault;
+use crate::host::Ready;
+use crate::json::Json;
+use crate::kernel::Wish;
+use crate::net::sse;
+use crate::server::openai::{AHEAD, Item, Streaming, wants_events};
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, BoxStream, StreamExt};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Begins the turn. Until its first word there is a status to tell the truth with.
+pub(super) async fn streamed(
+    app: &App,
+    ready: Ready,
+    body: Json,
+    facts: TurnFacts,
+    context: Context,
+    headers: &HeaderMap,
+) -> Result<Response, Fault> {
+    let (sender, pieces) = mpsc::channel(AHEAD);
+    let (emitter, emitted) = mpsc::unbounded_channel();
+    let events = if wants_events(headers) {
+        let send = move |event: &Event| drop(emitter.send(event.0.clone()));
+        Events::listening(send, Some(app.questions.clone()))
+    } else {
+        Events::default()
+    };
+    let turn = Turn::new(facts, context, events);
+    let wish = Wish { stream: Some(sender), raw: false };
+    let work = async move { ready.kernel.turn(body, &turn, wish).await };
+    let mut streaming = Streaming::new(Box::pin(work), pieces, emitted);
+    let first = std::future::poll_fn(|context| streaming.poll_next(context)).await;
+    if let Some(Item::Failed(fault)) = first {
+        return Err(fault);
+    }
+    let rest = stream::poll_fn(move |context| streaming.poll_next(context));
+    let items = stream::iter(first).chain(rest).boxed();
+    let quiet = Some(app.config.server.keep_alive_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
+    let sending = Sending { items, writer: Writer::default(), quiet };
+    let bytes = stream::unfold(Some(sending), |sending| async { Some(sending?.next().await) });
+    let mut response = Response::new(Body::from_stream(bytes.map(Ok::<_, Infallible>)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(response)
+}
+
+/// What is on its way to the client.
+struct Sending {
+    items: BoxStream<'static, Item>,
+    writer: Writer,
+    /// After so long without a word the client hears that it is still being served.
+    quiet: Option<Duration>,
+}
+
+impl Sending {
+    /// The next bytes, and what sends those after them: nothing once the end is written.
+    async fn next(mut self) -> (Bytes, Option<Self>) {
+        let mut out = BytesMut::new();
+        let next = self.items.next();
+        let next = match self.quiet {
+            Some(quiet) => tokio::time::timeout(quiet, next).await,
+            None => Ok(next.await),
+        };
+        match next {
+            Err(_) => write(&mut out, &Json::from([("type", "ping".into())])),
+            Ok(Some(Item::Piece(piece))) => {
+                self.writer.write(&piece.event).iter().for_each(|event| write(&mut out, event));
+            }
+            Ok(Some(Item::Emitted(event))) => {
+                write(&mut out, &Json::from([("type", "valvehouse".into()), ("event", event)]));
+            }
+            // Asked not to, no turn gives raw bytes.
+            Ok(Some(Item::Raw(_))) => {}
+            Ok(Some(Item::Failed(fault))) => {
+                tracing::warn!("a stream ended with an error: {fault}");
+                write(&mut out, &refusal::body(&fault));
+                return (out.freeze(), None);
+            }
+            Ok(None) => {
+                self.writer.end().iter().for_each(|event| write(&mut out, event));
+                return (out.freeze(), None);
+            }
+        }
+        (out.freeze(), Some(self))
+    }
+}
+
+/// One event, by its type's name.
+fn write(out: &mut BytesMut, event: &Json) {
+    let name = event.text("type").unwrap_or_default();
+    let data = event.encode().unwrap_or_else(|error| {
+        tracing::error!("an event could not be written: {error}");
+        b"{}".to_vec()
+    });
+    sse::write(out, Some(&name), &data);
+}

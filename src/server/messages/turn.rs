@@ -1,0 +1,67 @@
+//! `POST /v1/messages`: the same turn as at every other door, asked for and answered in Anthropic's
+//! words.
+
+use super::refusal::AnthropicError;
+use super::streamed::streamed;
+use crate::anthropic;
+use crate::app::App;
+use crate::chat::request;
+use crate::context::{Events, Turn};
+use crate::fault::Fault;
+use crate::host::Snapshot;
+use crate::json::Json;
+use crate::kernel::{Reply, Wish};
+use crate::server::openai::{EVENTS, events_header, named, read};
+use crate::server::reply::json_response;
+use crate::server::{auth, facts};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+
+/// One chat.
+pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> Response {
+    // One snapshot for the whole turn, a streamed answer to its end.
+    let snapshot = app.host.snapshot();
+    named(&snapshot, answer(app, &snapshot, request), refused).await
+}
+
+fn refused(fault: Fault) -> Response {
+    tracing::debug!("refused: {fault}");
+    AnthropicError(fault).into_response()
+}
+
+async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let key_user = auth::user_of_key(&app, &parts.headers)?;
+    let bytes = read(body, app.config.server.max_body_mb).await?;
+    let asked = Json::parse(&bytes)
+        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))?;
+    let body = anthropic::read(&asked, beta(&parts.headers).as_deref())?;
+    let model = body.text("model").unwrap_or_default();
+    let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
+    let facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
+    let context = facts::context(&body);
+    if request::wants_stream(&body) {
+        return streamed(&app, ready, body, facts, context, &parts.headers).await;
+    }
+    let turn = Turn::new(facts, context, Events::default());
+    // Other services' bytes would not be understood here.
+    let reply = ready.kernel.turn(body, &turn, Wish { stream: None, raw: false }).await;
+    let mut response = match reply {
+        Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &anthropic::message(&answer)),
+        Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
+        Err(fault) => refused(fault),
+    };
+    if let Some(events) = events_header(&turn.events().take()) {
+        response.headers_mut().insert(EVENTS, events);
+    }
+    Ok(response)
+}
+
+/// All that clients say in `anthropic-beta`, which may come several times.
+fn beta(headers: &HeaderMap) -> Option<String> {
+    let all: Vec<&str> =
+        headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok()).collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
