@@ -28,10 +28,16 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         (id.into(), Json::from(plugin.word()))
     });
     let plugins: crate::json::Object = plugins.collect();
+    let providers = snapshot.plan().providers.iter().map(|plan| {
+        let word = if plan.provider.rests().is_some() { "resting" } else { "used" };
+        (plan.provider.name().into(), Json::from(word))
+    });
+    let providers: crate::json::Object = providers.collect();
     let ready = Json::from([
         ("ready", true.into()),
         ("generation", snapshot.generation.into()),
         ("plugins", plugins.into()),
+        ("providers", providers.into()),
     ]);
     json_response(StatusCode::OK, &ready)
 }

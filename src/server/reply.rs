@@ -32,7 +32,7 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
     response
 }
 
-fn status(fault: &Fault) -> u16 {
+pub(crate) fn status(fault: &Fault) -> u16 {
     match fault {
         Fault::Request { kind, .. } => match kind {
             RequestFault::Invalid => 400,
@@ -45,8 +45,9 @@ fn status(fault: &Fault) -> u16 {
         Fault::Refused(refusal) => refusal.status,
         Fault::Unguarded { .. } => 503,
         Fault::Answered { status, .. } => *status,
-        Fault::Provider { timeout: true, .. } => 504,
-        Fault::Provider { .. } => 502,
+        Fault::Resting { .. } => 503,
+        Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
+        Fault::Provider { .. } | Fault::Unanswered { .. } => 502,
         Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Host(_) => 500,
     }
 }
@@ -89,7 +90,10 @@ pub(crate) fn body(fault: &Fault) -> Json {
             error(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
         }
         Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
-        Fault::Provider { message, timeout } => {
+        Fault::Resting { message, .. } => {
+            error(message.clone(), "upstream_error", Json::Null, "upstream_resting".into())
+        }
+        Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. } => {
             let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
             error(message.clone(), "upstream_error", Json::Null, code.into())
         }
@@ -122,15 +126,24 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
     Json::from([("error", error)])
 }
 
-fn retry_after(fault: &Fault) -> Option<HeaderValue> {
+pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
     match fault {
-        Fault::Refused(refusal) => {
-            let seconds = refusal.retry_after?.ceil().clamp(0.0, 1.0e9);
-            HeaderValue::from_str(&format!("{seconds:.0}")).ok()
+        Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
+        Fault::Resting { rest, .. } => whole_seconds(rest.as_secs_f64().max(1.0)),
+        Fault::Answered { retry_after, .. } => {
+            let given = retry_after.as_deref()?;
+            // Parts of a second are some services' own; the header knows whole ones and dates.
+            match given.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite()) {
+                Some(seconds) => whole_seconds(seconds),
+                None => HeaderValue::from_str(given).ok(),
+            }
         }
-        Fault::Answered { retry_after, .. } => HeaderValue::from_str(retry_after.as_ref()?).ok(),
         _ => None,
     }
+}
+
+fn whole_seconds(seconds: f64) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("{:.0}", seconds.ceil().clamp(0.0, 1.0e9))).ok()
 }
 
 /// No such route.

@@ -1,14 +1,15 @@
 //! `POST /v1/chat/completions`.
 
+use super::keep_alive::KeepAlive;
 use super::{relay, wire};
 use crate::app::App;
 use crate::chat::request;
 use crate::context::{Event, Events, Turn};
 use crate::fault::{Fault, RequestFault};
-use crate::host::Ready;
+use crate::host::{Ready, Snapshot};
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::llm::{Forwarded, Piece};
+use crate::llm::{self, Forwarded, Piece};
 use crate::server::reply::{OpenAiError, json_response};
 use crate::server::{GENERATION, auth, facts};
 use axum::body::Body;
@@ -24,22 +25,34 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::sync::mpsc;
 
 /// Clients that want to see what plugins emit say so with this header.
-const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
+pub(in crate::server) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
+/// Names who answered, `provider/model`, where a model has fallbacks.
+const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
 /// Emitted events in a header are cut here.
 const EVENTS_LENGTH: usize = 8 * 1024;
 /// Pieces that may wait for a slow client before the model's stream waits too.
-const AHEAD: usize = 32;
+pub(in crate::server) const AHEAD: usize = 32;
 
 /// One chat.
 pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
     // One snapshot for the whole turn, a streamed answer to its end.
     let snapshot = app.host.snapshot();
-    let generation = HeaderValue::from(snapshot.generation);
-    let mut response = match answer(app, &snapshot, request).await {
-        Ok(response) => response,
-        Err(fault) => refused(fault),
-    };
-    response.headers_mut().insert(GENERATION, generation);
+    named(&snapshot, answer(app, &snapshot, request), refused).await
+}
+
+/// An answer with the names of the generation and, where a model has fallbacks, of who answered.
+pub(in crate::server) async fn named(
+    snapshot: &Snapshot,
+    answer: impl Future<Output = Result<Response, Fault>>,
+    refused: impl FnOnce(Fault) -> Response,
+) -> Response {
+    let (answered, served) = llm::noticing(answer).await;
+    let mut response = answered.unwrap_or_else(refused);
+    let headers = response.headers_mut();
+    if let Some(model) = served.and_then(|model| HeaderValue::from_str(&model).ok()) {
+        headers.insert(MODEL, model);
+    }
+    headers.insert(GENERATION, HeaderValue::from(snapshot.generation));
     response
 }
 
@@ -48,11 +61,7 @@ fn refused(fault: Fault) -> Response {
     OpenAiError(fault).into_response()
 }
 
-async fn answer(
-    app: Arc<App>,
-    snapshot: &crate::host::Snapshot,
-    request: Request,
-) -> Result<Response, Fault> {
+async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
@@ -60,7 +69,7 @@ async fn answer(
         && let Some(provider) = ready.kernel.provider()
         && let Some(forwarded) = provider.forward(bytes.clone(), stream)
     {
-        return relay::relay(forwarded.await?).await;
+        return relay::relay(forwarded.await?, app.config.server.keep_alive_ms).await;
     }
     let body = Json::parse(&bytes)
         .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))?;
@@ -76,7 +85,9 @@ async fn answer(
     let reply = ready.kernel.turn(body, &turn, Wish { stream: None, raw: true }).await;
     let mut response = match reply {
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &answer),
-        Ok(Reply::Raw(forwarded)) => relay::relay(forwarded).await.unwrap_or_else(refused),
+        Ok(Reply::Raw(forwarded)) => {
+            relay::relay(forwarded, app.config.server.keep_alive_ms).await.unwrap_or_else(refused)
+        }
         Err(fault) => refused(fault),
     };
     if let Some(events) = events_header(&turn.events().take()) {
@@ -85,7 +96,7 @@ async fn answer(
     Ok(response)
 }
 
-async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     axum::body::to_bytes(body, limit).await.map_err(|error| {
         let source = std::error::Error::source(&error);
@@ -121,7 +132,7 @@ struct Glance<'a> {
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
 /// go both ways as they are.
-fn nobody_looks(snapshot: &crate::host::Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
+fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
     let glance: Glance<'_> = serde_json::from_slice(bytes).ok()?;
     let ours = [
         glance.metadata,
@@ -148,7 +159,7 @@ fn nobody_looks(snapshot: &crate::host::Snapshot, bytes: &[u8]) -> Option<(Ready
 /// Stands for the events that did not fit.
 const CUT: &str = r#"{"type":"cut"}"#;
 
-fn events_header(events: &[Event]) -> Option<HeaderValue> {
+pub(in crate::server) fn events_header(events: &[Event]) -> Option<HeaderValue> {
     if events.is_empty() {
         return None;
     }
@@ -186,7 +197,7 @@ fn ascii(json: &str) -> String {
 }
 
 /// What a streaming turn gives, in the order it gives it.
-enum Item {
+pub(in crate::server) enum Item {
     Piece(Piece),
     Emitted(Json),
     Raw(Forwarded),
@@ -195,7 +206,7 @@ enum Item {
 
 /// A turn and its client in one task: the turn runs while the client reads, and ends when the
 /// client goes away.
-struct Streaming {
+pub(in crate::server) struct Streaming {
     work: Option<BoxFuture<'static, Result<Reply, Fault>>>,
     pieces: mpsc::Receiver<Piece>,
     emitted: mpsc::UnboundedReceiver<Json>,
@@ -203,7 +214,16 @@ struct Streaming {
 }
 
 impl Streaming {
-    fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+    /// A turn, and where its pieces and what its plugins emit come out.
+    pub(in crate::server) fn new(
+        work: BoxFuture<'static, Result<Reply, Fault>>,
+        pieces: mpsc::Receiver<Piece>,
+        emitted: mpsc::UnboundedReceiver<Json>,
+    ) -> Self {
+        Self { work: Some(work), pieces, emitted, failed: None }
+    }
+
+    pub(in crate::server) fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
         loop {
             // What is there is taken without asking the runtime: its turn-taking would say "later"
             // of pieces that only this task can take.
@@ -252,6 +272,7 @@ async fn streamed(
     context: crate::context::Context,
     parts: &Parts,
 ) -> Result<Response, Fault> {
+    let keep_alive_ms = app.config.server.keep_alive_ms;
     let (sender, pieces) = mpsc::channel(AHEAD);
     let (emitter, emitted) = mpsc::unbounded_channel();
     let wants_events = wants_events(&parts.headers);
@@ -265,12 +286,12 @@ async fn streamed(
     // What is emitted has its place between pieces; raw bytes have no pieces.
     let wish = Wish { stream: Some(sender), raw: !wants_events };
     let work = async move { ready.kernel.turn(body, &turn, wish).await };
-    let mut streaming = Streaming { work: Some(Box::pin(work)), pieces, emitted, failed: None };
+    let mut streaming = Streaming::new(Box::pin(work), pieces, emitted);
     // Until the first piece there is a status to tell the truth with.
     let first = std::future::poll_fn(|context| streaming.poll_next(context)).await;
     let first = match first {
         Some(Item::Failed(fault)) => return Err(fault),
-        Some(Item::Raw(forwarded)) => return relay::relay(forwarded).await,
+        Some(Item::Raw(forwarded)) => return relay::relay(forwarded, keep_alive_ms).await,
         first => first,
     };
     let rest = stream::poll_fn(move |context| streaming.poll_next(context));
@@ -286,8 +307,8 @@ async fn streamed(
             }
             Item::Raw(_) => Bytes::new(),
         })
-        .chain(stream::once(std::future::ready(Bytes::from_static(wire::DONE))))
-        .map(Ok::<_, std::convert::Infallible>);
+        .chain(stream::once(std::future::ready(Bytes::from_static(wire::DONE))));
+    let bytes = KeepAlive::new(bytes, keep_alive_ms).map(Ok::<_, std::convert::Infallible>);
     let mut response = Response::new(Body::from_stream(bytes));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -295,7 +316,7 @@ async fn streamed(
     Ok(response)
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
+pub(in crate::server) fn wants_events(headers: &HeaderMap) -> bool {
     let asks = headers.get(&EVENTS).is_some_and(|value| value == "1");
     asks || headers.contains_key("x-openwebui-chat-id")
 }

@@ -1,9 +1,13 @@
-//! `GET /v1/models`: the configured names, and those that providers pass through.
+//! `GET /v1/models`: the configured names, and those that providers pass through; for clients of
+//! Anthropic's in its words.
 
 use crate::app::App;
+use crate::config::PIPES;
+use crate::fault::Fault;
 use crate::host::{Passes, Snapshot};
 use crate::json::Json;
 use crate::server::auth;
+use crate::server::messages::{self, AnthropicError};
 use crate::server::reply::{OpenAiError, json_response};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -17,10 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All models.
 pub(crate) async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    if let Err(fault) = auth::user_of_key(&app, &headers) {
-        return OpenAiError(fault).into_response();
+    let speaks_anthropic = messages::speaks_anthropic(&headers);
+    match auth::user_of_key(&app, &headers) {
+        Err(fault) if speaks_anthropic => return AnthropicError(fault).into_response(),
+        Err(fault) => return OpenAiError(fault).into_response(),
+        Ok(_) => {}
     }
     let list = list(&app.host.snapshot()).await;
+    if speaks_anthropic {
+        return json_response(StatusCode::OK, &messages::list(&list));
+    }
     json_response(StatusCode::OK, &Json::from([("object", "list".into()), ("data", list.into())]))
 }
 
@@ -30,19 +40,26 @@ pub(crate) async fn model(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(fault) = auth::user_of_key(&app, &headers) {
-        return OpenAiError(fault).into_response();
+    let speaks_anthropic = messages::speaks_anthropic(&headers);
+    let found = match auth::user_of_key(&app, &headers) {
+        Ok(_) => find(&app.host.snapshot(), &id).await,
+        Err(fault) => Err(fault),
+    };
+    match found {
+        Ok(model) if speaks_anthropic => json_response(StatusCode::OK, &messages::entry(&model)),
+        Ok(model) => json_response(StatusCode::OK, &model),
+        Err(fault) if speaks_anthropic => AnthropicError(fault).into_response(),
+        Err(fault) => OpenAiError(fault).into_response(),
     }
-    let snapshot = app.host.snapshot();
-    match list(&snapshot).await.into_iter().find(|model| model.text("id").is_some_and(|own| own == id)) {
-        Some(model) => json_response(StatusCode::OK, &model),
-        None => match snapshot.ready(&id, &[]) {
-            Ok(ready) => {
-                json_response(StatusCode::OK, &entry(&id, &ready.facts.text("provider").unwrap_or_default()))
-            }
-            Err(fault) => OpenAiError(fault).into_response(),
-        },
+}
+
+async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Fault> {
+    let is_it = |model: &Json| model.text("id").is_some_and(|own| own == id);
+    if let Some(model) = list(snapshot).await.into_iter().find(is_it) {
+        return Ok(model);
     }
+    let ready = snapshot.ready(id, &[])?;
+    Ok(entry(id, &ready.facts.text("provider").unwrap_or_default()))
 }
 
 async fn list(snapshot: &Snapshot) -> Vec<Json> {
@@ -60,6 +77,12 @@ async fn list(snapshot: &Snapshot) -> Vec<Json> {
             },
         }
     }
+    models.extend(snapshot.offers().into_iter().map(|offer| {
+        let entry = entry(&offer.id, PIPES);
+        // A new object takes any value.
+        let _ = entry.set("name", offer.name.as_str());
+        entry
+    }));
     let mut seen = HashSet::new();
     models.retain(|model| model.text("id").is_some_and(|id| seen.insert(id)));
     models

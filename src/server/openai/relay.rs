@@ -1,21 +1,24 @@
 //! A provider's answer, byte for byte; only a failure adds to it.
 
+use super::keep_alive::{End, KeepAlive};
 use super::wire;
 use crate::fault::Fault;
 use crate::llm::Forwarded;
 use crate::net::MAX_BODY;
+use crate::net::sse::{self, MAX_LINE, Parser, TooLong};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// As much of a stream is looked at when it is over, to tell a proper end from a cut.
 const TAIL: usize = 16 * 1024;
 
-/// Passes a successful answer on.
-pub(super) async fn relay(forwarded: Forwarded) -> Result<Response, Fault> {
+/// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
+/// there.
+pub(super) async fn relay(forwarded: Forwarded, keep_alive_ms: u64) -> Result<Response, Fault> {
     let is_stream =
         forwarded.content_type.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream"));
     let body = if is_stream {
@@ -26,6 +29,7 @@ pub(super) async fn relay(forwarded: Forwarded) -> Result<Response, Fault> {
             held: BytesMut::new(),
         };
         let relayed = stream::unfold(Some(relay), |relay| async { relay?.next().await });
+        let relayed = KeepAlive::new(relayed.boxed(), keep_alive_ms);
         Body::from_stream(relayed.map(Ok::<_, std::convert::Infallible>))
     } else {
         // Whole before it begins: one that breaks off is then told by its status.
@@ -72,6 +76,11 @@ impl Relay {
                         self.remember(lines.clone());
                         return Some((lines, Some(self)));
                     }
+                    if self.held.len() > MAX_LINE {
+                        self.held.clear();
+                        let fault = self.broke_off(&TooLong::Line.to_string());
+                        return self.end(Some(&fault)).map(|bytes| (bytes, None));
+                    }
                 }
                 Some(Err(fault)) => return self.end(Some(&fault)).map(|bytes| (bytes, None)),
                 None => return self.end(None).map(|bytes| (bytes, None)),
@@ -80,7 +89,7 @@ impl Relay {
     }
 
     fn lines(&mut self, mut bytes: Bytes) -> Option<Bytes> {
-        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+        let Some(end) = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) else {
             self.held.extend_from_slice(&bytes);
             return None;
         };
@@ -94,7 +103,8 @@ impl Relay {
     }
 
     fn remember(&mut self, lines: Bytes) {
-        self.tail.push_back(lines);
+        // A copy: these bytes are part of a whole read buffer, which they would keep alive.
+        self.tail.push_back(Bytes::copy_from_slice(&lines));
         let mut size: usize = self.tail.iter().map(Bytes::len).sum();
         while let Some(first) = self.tail.front()
             && size - first.len() >= TAIL
@@ -104,33 +114,32 @@ impl Relay {
         }
     }
 
+    fn broke_off(&self, why: &str) -> Fault {
+        let message = format!("the answer of provider {} broke off: {why}", self.provider);
+        Fault::Provider { message, timeout: false }
+    }
+
     /// What the stream still lacks when its bytes are over.
     fn end(mut self, fault: Option<&Fault>) -> Option<Bytes> {
-        let mut tail = Vec::from(self.tail).concat();
         let mut out = BytesMut::new();
-        if Event::of(&self.held).is_some() {
+        if is_event(&self.held) {
             // Only its line's end is missing.
             self.held.extend_from_slice(b"\n\n");
             out.extend_from_slice(&self.held);
-            tail.extend_from_slice(&self.held);
+            self.tail.push_back(self.held.split().freeze());
         }
-        let events: Vec<Event> = tail.split(|byte| *byte == b'\n').filter_map(Event::of).collect();
-        if !events.contains(&Event::Done) {
+        let mut end = End::default();
+        self.tail.iter().for_each(|lines| end.follow(lines));
+        let ended = Ended::of(&self.tail);
+        if ended != Ended::Done && !end.is_between_events() {
             // An event whose frame is still open is closed first.
-            if !tail.is_empty() && !tail.ends_with(b"\n\n") && !tail.ends_with(b"\n\r\n") {
-                out.extend_from_slice(b"\n");
-            }
-            if events.contains(&Event::Finish) || events.contains(&Event::Error) {
-                out.extend_from_slice(wire::DONE);
-            } else {
-                let cut = Fault::Provider {
-                    message: format!(
-                        "the answer of provider {} broke off: the stream ended without a finish_reason and \
-                         without [DONE]",
-                        self.provider
-                    ),
-                    timeout: false,
-                };
+            out.extend_from_slice(b"\n");
+        }
+        match ended {
+            Ended::Done => {}
+            Ended::Properly => out.extend_from_slice(wire::DONE),
+            Ended::Not => {
+                let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
                 let fault = fault.unwrap_or(&cut);
                 tracing::warn!("a stream ended with an error: {fault}");
                 out.extend_from_slice(&wire::failed(fault));
@@ -140,28 +149,56 @@ impl Relay {
     }
 }
 
-/// What matters of an event at the end of a stream.
-#[derive(PartialEq, Eq)]
-enum Event {
-    Done,
-    Finish,
-    Error,
-    Other,
+/// Whether a line is an event of its own.
+fn is_event(line: &[u8]) -> bool {
+    let Some(data) = line.strip_prefix(b"data:") else { return false };
+    data.trim_ascii() == b"[DONE]" || serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
 }
 
-impl Event {
-    /// A line's event; none where it is no event or not all of one.
-    fn of(line: &[u8]) -> Option<Self> {
-        let data = line.strip_prefix(b"data:")?.trim_ascii();
-        if data == b"[DONE]" {
-            return Some(Self::Done);
+/// How a stream ended, by its last events.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// With the word for it: nothing is added.
+    Done,
+    /// With an error, or a reason for the end of each choice.
+    Properly,
+    /// In the middle of something.
+    Not,
+}
+
+impl Ended {
+    fn of(tail: &VecDeque<Bytes>) -> Self {
+        let mut parser = Parser::default();
+        tail.iter().for_each(|lines| parser.push(lines));
+        parser.finish();
+        let mut choices = BTreeMap::new();
+        let mut error = false;
+        for event in parser.flatten() {
+            if event.data.trim_ascii() == b"[DONE]" {
+                return Self::Done;
+            }
+            let Ok(json) = serde_json::from_slice::<serde_json::Value>(&event.data) else { continue };
+            if is_end_elsewhere(&json) {
+                return Self::Done;
+            }
+            error |= is_error(&event, &json);
+            for (place, choice) in json["choices"].as_array().into_iter().flatten().enumerate() {
+                let index = choice["index"].as_u64().unwrap_or(place as u64);
+                let ends = choice["finish_reason"].as_str().is_some_and(|why| !why.is_empty());
+                *choices.entry(index).or_insert(false) |= ends;
+            }
         }
-        let event: serde_json::Value = serde_json::from_slice(data).ok()?;
-        if event.get("error").is_some_and(|error| !error.is_null()) {
-            return Some(Self::Error);
-        }
-        let mut choices = event["choices"].as_array().into_iter().flatten();
-        let ends = choices.any(|choice| choice["finish_reason"].as_str().is_some_and(|why| !why.is_empty()));
-        Some(if ends { Self::Finish } else { Self::Other })
+        let all_ended = !choices.is_empty() && choices.values().all(|ended| *ended);
+        if error || all_ended { Self::Properly } else { Self::Not }
     }
+}
+
+fn is_error(event: &sse::Event, json: &serde_json::Value) -> bool {
+    event.name.as_deref() == Some("error") || json.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// The last event of another API's stream, which has no `[DONE]`.
+fn is_end_elsewhere(json: &serde_json::Value) -> bool {
+    let ends = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
+    json["type"].as_str().is_some_and(|kind| ends.contains(&kind))
 }
