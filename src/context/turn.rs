@@ -5,8 +5,10 @@ use crate::json::Json;
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{self, Poll};
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -142,6 +144,12 @@ impl Turn {
         EndOfTurn(self.shared.clone())
     }
 
+    /// Does the work of this turn. When that is dropped before its end, the turn is over before anything of
+    /// the work is: who is stopped then knows why.
+    pub async fn lasting<F: Future>(&self, work: F) -> F::Output {
+        Lasting { _over: self.until_dropped(), work: Box::pin(work) }.await
+    }
+
     /// Whether nobody waits for this turn any more.
     pub fn is_over(&self) -> bool {
         *self.shared.over.borrow()
@@ -151,6 +159,20 @@ impl Turn {
     pub async fn over(&self) {
         // The sender lives as long as this turn does.
         let _ = self.shared.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// The work of a turn. Fields are dropped in this order.
+struct Lasting<F> {
+    _over: EndOfTurn,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Lasting<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<F::Output> {
+        self.work.as_mut().poll(context)
     }
 }
 
