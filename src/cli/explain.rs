@@ -6,6 +6,7 @@ use super::exit::{Exit, Failure};
 use super::list::rests_in_words;
 use super::output::{Output, Paint, table};
 use super::project::Project;
+use super::providers;
 use crate::config::Config;
 use crate::host::{Decision, Plugin, Standing, State};
 use crate::json::Json;
@@ -32,6 +33,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
             ("user", user.into()),
             ("filters", filters.into()),
             ("tools", tools.into()),
+            ("answering", providers::answering(config, &asked.model).into()),
         ]))?;
     } else {
         if filters.is_empty() {
@@ -42,6 +44,9 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
         match offered.as_slice() {
             [] => out.say("no tools: the model is offered none"),
             names => out.line(&format!("\ntools it is offered: {}", names.join(", ")))?,
+        }
+        if let Some(answering) = providers::answering(config, &asked.model) {
+            out.line(&format!("\nanswered by: {answering}"))?;
         }
     }
     project.store.close().await;

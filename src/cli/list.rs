@@ -4,7 +4,7 @@ use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, Paint, clean, count, table};
 use super::project::Project;
-use super::{report, stats};
+use super::{providers, report, stats};
 use crate::breaker::Open;
 use crate::config::Config;
 use crate::filter::OnBreak;
@@ -24,6 +24,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
         out.json(&Json::from([
             ("plugins", plugins.into()),
             ("native_tools", native.into()),
+            ("providers", providers::as_json(config, &standing)),
             ("problems", problems),
             ("hosts", standing.hosts.into()),
         ]))?;
@@ -32,6 +33,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
     } else if snapshot.plugins.is_empty() && snapshot.problems.is_empty() {
         let folder = report::near(&config.folders.filters);
         out.say(&format!("no plugins yet: drop a script into {}", folder.display()));
+        providers::show(config, &standing, out)?;
     } else {
         out.line(&as_table(snapshot, &standing, out.results()))?;
         for problem in problems(snapshot) {
@@ -40,6 +42,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
         for (plugin, open) in resting(snapshot, &standing) {
             out.line(&format!("\n{}: {}", out.results().yellow(&plugin.id), rests_in_words(plugin, open)))?;
         }
+        providers::show(config, &standing, out)?;
     }
     project.store.close().await;
     Ok(Exit::Done)
@@ -171,7 +174,9 @@ fn priority(plugin: &Plugin) -> Option<f64> {
 }
 
 fn hooks(plugin: &Plugin) -> Vec<&'static str> {
-    plugin.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name()).collect()
+    let hooks = plugin.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
+    let pipes = plugin.script.iter().any(|script| !script.offers().is_empty());
+    hooks.chain(pipes.then_some("pipe")).collect()
 }
 
 fn tools(plugin: &Plugin) -> Vec<&str> {

@@ -4,11 +4,13 @@
 
 mod answering;
 mod args;
+mod descriptors;
 mod exit;
 mod invoke;
 mod lines;
 mod output;
 mod project;
+mod providers;
 mod report;
 mod run;
 mod trace;

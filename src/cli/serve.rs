@@ -1,6 +1,7 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
 use super::args;
+use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
 use super::{list, report};
@@ -28,6 +29,7 @@ pub(super) async fn run(asked: args::Serve, mut config: Config, out: &Output) ->
         config.server.listen.port = port;
     }
     let mut signals = Signals::new()?;
+    descriptors::take_enough();
     let listener = bind(&config.server.listen).await?;
     let address = listener.local_addr().map_err(|error| unavailable(&config.server.listen, &error))?;
     let app = App::open(config).await?;

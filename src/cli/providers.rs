@@ -1,0 +1,84 @@
+//! The providers as `list` and `explain` show them: where they are, and which of them are left alone.
+
+use super::output::{Output, Paint, clean, count, table};
+use crate::breaker::Open;
+use crate::config::{Config, Offered, ProviderSettings, Wire};
+use crate::host::Standing;
+use crate::json::Json;
+use std::io;
+
+/// The table of providers, where there are any beside the demo, and why some rest.
+pub(super) fn show(config: &Config, standing: &Standing, out: &Output) -> io::Result<()> {
+    let paint = out.results();
+    if config.providers.iter().all(|provider| provider.kind.wire == Wire::Demo) {
+        return Ok(());
+    }
+    let head = ["PROVIDER", "KIND", "STATE", "MODELS", "ADDRESS"];
+    let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
+    rows.extend(config.providers.iter().map(|provider| row(provider, standing, paint)));
+    out.line(&format!("\n{}", table(&rows)))?;
+    for provider in &config.providers {
+        if let Some(open) = standing.provider(&provider.name) {
+            out.line(&format!("\n{}: {}", paint.yellow(&provider.name), rests_in_words(open)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for programs.
+pub(super) fn as_json(config: &Config, standing: &Standing) -> Json {
+    let providers = config.providers.iter().map(|provider| {
+        let rests = standing.provider(&provider.name).map_or(Json::Null, |open| {
+            Json::from([
+                ("breaks", open.breaks.into()),
+                ("next_try_seconds", open.next_try.as_secs_f64().into()),
+                ("cause", open.cause.as_str().into()),
+            ])
+        });
+        Json::from([
+            ("name", provider.name.as_str().into()),
+            ("kind", provider.kind.name.into()),
+            ("base_url", provider.base_url.as_str().into()),
+            ("models", models(&provider.models).into()),
+            ("rests", rests),
+        ])
+    });
+    providers.collect::<Vec<_>>().into()
+}
+
+/// Who answers for a model, and in whose place: `openai/gpt-4.1, then groq/llama`.
+pub(super) fn answering(config: &Config, model: &str) -> Option<String> {
+    let model = config.models.iter().find(|known| known.name == model)?;
+    let first = [(model.provider.as_str(), model.model.as_str())];
+    let all = first.into_iter().chain(config.fallbacks(model));
+    let names: Vec<String> = all.map(|(provider, model)| format!("{provider}/{model}")).collect();
+    Some(names.join(", then "))
+}
+
+fn row(provider: &ProviderSettings, standing: &Standing, paint: Paint) -> Vec<String> {
+    let rests = standing.provider(&provider.name).is_some();
+    vec![
+        paint.bold(&provider.name),
+        provider.kind.name.to_owned(),
+        if rests { paint.red("resting") } else { paint.green("used") },
+        models(&provider.models),
+        provider.base_url.clone(),
+    ]
+}
+
+fn models(offered: &Offered) -> String {
+    match offered {
+        Offered::All => "*".to_owned(),
+        Offered::Listed(names) if names.is_empty() => "-".to_owned(),
+        Offered::Listed(names) => names.join(" "),
+    }
+}
+
+fn rests_in_words(open: &Open) -> String {
+    let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+    let cause = clean(&open.cause).replace('\n', " ");
+    format!(
+        "is left alone: it failed {breaks} in a short time; its models answer by their fallbacks or with 503, and a \
+         call tries again within {seconds} s\n  last: {cause}"
+    )
+}
