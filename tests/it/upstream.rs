@@ -53,7 +53,8 @@ pub(crate) struct Reply {
 
 #[derive(Clone)]
 enum Part {
-    Bytes(String),
+    Bytes(Bytes),
+    ForEver(&'static str),
     Pause(Duration),
     Gate(Gate),
     Cut,
@@ -76,8 +77,31 @@ impl Gate {
 impl Reply {
     /// A body just so.
     pub(crate) fn raw(content_type: &str, body: impl Into<String>) -> Self {
+        Self::bytes(content_type, body.into())
+    }
+
+    /// The same of any bytes.
+    pub(crate) fn bytes(content_type: &str, body: impl Into<Bytes>) -> Self {
         let headers = vec![("content-type", content_type.to_owned())];
         Self { status: 200, headers, before: Vec::new(), body: vec![Part::Bytes(body.into())] }
+    }
+
+    /// The same body in pieces of so many bytes.
+    pub(crate) fn in_pieces_of(mut self, size: usize) -> Self {
+        let cut = |part: Part| match part {
+            Part::Bytes(bytes) => {
+                bytes.chunks(size).map(|piece| Part::Bytes(Bytes::copy_from_slice(piece))).collect()
+            }
+            other => vec![other],
+        };
+        self.body = self.body.into_iter().flat_map(cut).collect();
+        self
+    }
+
+    /// And this for as long as somebody reads.
+    pub(crate) fn then_for_ever(mut self, more: &'static str) -> Self {
+        self.body.push(Part::ForEver(more));
+        self
     }
 
     pub(crate) fn json(body: &Value) -> Self {
@@ -96,7 +120,7 @@ impl Reply {
     /// A stream that says these words and ends well.
     pub(crate) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut reply = Self::begun(words);
-        reply.body.push(Part::Bytes(chunk(&json!({}), Some("stop"))));
+        reply.body.push(Part::Bytes(chunk(&json!({}), Some("stop")).into()));
         reply.body.push(Part::Bytes("data: [DONE]\n\n".into()));
         reply
     }
@@ -105,7 +129,7 @@ impl Reply {
     pub(crate) fn begun<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut reply =
             Self::raw("text/event-stream", chunk(&json!({"role": "assistant", "content": ""}), None));
-        let words = words.into_iter().map(|word| Part::Bytes(chunk(&json!({"content": word}), None)));
+        let words = words.into_iter().map(|word| Part::Bytes(chunk(&json!({"content": word}), None).into()));
         reply.body.extend(words);
         reply
     }
@@ -143,7 +167,13 @@ impl Reply {
 
     /// And then this.
     pub(crate) fn then(mut self, more: impl Into<String>) -> Self {
-        self.body.push(Part::Bytes(more.into()));
+        self.body.push(Part::Bytes(more.into().into()));
+        self
+    }
+
+    /// The same of any bytes.
+    pub(crate) fn then_bytes(mut self, more: Bytes) -> Self {
+        self.body.push(Part::Bytes(more));
         self
     }
 
@@ -296,7 +326,12 @@ async fn answer(State(upstream): State<Upstream>, request: Request) -> Response 
         // Only waiting stands before an answer.
         let _ = play(part).await;
     }
-    let parts = reply.body.into_iter().map(Some).chain([None]);
+    let again = |part| -> Box<dyn Iterator<Item = Part> + Send> {
+        let Part::ForEver(text) = part else { return Box::new(std::iter::once(part)) };
+        let round = [Part::Bytes(Bytes::from_static(text.as_bytes())), Part::Pause(Duration::from_millis(5))];
+        Box::new(round.into_iter().cycle())
+    };
+    let parts = reply.body.into_iter().flat_map(again).map(Some).chain([None]);
     let body = stream::iter(parts).filter_map(move |part| {
         caller.is_given(part.as_ref());
         async move { play(&part?).await }
@@ -312,7 +347,8 @@ async fn answer(State(upstream): State<Upstream>, request: Request) -> Response 
 
 async fn play(part: &Part) -> Option<Result<Bytes, std::io::Error>> {
     match part {
-        Part::Bytes(bytes) => return Some(Ok(Bytes::from(bytes.clone()))),
+        Part::Bytes(bytes) => return Some(Ok(bytes.clone())),
+        Part::ForEver(_) => {}
         Part::Pause(pause) => tokio::time::sleep(*pause).await,
         Part::Gate(gate) => drop(gate.0.acquire().await),
         Part::Cut => {
