@@ -1,0 +1,317 @@
+//! Services that break, lie about what they send, or say nothing: whatever comes over the socket, a
+//! client has one well-formed answer or one error, soon, and the connection to the service is closed.
+
+use crate::host::{Answer, TestHost};
+use crate::upstream::{Reply, chunk};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
+const EVENTS: &str = "text/event-stream";
+
+/// What a client made of an answer.
+#[derive(Debug, PartialEq)]
+enum Got {
+    /// A whole answer of this text.
+    Text(String),
+    /// This text, and then an error with these words.
+    Cut(String, String),
+    /// An error with this status and these words.
+    Refused(u16, String),
+}
+
+impl Got {
+    fn of(answer: &Answer, looked: bool) -> Self {
+        if answer.status != 200 {
+            return Self::Refused(answer.status, answer.message());
+        }
+        if !answer.is_stream() {
+            return Self::Text(answer.text());
+        }
+        // Where nobody looks only the end is ours.
+        let events = if looked { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
+        let words = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
+        let text: String = words.collect();
+        let errors: Vec<&Value> = events.iter().filter(|event| !event["error"].is_null()).collect();
+        match errors.as_slice() {
+            [] => Self::Text(text),
+            [error] => Self::Cut(text, error["error"]["message"].as_str().unwrap().to_owned()),
+            _ => panic!("more than one error: {}", answer.body()),
+        }
+    }
+
+    fn is_like(&self, expected: &Self) -> bool {
+        match (self, expected) {
+            (Self::Text(got), Self::Text(text)) => got == text,
+            (Self::Cut(got, why), Self::Cut(text, words)) => got == text && why.contains(words),
+            (Self::Refused(got, why), Self::Refused(status, words)) => got == status && why.contains(words),
+            _ => false,
+        }
+    }
+}
+
+fn text(text: &str) -> Got {
+    Got::Text(text.to_owned())
+}
+
+fn cut(text: &str, words: &str) -> Got {
+    Got::Cut(text.to_owned(), words.to_owned())
+}
+
+fn refused(status: u16, words: &str) -> Got {
+    Got::Refused(status, words.to_owned())
+}
+
+/// A host whose service is given up soon, with nobody who looks or with one.
+async fn host(looked: bool) -> TestHost {
+    let setup = TestHost::new().provider("timeouts = { answer_ms = 2000, idle_ms = 1000 }");
+    if looked { setup.filter("looks", LOOKS).start().await } else { setup.start().await }
+}
+
+/// Both ways give this, within two seconds of the service's own time.
+async fn both(what: &str, reply: Reply, expected: Got) {
+    each(what, reply, &expected, &expected).await;
+}
+
+/// What comes where nobody looks, and what where somebody does.
+async fn each(what: &str, reply: Reply, relayed: &Got, looked_at: &Got) {
+    for (looked, expected) in [(false, relayed), (true, looked_at)] {
+        let host = host(looked).await;
+        host.upstream.reply(reply.clone());
+        let begun = Instant::now();
+        let answer = host.stream("hi").await;
+        let got = Got::of(&answer, looked);
+        assert!(
+            got.is_like(expected),
+            "{what}, looked at: {looked}: {got:?} instead of {expected:?}\n{}",
+            answer.body()
+        );
+        assert!(begun.elapsed() < Duration::from_secs(4), "{what}: took {:?}", begun.elapsed());
+    }
+}
+
+fn end() -> String {
+    chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n"
+}
+
+fn says(word: &str) -> String {
+    chunk(&json!({"content": word}), None)
+}
+
+/// A whole stream that says one word.
+fn one() -> String {
+    chunk(&json!({"role": "assistant", "content": "one"}), None) + end().as_str()
+}
+
+fn whole(text: &str) -> Value {
+    json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_ends_in_one_error() {
+    both("cut between events", Reply::begun(["one"]).then_cut(), cut("one", "broke off")).await;
+    both("cut within", Reply::begun(["one"]).then("data: {\"id\":").then_cut(), cut("one", "broke off"))
+        .await;
+    both("ends without an end", Reply::begun(["one"]), cut("one", "broke off")).await;
+    both("ends within", Reply::begun(["one"]).then("data: {\"id\":"), cut("one", "broke off")).await;
+    both("cut before anything", Reply::bytes(EVENTS, "").then_cut(), refused(502, "broke off")).await;
+    let only_one = [(0, None), (1, None), (0, Some("stop"))].map(|(index, why)| {
+        let delta = if why.is_some() { json!({}) } else { json!({"role": "assistant", "content": "one"}) };
+        let choice = json!({"index": index, "delta": delta, "finish_reason": why});
+        let event = json!({"id": "c", "object": "chat.completion.chunk", "choices": [choice]});
+        format!("data: {event}\n\n")
+    });
+    let reply = Reply::raw(EVENTS, only_one.concat());
+    both("one of two choices is cut", reply.clone(), cut("oneone", "broke off")).await;
+    let done = reply.then("data: [DONE]\n\n");
+    each("one of two has no end", done, &text("oneone"), &cut("oneone", "choice 1 ended without")).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_falls_silent_ends_in_one_error() {
+    let long = Duration::from_secs(30);
+    both("stalls", Reply::begun(["one"]).then_pause(long), cut("one", "sent nothing more for 1 s")).await;
+    both("stalls within", Reply::begun(["one"]).then("data: {").then_pause(long), cut("one", "sent nothing"))
+        .await;
+    both("says nothing", Reply::begun(["one"]).after(long), refused(504, "sent nothing for 2 s")).await;
+    both("says no byte", Reply::raw(EVENTS, "").then_pause(long), refused(504, "sent nothing")).await;
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_one_error_where_somebody_looks() {
+    let broken = Reply::begun(["one"]).then("data: {\"id\": nonsense}\n\n").then(end());
+    let host = host(true).await;
+    host.upstream.reply(broken);
+    let got = Got::of(&host.stream("hi").await, true);
+    assert!(got.is_like(&cut("one", "no valid JSON")), "{got:?}");
+    let reply = Reply::bytes(
+        EVENTS,
+        &b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\xff\"}}]}\n\n"[..],
+    );
+    host.upstream.reply(reply);
+    let got = Got::of(&host.stream("hi").await, true);
+    assert!(got.is_like(&refused(502, "no valid JSON")), "{got:?}");
+}
+
+#[tokio::test]
+async fn an_error_under_a_status_of_success_is_an_error() {
+    let error = json!({"error": {"message": "busy", "code": 429}});
+    both("JSON", Reply::json(&error), refused(429, "busy")).await;
+    both("JSON under the name of events", Reply::raw(EVENTS, error.to_string()), refused(429, "busy")).await;
+    let event = format!("data: {error}\n\n");
+    each("an event", Reply::raw(EVENTS, event.clone()), &cut("", "busy"), &refused(429, "busy")).await;
+    both("an event later", Reply::begun(["one"]).then(event.clone()), cut("one", "busy")).await;
+    let named = format!("event: error\n{event}");
+    both("a named event", Reply::begun(["one"]).then(named), cut("one", "busy")).await;
+    let finish = chunk(&json!({}), Some("stop"));
+    let late = Reply::begun(["one"]).then(finish).then(event).then("data: [DONE]\n\n");
+    both("an event after the end", late, cut("one", "busy")).await;
+    for looked in [false, true] {
+        let host = host(looked).await;
+        host.upstream.reply(Reply::json(&error));
+        assert!(Got::of(&host.ask("hi").await, looked).is_like(&refused(429, "busy")));
+    }
+}
+
+#[tokio::test]
+async fn what_an_answer_is_called_matters_less_than_what_it_is() {
+    both("a page", Reply::raw("text/html", "<html>Welcome</html>"), refused(502, "text/html instead of"))
+        .await;
+    both("an unnamed page", Reply::raw("text/plain", "Welcome"), refused(502, "text/plain instead of")).await;
+    both("events as text", Reply::raw("text/plain", one()), text("one")).await;
+    both("events as JSON", Reply::raw("application/json", one()), text("one")).await;
+    both("a whole answer", Reply::json(&whole("one two")), text("one two")).await;
+    both("a whole answer as events", Reply::raw(EVENTS, whole("one").to_string()), text("one")).await;
+    both("nothing as JSON", Reply::raw("application/json", ""), refused(502, "it is empty")).await;
+    both("nothing", Reply::raw(EVENTS, ""), refused(502, "it is empty")).await;
+    let end = Reply::raw(EVENTS, "data: [DONE]\n\n");
+    each("only an end", end, &text(""), &refused(502, "without an answer in it")).await;
+    for looked in [false, true] {
+        let host = host(looked).await;
+        host.upstream.reply(Reply::raw(EVENTS, one()));
+        assert_eq!(Got::of(&host.ask("hi").await, looked), text("one"), "a stream that was not asked for");
+        host.upstream.reply(Reply::raw("text/html", "<html>Welcome</html>"));
+        assert!(Got::of(&host.ask("hi").await, looked).is_like(&refused(502, "text/html instead of")));
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_end_lines_is_read() {
+    for (name, change) in [
+        ("CRLF", (|text| text.replace('\n', "\r\n")) as fn(String) -> String),
+        ("CR", |text| text.replace('\n', "\r")),
+        ("a mark", |text| format!("\u{feff}{text}")),
+        ("a mark and CR", |text| format!("\u{feff}{}", text.replace('\n', "\r"))),
+        ("no last line", |text| text.trim_end().to_owned()),
+        ("no last word", |text| text.replace("data: [DONE]", "").trim_end().to_owned()),
+        ("comments", |text| text.replace("data:", ": hm\n\ndata:")),
+        ("no spaces", |text| text.replace("data: ", "data:")),
+        ("names and ids", |text| text.replace("data:", "id: 7\nretry: 3\nevent: message\ndata:")),
+    ] {
+        let body = change(one());
+        both(name, Reply::raw(EVENTS, body.clone()), text("one")).await;
+        both(name, Reply::raw(EVENTS, body).in_pieces_of(1), text("one")).await;
+    }
+}
+
+#[tokio::test]
+async fn lines_with_line_ends_of_their_own_come_at_once() {
+    // CR alone ends lines too: a service that uses it is not held back to its end.
+    let body = chunk(&json!({"role": "assistant", "content": "one"}), None).replace('\n', "\r");
+    for looked in [false, true] {
+        let host = host(looked).await;
+        host.upstream.reply(Reply::raw(EVENTS, format!("{body}{body}")).then_pause(Duration::from_secs(30)));
+        let mut response = host.begin("hi").await;
+        let first = tokio::time::timeout(Duration::from_millis(900), response.chunk()).await;
+        let first = first.expect("it does not wait for more").unwrap().unwrap();
+        assert!(String::from_utf8_lossy(&first).contains("one"));
+    }
+}
+
+#[tokio::test]
+async fn a_long_line_passes_and_one_without_end_is_an_error() {
+    let long = "x".repeat(1024 * 1024);
+    both("1 MiB", Reply::begun([long.as_str()]).then(end()), text(&long)).await;
+    let endless = Bytes::from(vec![b'x'; 17 * 1024 * 1024]);
+    let reply = Reply::begun(["one"]).then("data: ").then_bytes(endless).then_pause(Duration::from_secs(30));
+    both("no end", reply, cut("one", "a line is longer than 16 MiB")).await;
+}
+
+#[tokio::test]
+async fn packed_answers_are_unpacked_or_refused() {
+    let gzip = |text: &str| {
+        let mut command = std::process::Command::new("gzip");
+        let mut child = command
+            .arg("-c")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("gzip is on this machine");
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        Bytes::from(child.wait_with_output().unwrap().stdout)
+    };
+    let packed = |kind: &str, text: &str| Reply::bytes(kind, gzip(text)).header("content-encoding", "gzip");
+    both("events", packed(EVENTS, &one()), text("one")).await;
+    both("JSON", packed("application/json", &whole("one").to_string()), text("one")).await;
+    let unknown = Reply::raw(EVENTS, one()).header("content-encoding", "zstd");
+    both("an unknown packing", unknown, refused(502, "packed as zstd")).await;
+    let torn = Reply::bytes(EVENTS, gzip(&one()).slice(..40)).header("content-encoding", "gzip");
+    for looked in [false, true] {
+        let host = host(looked).await;
+        host.upstream.reply(torn.clone());
+        let got = Got::of(&host.stream("hi").await, looked);
+        assert!(!matches!(got, Got::Text(_)), "{got:?}");
+        // Whether or not the client can unpack.
+        host.upstream.reply(packed(EVENTS, &one()));
+        let request = host.posting(crate::host::streaming(crate::upstream::MODEL, "hi").to_string());
+        let answer = Answer::of(request.header("accept-encoding", "gzip, br")).await;
+        assert_eq!((answer.header("content-encoding"), Got::of(&answer, looked)), (None, text("one")));
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_only_comments_is_left_when_its_client_leaves() {
+    for looked in [false, true] {
+        let host = host(looked).await;
+        host.upstream.reply(Reply::raw(EVENTS, ": hm\n\n").then_for_ever(": hm\n\n"));
+        let request = host.posting(crate::host::streaming(crate::upstream::MODEL, "hi").to_string());
+        let answer = tokio::time::timeout(Duration::from_millis(300), Answer::tried(request)).await;
+        assert!(answer.is_err(), "there is no answer yet");
+        host.upstream.was_deserted(1).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_read_on_after_an_error() {
+    let host = host(true).await;
+    host.upstream.reply(Reply::begun(["one"]).then("data: nonsense\n\n").then_for_ever("data: {}\n\n"));
+    assert!(Got::of(&host.stream("hi").await, true).is_like(&cut("one", "no valid JSON")));
+    host.upstream.was_deserted(1).await;
+}
+
+#[tokio::test]
+async fn silence_says_that_it_is_still_there() {
+    for looked in [false, true] {
+        for (every, spoken) in [(50, true), (0, false)] {
+            let setup = TestHost::new().config(&format!("[server]\nkeep_alive_ms = {every}\n"));
+            let setup = if looked { setup.filter("looks", LOOKS) } else { setup };
+            let host = setup.start().await;
+            let pause = Duration::from_millis(400);
+            let reply = Reply::begun(["one"]).then_pause(pause).then(says(" two")).then(end());
+            host.upstream.reply(reply);
+            let answer = host.stream("hi").await;
+            let comments = answer.body().matches(": keep-alive\n\n").count();
+            assert_eq!(spoken, comments > 0, "{}", answer.body());
+            assert!(comments <= 9, "{}", answer.body());
+            assert_eq!(answer.text(), "one two");
+            // Never within an event.
+            let second = says(" two");
+            let (start, rest) = second.split_at(20);
+            let reply = Reply::begun(["one"]).then(format!("event: message\n{start}"));
+            host.upstream.reply(reply.then_pause(pause).then(rest).then(end()));
+            assert_eq!(host.stream("hi").await.text(), "one two");
+        }
+    }
+}
