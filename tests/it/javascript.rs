@@ -1,0 +1,30 @@
+//! OpenAI's own JavaScript client, which the other half of programs is written with.
+
+use crate::python::{host, passes};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Node.js with the client at hand. `tests/run` fetches the client; without it there is nothing to test with.
+pub(crate) fn node() -> Option<Command> {
+    let named = std::env::var_os("VALVEHOUSE_NODE_MODULES").map(PathBuf::from);
+    let modules =
+        named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/javascript/node_modules"));
+    if modules.join("openai").is_dir() {
+        let mut node = Command::new("node");
+        node.env("NODE_PATH", modules);
+        return Some(node);
+    }
+    let required = ["CI", "VALVEHOUSE_REQUIRE_NODE"].iter().any(|name| std::env::var_os(name).is_some());
+    assert!(!required, "{} has no openai: run tests/run, which fetches it", modules.display());
+    eprintln!("skipped: {} has no openai; tests/run fetches it", modules.display());
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
+    let Some(mut node) = node() else { return };
+    let host = host().await;
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/openai_client.cjs");
+    node.arg(client).arg(host.url("/v1"));
+    passes(node).await;
+}

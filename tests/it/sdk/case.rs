@@ -1,0 +1,207 @@
+//! What an upstream says in a case, and what a filter does to it, drawn from the case's number.
+
+use super::upstream::{Chunk, Round, answer, draw, whole};
+use fastrand::Rng;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What the filter can do to an event.
+pub(super) const ACTS: &[&str] = &[
+    "nothing",
+    "change",
+    "end otherwise",
+    "end too",
+    "drop",
+    "replace",
+    "two",
+    "twenty",
+    "hold",
+    "release",
+    "skip",
+    "skip with text",
+    "skip with nothing",
+    "emit",
+    "emit and throw",
+    "throw",
+    "throw a status",
+    "deny",
+    "error",
+    "return a number",
+    "return a text",
+    "return a list with a number",
+    "bug",
+    "operations",
+    "memory",
+    "panic",
+];
+
+/// Acts that lose what else is in an event.
+const LOSING: &[&str] = &["drop", "replace", "twenty", "skip with text", "skip with nothing"];
+
+/// Acts after which a turn goes on whatever is forgiven.
+const GENTLE: usize = 14;
+
+/// What the filter does when a stream has ended.
+const ENDS: &[&str] =
+    &["nothing", "nothing", "text", "text for each", "skip", "throw", "return a number", "bug"];
+
+/// The tool the client brings along, and the host's own.
+pub(crate) const DOOR: &str = "open_door";
+pub(crate) const LOOK: &str = "look";
+
+/// Which filters and tools stand before the model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    /// `on_error: continue`.
+    pub(super) forgives: bool,
+    /// An outlet appends.
+    pub(super) signs: bool,
+    /// An outlet rewrites, and the stream waits for it.
+    pub(super) holds: bool,
+    /// The host has a tool.
+    pub(super) tools: bool,
+}
+
+impl Model {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        (0..16).map(|bits| Self {
+            forgives: bits & 1 > 0,
+            signs: bits & 2 > 0,
+            holds: bits & 4 > 0,
+            tools: bits & 8 > 0,
+        })
+    }
+
+    pub(super) fn name(self) -> String {
+        let words = [
+            (self.forgives, "forgives"),
+            (self.signs, "signs"),
+            (self.holds, "holds"),
+            (self.tools, "tools"),
+        ];
+        let words = words.into_iter().filter_map(|(is, word)| is.then_some(word));
+        ["acts"].into_iter().chain(words).collect::<Vec<_>>().join("-")
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) number: usize,
+    pub(super) model: Model,
+    pub(super) rounds: Vec<Round>,
+    /// By place, counted through all rounds.
+    pub(super) plan: BTreeMap<usize, &'static str>,
+    pub(super) end: &'static str,
+    pub(super) usage: bool,
+    /// Whether the client wants to see what is emitted.
+    pub(super) events: bool,
+    /// Whether the client's own code puts the stream together.
+    pub(super) helper: bool,
+}
+
+impl Case {
+    pub(super) fn new(number: usize) -> Self {
+        let rng = &mut Rng::with_seed(number as u64);
+        let model = Model::all().nth(rng.usize(0..16)).unwrap();
+        let usage = rng.bool();
+        let mut rounds = Vec::new();
+        if model.tools {
+            for _ in 0..rng.usize(0..3) {
+                rounds.push(draw(rng, 1, Some(LOOK), usage));
+            }
+        }
+        let choices = if model.tools { 1 } else { rng.usize(1..=2) };
+        let calls = (rng.u8(0..4) == 0).then_some(DOOR);
+        rounds.push(draw(rng, choices, calls, usage));
+        let mut case = Self {
+            number,
+            model,
+            rounds,
+            plan: BTreeMap::new(),
+            end: "nothing",
+            usage,
+            events: !model.holds && rng.u8(0..4) == 0,
+            helper: false,
+        };
+        case.draw_plan(rng);
+        case
+    }
+
+    /// Each act comes to each place in turn; others join it.
+    fn draw_plan(&mut self, rng: &mut Rng) {
+        let places = self.events_seen();
+        let chosen = ACTS[self.number % ACTS.len()];
+        let at = (self.number / ACTS.len()) % places.len();
+        for (place, event) in places.iter().enumerate() {
+            let act = match () {
+                () if place == at => chosen,
+                () if rng.u8(0..4) == 0 => ACTS[rng.usize(..GENTLE)],
+                () => continue,
+            };
+            // What is left of a call without its beginning is nobody's call.
+            if !(LOSING.contains(&act) && begins_a_call(event)) {
+                self.plan.insert(place, act);
+            }
+        }
+        self.end = ENDS[rng.usize(..ENDS.len())];
+        if self.end == "text for each" && places.iter().all(|event| event.choice == 0) {
+            self.end = "text";
+        }
+    }
+
+    /// Whether the clients' own accumulation can read the answer. It knows no emitted events and no half
+    /// calls, wants the first choice first, and takes what was cut for a failure.
+    pub(super) fn is_plain(&self) -> bool {
+        let first = self.rounds[0][0][0].choice;
+        let mut chunks = self.rounds.iter().flatten().flatten();
+        let acts_plainly = |act: &str| !LOSING.contains(&act) && !act.starts_with("end");
+        first == 0
+            && !self.events
+            && chunks.all(|chunk| chunk.finish != Some("length"))
+            && self.plan.values().all(|act| acts_plainly(act))
+    }
+
+    /// What the filter sees, in order.
+    fn events_seen(&self) -> Vec<Chunk> {
+        self.rounds.iter().flat_map(|round| self.seen(round)).flatten().collect()
+    }
+
+    /// What the filter sees of a round, by event of the wire: while it is held, whole choices.
+    pub(super) fn seen(&self, round: &Round) -> Round {
+        if self.model.holds {
+            whole(round).into_iter().map(|choice| vec![choice]).collect()
+        } else {
+            round.clone()
+        }
+    }
+
+    /// What a client sends.
+    pub(super) fn request(&self) -> Value {
+        let plan: serde_json::Map<_, _> =
+            self.plan.iter().map(|(place, act)| (place.to_string(), json!(act))).collect();
+        let mut body = json!({
+            "model": self.model.name(), "stream": true,
+            "messages": [{"role": "user", "content": self.number.to_string()}],
+            "metadata": {"plan": plan, "end": self.end},
+            "tools": [{"type": "function", "function": {"name": DOOR, "parameters": {"type": "object"}}}],
+        });
+        if self.usage {
+            body["stream_options"] = json!({"include_usage": true});
+        }
+        let headers = if self.events { json!({"x-valvehouse-events": "1"}) } else { json!({}) };
+        json!({"number": self.number, "body": body, "headers": headers, "helper": self.helper})
+    }
+
+    /// What the upstream answers to the question after so many tool results.
+    pub(super) fn answer(&self, results: usize, stream: bool) -> String {
+        let round = &self.rounds[results.min(self.rounds.len() - 1)];
+        answer(self.number, round, stream)
+    }
+}
+
+fn begins_a_call(event: &Chunk) -> bool {
+    event
+        .calls
+        .iter()
+        .any(|call| call.head.is_some() && serde_json::from_str::<Value>(&call.arguments).is_err())
+}

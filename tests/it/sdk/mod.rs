@@ -1,0 +1,192 @@
+//! Whatever a filter does to whichever event, OpenAI's own clients get one well-formed answer.
+
+mod case;
+mod oracle;
+pub(crate) mod upstream;
+
+use crate::host::TestHost;
+use crate::upstream::Reply;
+pub(crate) use case::{DOOR, LOOK};
+
+use case::{Case, Model};
+use oracle::{Expected, expect};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
+const CASES: usize = 1_000;
+
+const ACTS: &str = include_str!("acts.rhai");
+const MARKS: &str = "fn stream(event) { if event.text != \"\" { event.text += \"'\"; } }";
+const SIGNS: &str = "fn outlet(body) { body.messages[-1].text += \" -- signed\"; }";
+const HOLDS: &str = "fn outlet(body) { body.messages[-1].text = `[${body.messages[-1].text}]`; }";
+const LOOKS: &str = "/*\ndescription: Looks.\n*/\nconst parameters = #{};\nfn handler(args) { \"seen\" }";
+
+/// How many cases to try.
+pub(crate) fn cases(usual: usize) -> usize {
+    let asked = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(usual)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_python_client_sees_one_end_whatever_a_filter_does_to_whichever_event() {
+    let Some(python) = crate::python::python() else { return };
+    let mut client = Command::new(python);
+    client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/many_streams.py"));
+    check(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_javascript_client_sees_one_end_whatever_a_filter_does_to_whichever_event() {
+    let Some(mut client) = crate::javascript::node() else { return };
+    client.arg(script("tests/javascript/many_streams.cjs"));
+    check(client).await;
+}
+
+fn script(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+async fn check(mut client: Command) {
+    let cases: Arc<Vec<(Case, Expected)>> = Arc::new((0..cases(CASES)).map(case).collect());
+    let host = host(cases.clone()).await;
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let lines: String = cases.iter().map(|(case, _)| format!("{}\n", case.request())).collect();
+    std::fs::write(list.path(), lines).unwrap();
+    client.env("NO_PROXY", "127.0.0.1").arg(host.url("/v1")).arg(list.path());
+    let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let numbers: BTreeSet<u64> = seen.iter().filter_map(|seen| seen["number"].as_u64()).collect();
+    assert_eq!((seen.len(), numbers.len()), (cases.len(), cases.len()), "each case ends once");
+    let wrong: Vec<String> = seen
+        .iter()
+        .filter_map(|seen| {
+            let (case, expected) = &cases[usize::try_from(seen["number"].as_u64()?).ok()?];
+            let why = compare(case, expected, seen).err()?;
+            Some(format!("{why}\n  {case:?}\n  expected {expected:?}\n  seen {seen}"))
+        })
+        .collect();
+    let shown = wrong.iter().take(5).map(String::as_str).collect::<Vec<_>>().join("\n\n");
+    assert!(wrong.is_empty(), "{} of {} cases went wrong:\n\n{shown}", wrong.len(), cases.len());
+    let failed = cases.iter().filter(|(_, expected)| expected.failure.is_some()).count();
+    eprintln!("{} cases, {failed} of which end with an error", cases.len());
+}
+
+fn case(number: usize) -> (Case, Expected) {
+    let mut case = Case::new(number);
+    let expected = expect(&case);
+    case.helper = expected.failure.is_none() && number.is_multiple_of(3) && case.is_plain();
+    (case, expected)
+}
+
+async fn host(cases: Arc<Vec<(Case, Expected)>>) -> TestHost {
+    let with = |head: &str, priority: i32, text: &str| {
+        format!("/*\nglobal: false\n{head}\n*/\nconst Valves = #{{ priority: {priority} }};\n{text}")
+    };
+    let mut setup = TestHost::new()
+        .filter("acts", with("", 0, ACTS))
+        .filter("forgives", with("on_error: continue", 0, ACTS))
+        .filter("marks", with("", 1, MARKS))
+        .filter("signs", with("", 2, SIGNS))
+        .filter("holds", with("hold: true", 3, HOLDS))
+        .tool(LOOK, LOOKS)
+        .config("[breaker]\nbreaks = 0");
+    for id in ["acts", "forgives"] {
+        // Small, since they are used up often; much time, since this machine may be busy.
+        setup = setup.config(&format!(
+            "[filters.{id}]\nbudget = {{ ms = 10_000, operations = 20_000, memory_mb = 4 }}"
+        ));
+    }
+    for model in Model::all() {
+        let mut filters = vec![if model.forgives { "forgives" } else { "acts" }, "marks"];
+        filters.extend(model.signs.then_some("signs"));
+        filters.extend(model.holds.then_some("holds"));
+        let tools = if model.tools { vec![LOOK] } else { Vec::new() };
+        setup = setup.config(&format!(
+            "[[models]]\nname = \"{}\"\nprovider = \"mock\"\nmodel = \"m\"\nfilters = {}\ntools = {}",
+            model.name(),
+            json!(filters),
+            json!(tools),
+        ));
+    }
+    let host = setup.start().await;
+    for id in ["acts", "forgives", "marks", "signs", "holds"] {
+        host.stands(id, "live").await;
+    }
+    host.upstream.script(move |asked| {
+        let body = asked.json();
+        let messages = body["messages"].as_array().unwrap();
+        let number: usize = messages[0]["content"].as_str().unwrap().parse().unwrap();
+        // A round may call twice: a round is over when somebody calls again.
+        let rounds = messages.iter().filter(|message| message["role"] == "assistant").count();
+        let stream = body["stream"] == json!(true);
+        let kind = if stream { "text/event-stream" } else { "application/json" };
+        Reply::raw(kind, cases[number].0.answer(rounds, stream))
+    });
+    host
+}
+
+/// Whether a client saw what it had to.
+fn compare(case: &Case, expected: &Expected, seen: &Value) -> Result<(), String> {
+    let same = |what: &str, seen: &Value, expected: Value| {
+        if *seen == expected { Ok(()) } else { Err(format!("{what}: {expected} expected, {seen} seen")) }
+    };
+    let of = |choice: usize| &seen["choices"][choice.to_string()];
+    for (place, choice) in expected.choices.iter().enumerate() {
+        let seen = of(place);
+        if seen.is_null() && *choice == oracle::Choice::default() {
+            continue;
+        }
+        let nothing = json!("");
+        same("text", seen.get("text").unwrap_or(&nothing), json!(choice.text))?;
+        if !case.helper {
+            same("thought", seen.get("thought").unwrap_or(&nothing), json!(choice.thought))?;
+        }
+        if expected.failure.is_none() {
+            same("calls", &seen["calls"], json!(choice.calls.values().collect::<Vec<_>>()))?;
+            same("ends", &seen["finishes"], json!([choice.finish]))?;
+        }
+    }
+    for (_, choice) in seen["choices"].as_object().into_iter().flatten() {
+        same("said after the end", &choice["after"], json!(0))?;
+        if expected.failure.is_some() {
+            same("ends beside an error", &choice["finishes"], json!([]))?;
+        }
+        if !case.helper {
+            same("roles", &choice["roles"], json!(1))?;
+        }
+    }
+    if seen["ids"].as_u64() > Some(1) {
+        return Err("several ids".into());
+    }
+    let error = &seen["error"];
+    match &expected.failure {
+        None => {
+            same("error", error, Value::Null)?;
+            same("usage", &seen["usage"], json!(usize::from(expected.usage)))?;
+        }
+        Some(failure) => {
+            let message = error["message"].as_str().unwrap_or_default();
+            if !message.contains(&failure.says) {
+                return Err(format!("{:?} is not in {error}", failure.says));
+            }
+            match (expected.sent, error["status"].as_u64()) {
+                (Some(false), None) => return Err("nothing had been sent: the error wants a status".into()),
+                (Some(true), Some(_)) => return Err("a status after something had been sent".into()),
+                (_, Some(status)) if status != u64::from(failure.status) => {
+                    return Err(format!("status {status} for {}", failure.status));
+                }
+                _ => {}
+            }
+        }
+    }
+    same("emitted", &seen["emitted"], json!(expected.emitted))
+}

@@ -1,0 +1,275 @@
+//! What a client must see of a case: worked out from what the filter is told to do, without any of the
+//! host's own code.
+
+use super::case::{Case, DOOR};
+use super::upstream::Chunk;
+use std::collections::BTreeMap;
+
+/// What a client must see.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    pub(super) choices: Vec<Choice>,
+    pub(super) usage: bool,
+    pub(super) emitted: usize,
+    pub(super) failure: Option<Failure>,
+    /// Whether anything has surely, or surely not, gone out before a failure.
+    pub(super) sent: Option<bool>,
+}
+
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Choice {
+    pub(super) text: String,
+    pub(super) thought: String,
+    /// By place: id, name and arguments.
+    pub(super) calls: BTreeMap<usize, (String, String, String)>,
+    pub(super) finish: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failure {
+    pub(super) status: u16,
+    pub(super) says: String,
+}
+
+/// The filter, as far as it has come.
+struct Acting<'a> {
+    case: &'a Case,
+    at: usize,
+    kept: [String; 2],
+    emitted: usize,
+}
+
+/// What a filter makes of an event; what is final passes the next filter unseen.
+type Made = Vec<(Chunk, bool)>;
+
+pub(super) fn expect(case: &Case) -> Expected {
+    let mut acting = Acting { case, at: 0, kept: Default::default(), emitted: 0 };
+    let mut out = Expected { sent: Some(false), ..Expected::default() };
+    for (number, round) in case.rounds.iter().enumerate() {
+        let is_last = number + 1 == case.rounds.len();
+        let goes_on = run(&mut acting, case, &case.seen(round), &mut out);
+        match goes_on {
+            Err(failure) => {
+                out.failure = Some(failure);
+                break;
+            }
+            Ok(said) => {
+                let calls_on = case.model.tools && !is_last && !said[0].calls.is_empty();
+                settle(case, &mut out, said, calls_on);
+                if !calls_on {
+                    break;
+                }
+            }
+        }
+    }
+    out.emitted = if case.events { acting.emitted } else { 0 };
+    if case.events && acting.emitted > 0 {
+        out.sent = Some(true);
+    }
+    out
+}
+
+/// One answer of the model through the filters: what each choice has said.
+fn run(
+    acting: &mut Acting<'_>,
+    case: &Case,
+    round: &[Vec<Chunk>],
+    out: &mut Expected,
+) -> Result<Vec<Choice>, Failure> {
+    let mut said: Vec<Choice> = Vec::new();
+    let mut ends = Vec::new();
+    out.usage = case.usage && case.model.holds;
+    for event in round {
+        let mut made = Vec::new();
+        for chunk in event {
+            if let Some(why) = chunk.finish {
+                ends.push((chunk.choice, why, chunk.usage));
+            }
+            match acting.act(chunk) {
+                Ok(more) => made.extend(more),
+                Err(failure) => return Err(partly(case, out, said, failure)),
+            }
+        }
+        take(case, &mut said, made, out);
+    }
+    match acting.end() {
+        Ok(made) => take(case, &mut said, made, out),
+        Err(failure) => return Err(partly(case, out, said, failure)),
+    }
+    // However an event was lost, its choice ended as it ended.
+    for (choice, why, usage) in ends {
+        let own = of(&mut said, choice);
+        if own.finish.is_none() {
+            own.finish = Some(why);
+            out.usage |= usage;
+        }
+    }
+    Ok(said)
+}
+
+/// What had gone out before a failure.
+fn partly(case: &Case, out: &mut Expected, said: Vec<Choice>, failure: Failure) -> Failure {
+    if !case.model.holds {
+        settle(case, out, said, true);
+    }
+    for choice in &mut out.choices {
+        choice.finish = None;
+    }
+    failure
+}
+
+fn of(said: &mut Vec<Choice>, choice: usize) -> &mut Choice {
+    if said.len() <= choice {
+        said.resize(choice + 1, Choice::default());
+    }
+    &mut said[choice]
+}
+
+/// What goes past the second filter to the client.
+fn take(case: &Case, said: &mut Vec<Choice>, made: Made, out: &mut Expected) {
+    for (mut chunk, is_final) in made {
+        if !is_final && !chunk.text.is_empty() {
+            chunk.text.push('\'');
+        }
+        out.usage |= chunk.usage;
+        if !case.model.holds {
+            let surely = chunk.role || !chunk.text.is_empty() || !chunk.thought.is_empty();
+            out.sent = if surely { Some(true) } else { out.sent.filter(|sent| *sent) };
+        }
+        if chunk.is_usage_alone() && chunk.text.is_empty() {
+            continue;
+        }
+        let own = of(said, chunk.choice);
+        own.text += &chunk.text;
+        own.thought += &chunk.thought;
+        // Several reasons for one end are one: the last.
+        own.finish = chunk.finish.or(own.finish);
+        for piece in chunk.calls {
+            let call = own.calls.entry(piece.place).or_default();
+            if let Some((id, name)) = piece.head {
+                (call.0, call.1) = (id, name.to_owned());
+            }
+            call.2 += &piece.arguments;
+        }
+    }
+}
+
+/// Adds what a round's choices said to what the client has.
+fn settle(case: &Case, out: &mut Expected, said: Vec<Choice>, goes_on: bool) {
+    if goes_on && case.model.holds {
+        return;
+    }
+    let count = said.len();
+    for (place, choice) in said.into_iter().enumerate() {
+        let own = of(&mut out.choices, place);
+        own.text += &choice.text;
+        own.thought += &choice.thought;
+        if !goes_on {
+            own.finish = choice.finish;
+            // The host's own calls are not the client's business.
+            own.calls = choice.calls.into_iter().filter(|(_, call)| call.1 == DOOR).collect();
+        }
+    }
+    if goes_on {
+        return;
+    }
+    for own in out.choices.iter_mut().take(count) {
+        if case.model.signs {
+            own.text += " -- signed";
+        }
+        if case.model.holds {
+            own.text = format!("[{}]", own.text);
+        }
+    }
+}
+
+impl Acting<'_> {
+    fn act(&mut self, event: &Chunk) -> Result<Made, Failure> {
+        let at = self.at;
+        self.at += 1;
+        let index = event.choice;
+        let says = |text: &str| Chunk { choice: index, text: text.to_owned(), ..Chunk::default() };
+        let mut event = event.clone();
+        let act = self.case.plan.get(&at).copied().unwrap_or("keep");
+        Ok(match act {
+            "keep" | "nothing" => vec![(event, false)],
+            "change" => {
+                if !event.text.is_empty() {
+                    event.text = format!("<{}>", event.text);
+                }
+                if !event.thought.is_empty() {
+                    event.thought = format!("{{{}}}", event.thought);
+                }
+                vec![(event, false)]
+            }
+            "end otherwise" => {
+                event.finish = event.finish.map(|_| "content_filter");
+                vec![(event, false)]
+            }
+            "end too" => {
+                let end = Chunk { choice: index, finish: Some("content_filter"), ..Chunk::default() };
+                vec![(event, false), (end, false)]
+            }
+            "drop" | "skip with nothing" => Vec::new(),
+            "replace" => vec![(says("r"), false)],
+            "two" => vec![(event, false), (says("+"), false)],
+            "twenty" => vec![(says("."), false); 20],
+            "hold" => {
+                self.kept[index] += &std::mem::take(&mut event.text);
+                vec![(event, false)]
+            }
+            "release" => match std::mem::take(&mut self.kept[index]) {
+                kept if kept.is_empty() => vec![(event, false)],
+                kept => vec![(says(&kept), false), (event, false)],
+            },
+            "skip" => {
+                // An event about no choice has no text.
+                if !event.is_usage_alone() {
+                    event.text.insert(0, 'S');
+                }
+                vec![(event, true)]
+            }
+            "skip with text" => vec![(says("s"), true)],
+            "emit" => {
+                self.emitted += 1;
+                vec![(event, false)]
+            }
+            "emit and throw" => {
+                self.emitted += 1;
+                self.fails("throw", &at.to_string(), "stream").map(|()| vec![(event, false)])?
+            }
+            other => self.fails(other, &at.to_string(), "stream").map(|()| vec![(event, false)])?,
+        })
+    }
+
+    fn end(&mut self) -> Result<Made, Failure> {
+        let kept = std::mem::take(&mut self.kept);
+        let says = |choice: usize, text: &str| Chunk { choice, text: text.to_owned(), ..Chunk::default() };
+        let mut out: Vec<Chunk> = kept.iter().enumerate().map(|(choice, text)| says(choice, text)).collect();
+        out.retain(|chunk| !chunk.text.is_empty());
+        match self.case.end {
+            "nothing" => {}
+            "text" | "skip" => out.push(says(0, " end")),
+            "text for each" => out.extend([says(0, " end"), says(1, " END")]),
+            other => {
+                self.fails(other, "the end", "stream_end")?;
+                out.clear();
+            }
+        }
+        Ok(out.into_iter().map(|chunk| (chunk, self.case.end == "skip")).collect())
+    }
+
+    /// What comes of a failing act; nothing where it is forgiven.
+    fn fails(&self, how: &str, at: &str, hook: &str) -> Result<(), Failure> {
+        if self.case.model.forgives {
+            return Ok(());
+        }
+        let status = match how {
+            "throw" | "error" => 400,
+            "throw a status" => 429,
+            "deny" => 451,
+            _ => return Err(Failure { status: 500, says: format!("failed in its {hook};") }),
+        };
+        Err(Failure { status, says: format!("thrown at {at}") })
+    }
+}

@@ -1,0 +1,192 @@
+//! What an upstream says in a case: piece by piece as it is drawn, and as the wire has it.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const WORDS: &[&str] = &[
+    "one ", "two\n", "drei", " süß", "\"", "\\n", "{\"a\":", "}", "日本", "🙂", " ", "data: ", "[DONE]",
+    "</x>",
+];
+
+/// A piece of an answer about one choice, or usage alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chunk {
+    pub(crate) choice: usize,
+    pub(crate) role: bool,
+    pub(crate) text: String,
+    pub(crate) thought: String,
+    pub(crate) calls: Vec<CallPiece>,
+    pub(crate) finish: Option<&'static str>,
+    pub(crate) usage: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallPiece {
+    pub(crate) place: usize,
+    /// Id and name, on the first piece.
+    pub(crate) head: Option<(String, &'static str)>,
+    pub(crate) arguments: String,
+}
+
+/// One answer of the upstream, event by event; choices may share one.
+pub(crate) type Round = Vec<Vec<Chunk>>;
+
+impl Chunk {
+    pub(crate) fn is_usage_alone(&self) -> bool {
+        self.usage && self.finish.is_none()
+    }
+}
+
+/// An answer of so many choices, which may call a tool.
+pub(crate) fn draw(rng: &mut Rng, choices: usize, calls: Option<&'static str>, usage: bool) -> Round {
+    let mut left: Vec<_> =
+        (0..choices).map(|choice| choice_of(rng, choice, calls).into_iter().peekable()).collect();
+    let mut round: Round = Vec::new();
+    while left.iter_mut().any(|choice| choice.peek().is_some()) {
+        let next = rng.usize(..choices);
+        let Some(chunk) = left[next].next() else { continue };
+        match round.last_mut() {
+            // Choices may share an event, in order.
+            Some(event) if event.len() == 1 && event[0].choice < chunk.choice && rng.bool() => {
+                event.push(chunk)
+            }
+            _ => round.push(vec![chunk]),
+        }
+    }
+    if usage {
+        let with_finish = choices == 1 && rng.bool();
+        match round.last_mut() {
+            Some(last) if with_finish => last[0].usage = true,
+            _ => round.push(vec![Chunk { usage: true, ..Chunk::default() }]),
+        }
+    }
+    round
+}
+
+fn choice_of(rng: &mut Rng, choice: usize, calls: Option<&'static str>) -> Vec<Chunk> {
+    let empty = || Chunk { choice, ..Chunk::default() };
+    let mut chunks = vec![Chunk { role: true, ..empty() }];
+    if rng.bool() {
+        chunks[0].text = some_text(rng);
+    }
+    for _ in 0..rng.usize(0..3) {
+        chunks.push(Chunk { thought: some_text(rng), ..empty() });
+    }
+    for _ in 0..rng.usize(0..5) {
+        chunks.push(Chunk { text: some_text(rng), ..empty() });
+    }
+    for place in 0..calls.map_or(0, |_| rng.usize(1..=2)) {
+        let arguments = json!({"n": place, "said": some_text(rng)}).to_string();
+        let pieces = if rng.bool() { vec![arguments] } else { cut(rng, &arguments) };
+        let head = calls.map(|name| (format!("call_{choice}_{place}"), name));
+        for (piece, arguments) in pieces.into_iter().enumerate() {
+            let head = head.clone().filter(|_| piece == 0);
+            chunks.push(Chunk { calls: vec![CallPiece { place, head, arguments }], ..empty() });
+        }
+    }
+    let finish =
+        Some(if calls.is_some() { "tool_calls" } else { *rng.choice(["stop", "length"].iter()).unwrap() });
+    let text = if calls.is_none() && rng.u8(0..3) == 0 { some_text(rng) } else { String::new() };
+    chunks.push(Chunk { text, finish, ..empty() });
+    chunks
+}
+
+fn some_text(rng: &mut Rng) -> String {
+    (0..rng.usize(1..4)).map(|_| WORDS[rng.usize(..WORDS.len())]).collect()
+}
+
+fn cut(rng: &mut Rng, text: &str) -> Vec<String> {
+    let letters: Vec<char> = text.chars().collect();
+    let size = rng.usize(1..letters.len());
+    letters.chunks(size).map(|piece| piece.iter().collect()).collect()
+}
+
+/// The choices of a round, each in one piece.
+pub(crate) fn whole(round: &Round) -> Vec<Chunk> {
+    let mut choices: BTreeMap<usize, Chunk> = BTreeMap::new();
+    for chunk in round.iter().flatten().filter(|chunk| chunk.role || !chunk.is_usage_alone()) {
+        let own =
+            choices.entry(chunk.choice).or_insert_with(|| Chunk { choice: chunk.choice, ..Chunk::default() });
+        own.role |= chunk.role;
+        own.text += &chunk.text;
+        own.thought += &chunk.thought;
+        own.finish = own.finish.or(chunk.finish);
+        for piece in &chunk.calls {
+            match own.calls.iter_mut().find(|call| call.place == piece.place) {
+                Some(call) => call.arguments += &piece.arguments,
+                None => own.calls.push(piece.clone()),
+            }
+        }
+    }
+    choices.into_values().collect()
+}
+
+/// An answer as bytes, streamed or whole.
+pub(crate) fn answer(number: usize, round: &Round, stream: bool) -> String {
+    if !stream {
+        return completion(number, &whole(round)).to_string();
+    }
+    let events = round.iter().map(|event| format!("data: {}\n\n", wire(number, event)));
+    events.chain(["data: [DONE]\n\n".to_owned()]).collect()
+}
+
+/// One event of a streamed answer.
+pub(crate) fn wire(number: usize, event: &[Chunk]) -> Value {
+    let choices = event.iter().filter(|chunk| !chunk.is_usage_alone());
+    let mut wire = json!({
+        "id": format!("chatcmpl-{number}"), "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": choices.map(|chunk| json!({
+            "index": chunk.choice, "delta": said(chunk, true), "finish_reason": chunk.finish,
+        })).collect::<Vec<_>>(),
+    });
+    if event.iter().any(|chunk| chunk.usage) {
+        wire["usage"] = usage();
+    }
+    wire
+}
+
+/// A whole answer.
+pub(crate) fn completion(number: usize, choices: &[Chunk]) -> Value {
+    json!({
+        "id": format!("chatcmpl-{number}"), "object": "chat.completion", "created": 1, "model": "m",
+        "choices": choices.iter().map(|chunk| json!({
+            "index": chunk.choice, "message": said(chunk, false), "finish_reason": chunk.finish,
+        })).collect::<Vec<_>>(),
+        "usage": usage(),
+    })
+}
+
+fn usage() -> Value {
+    json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2})
+}
+
+fn said(chunk: &Chunk, in_pieces: bool) -> Value {
+    let mut said = json!({});
+    if chunk.role {
+        said["role"] = json!("assistant");
+    }
+    if chunk.role || !chunk.text.is_empty() {
+        said["content"] = json!(chunk.text);
+    }
+    if !chunk.thought.is_empty() {
+        said["reasoning_content"] = json!(chunk.thought);
+    }
+    let calls = chunk.calls.iter().map(|call| {
+        let mut wire = json!({"function": {"arguments": call.arguments}});
+        if in_pieces {
+            wire["index"] = json!(call.place);
+        }
+        if let Some((id, name)) = &call.head {
+            wire["id"] = json!(id);
+            wire["type"] = json!("function");
+            wire["function"]["name"] = json!(name);
+        }
+        wire
+    });
+    let calls: Vec<Value> = calls.collect();
+    if !calls.is_empty() {
+        said["tool_calls"] = json!(calls);
+    }
+    said
+}
