@@ -1,0 +1,268 @@
+//! A turn says, remembers and leaves behind the same whether its answer is streamed or not: random
+//! answers through random filters, both ways.
+
+mod filters;
+
+use crate::kernel::json;
+use crate::sdk::upstream::{self, Round, completion, whole, wire};
+use crate::sdk::{DOOR, LOOK};
+use fastrand::Rng;
+use filters::May;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use valvehouse::context::Turn;
+use valvehouse::fault::Fault;
+use valvehouse::json::Json;
+use valvehouse::kernel::{Kernel, ModelSettings, Reply, Wish};
+use valvehouse::llm::{Answer, Piece, Provider, Request};
+use valvehouse::tool::{Tool, ToolResult};
+
+/// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
+const CASES: usize = 2_000;
+
+#[tokio::test]
+async fn streamed_and_unstreamed_turns_say_remember_and_leave_behind_the_same() {
+    let mut wrong = Vec::new();
+    let cases = crate::sdk::cases(CASES);
+    for number in 0..cases {
+        let case = Case::new(number);
+        if let Err(why) = case.check().await {
+            wrong.push(format!("case {number}: {why}\n{}", case.shown()));
+        }
+    }
+    let shown = wrong.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("\n\n");
+    assert!(wrong.is_empty(), "{} of {cases} cases went wrong:\n\n{shown}", wrong.len());
+}
+
+struct Case {
+    rounds: Arc<Vec<Round>>,
+    filters: Vec<String>,
+    hold: bool,
+    kernel: Kernel,
+}
+
+impl Case {
+    fn new(number: usize) -> Self {
+        let rng = &mut Rng::with_seed(number as u64);
+        let (hold, tools) = (rng.u8(0..4) == 0, rng.bool());
+        let mut rounds = Vec::new();
+        if tools {
+            rounds.extend((0..rng.usize(0..3)).map(|_| upstream::draw(rng, 1, Some(LOOK), false)));
+        }
+        let choices = if tools { 1 } else { rng.usize(1..=2) };
+        let calls = (rng.u8(0..4) == 0).then_some(DOOR);
+        let usage = rng.bool();
+        rounds.push(upstream::draw(rng, choices, calls, usage));
+        let drawn = filters::draw(rng, May { rewrite: hold, second_choice: choices > 1 });
+        let (filters, texts): (Vec<_>, Vec<_>) = drawn.into_iter().unzip();
+        let texts = filters.iter().zip(&texts).map(|(filter, text)| format!("{filter:?}:\n{text}")).collect();
+        let rounds = Arc::new(rounds);
+        let mut builder = Kernel::builder()
+            .provider(Arc::new(Drawn { number, rounds: rounds.clone() }))
+            .filters(filters)
+            .settings(ModelSettings { hold, ..ModelSettings::default() });
+        if tools {
+            builder = builder.tool(look());
+        }
+        Self { rounds, filters: texts, hold, kernel: builder.build() }
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        let (unstreamed, streamed) = (self.run(false).await, self.run(true).await);
+        for (what, one, other) in [
+            ("the answer", &unstreamed.answer, &streamed.answer),
+            ("the history", &unstreamed.history, &streamed.history),
+            ("the variables", &unstreamed.variables, &streamed.variables),
+            ("the metadata", &unstreamed.metadata, &streamed.metadata),
+        ] {
+            if one != other {
+                return Err(format!("{what}:\n  unstreamed {one}\n  streamed   {other}"));
+            }
+        }
+        let client = streamed.client.unwrap_or_default();
+        let expected = self.expected_of(&unstreamed);
+        if client != expected {
+            return Err(format!("the client:\n  unstreamed {expected}\n  streamed   {client}"));
+        }
+        Ok(())
+    }
+
+    async fn run(&self, stream: bool) -> Ran {
+        let body = json!({
+            "model": "m", "messages": [{"role": "user", "content": "hi"}],
+            "tools": [{"type": "function", "function": {"name": DOOR}}],
+        });
+        let turn = Turn::default();
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
+        let wish = Wish { stream: stream.then_some(sender), raw: false };
+        let reply = self.kernel.turn(json(&body.to_string()), &turn, wish).await;
+        let answer = match reply {
+            Ok(Reply::Answer(answer)) => choices(&value(&answer)),
+            Ok(Reply::Raw(_)) => panic!("nobody wished for raw bytes"),
+            Err(fault) => panic!("{fault}\n{}", self.shown()),
+        };
+        let mut pieces = Vec::new();
+        while let Some(piece) = receiver.recv().await {
+            pieces.push(value(&piece.event));
+        }
+        Ran {
+            answer,
+            history: plain(value(turn.context().history())),
+            variables: plain(value(turn.context().variables())),
+            metadata: plain(value(turn.metadata())),
+            client: stream.then(|| received(&pieces)),
+        }
+    }
+
+    /// What a streaming client has to get, from the turn that was not streamed: the answer, and before it what
+    /// the model said beside its calls of the host's tools.
+    fn expected_of(&self, unstreamed: &Ran) -> Value {
+        let mut expected = unstreamed.answer.clone();
+        let history = unstreamed.history.as_array().cloned().unwrap_or_default();
+        let before = |key: &str| -> String {
+            let said = history.iter().filter(|message| message["role"] == "assistant");
+            said.filter_map(|message| message[key].as_str()).collect()
+        };
+        if let Some(first) = expected.get_mut("0").filter(|_| !self.hold) {
+            for key in ["content", "reasoning_content"] {
+                let all = before(key) + first[key].as_str().unwrap_or_default();
+                first[key] = json!(all);
+            }
+        }
+        plain(expected)
+    }
+
+    fn shown(&self) -> String {
+        format!("hold: {}\n{}\n{:?}", self.hold, self.filters.join("\n"), self.rounds)
+    }
+}
+
+/// What came of a turn.
+struct Ran {
+    answer: Value,
+    history: Value,
+    variables: Value,
+    metadata: Value,
+    client: Option<Value>,
+}
+
+/// Counts its calls in the context.
+fn look() -> Tool {
+    Tool::from_fn_with_context(LOOK, |_, context| {
+        let looked = context.get_or("looked", 0_i64).as_i64().unwrap() + 1;
+        let context = context.set("looked", looked);
+        Ok(ToolResult { value: looked.into(), context: Some(context) })
+    })
+}
+
+/// Answers what was drawn, in the form that was asked for.
+struct Drawn {
+    number: usize,
+    rounds: Arc<Vec<Round>>,
+}
+
+impl Provider for Drawn {
+    fn name(&self) -> &str {
+        "drawn"
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        let messages = request.body.get("messages").unwrap_or_default().items();
+        let asked =
+            messages.iter().filter(|message| message.text("role").is_some_and(|role| role == "assistant"));
+        let round = &self.rounds[asked.count().min(self.rounds.len() - 1)];
+        let answer = if request.stream {
+            let events =
+                round.iter().map(|event| Ok(Piece::new(json(&wire(self.number, event).to_string()))));
+            Answer::Stream(futures::stream::iter(events.collect::<Vec<_>>()).boxed())
+        } else {
+            Answer::Whole(json(&completion(self.number, &whole(round)).to_string()))
+        };
+        Box::pin(async { Ok(answer) })
+    }
+}
+
+fn value(json: &Json) -> Value {
+    serde_json::from_str(&json.to_string()).unwrap()
+}
+
+/// Without what means nothing: empty texts and lists, nulls.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, plain(value)));
+            Value::Object(
+                fields.filter(|(_, value)| !matches!(value, Value::Null) && *value != json!("")).collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(plain).collect()),
+        other => other,
+    }
+}
+
+/// The choices of an answer, by number: what each says, which tools it calls, how it ends.
+fn choices(answer: &Value) -> Value {
+    let mut all = Map::new();
+    for choice in answer["choices"].as_array().into_iter().flatten() {
+        let message = &choice["message"];
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        let said = json!({
+            "content": message["content"], "reasoning_content": message["reasoning_content"],
+            "calls": calls.map(|call| json!([call["id"], call["function"]["name"], call["function"]["arguments"]]))
+                .collect::<Vec<_>>(),
+            "finish_reason": choice["finish_reason"],
+        });
+        all.insert(choice["index"].to_string(), said);
+    }
+    plain(Value::Object(all))
+}
+
+/// A choice as its pieces come.
+#[derive(Default)]
+struct Received {
+    content: String,
+    reasoning: String,
+    calls: BTreeMap<u64, [String; 3]>,
+    ends: Vec<Value>,
+}
+
+/// The same out of the pieces that a client got, put together without the host's own code.
+fn received(pieces: &[Value]) -> Value {
+    let mut all: BTreeMap<String, Received> = BTreeMap::new();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for choice in pieces.iter().flat_map(|piece| piece["choices"].as_array().cloned().unwrap_or_default()) {
+        let own = all.entry(choice["index"].to_string()).or_default();
+        let delta = &choice["delta"];
+        own.content += &text(&delta["content"]);
+        own.reasoning += &text(&delta["reasoning_content"]);
+        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
+            let call = own.calls.entry(piece["index"].as_u64().unwrap()).or_default();
+            let function = &piece["function"];
+            for (part, more) in call.iter_mut().zip([&piece["id"], &function["name"], &function["arguments"]])
+            {
+                *part += &text(more);
+            }
+        }
+        own.ends.extend(Some(choice["finish_reason"].clone()).filter(|why| !why.is_null()));
+    }
+    let all = all.into_iter().map(|(index, own)| {
+        let end = match own.ends.as_slice() {
+            [] => Value::Null,
+            [one] => one.clone(),
+            several => json!(several),
+        };
+        let said = json!({
+            "content": own.content, "reasoning_content": own.reasoning,
+            "calls": own.calls.into_values().collect::<Vec<_>>(), "finish_reason": end,
+        });
+        (index, said)
+    });
+    plain(Value::Object(all.collect()))
+}
