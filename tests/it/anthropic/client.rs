@@ -1,0 +1,62 @@
+//! Anthropic's own Python client.
+
+use super::{AWAY, LOUD, WEATHER, claude};
+use crate::host::TestHost;
+use crate::python::python;
+use crate::upstream::Reply;
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+
+const RULES: &str = r#"
+fn inlet(body) {
+    switch body.messages[-1].text {
+        "refuse" => throw "refused by the house",
+        "slow" => throw #{ status: 429, message: "come back later", retry_after: 3 },
+        "deny" => deny("not for you", 403),
+        "break" => { let x = 1; x.nothing(); }
+        _ => body
+    }
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn anthropics_own_client_chats_streams_calls_thinks_and_sees_its_own_errors() {
+    let Some(python) = python() else { return };
+    let has_client = Command::new(&python).args(["-c", "import anthropic"]).output();
+    if !has_client.is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("VALVEHOUSE_REQUIRE_PYTHON").is_none(), "no anthropic: run tests/run");
+        eprintln!("skipped: Python has no anthropic; tests/run installs it");
+        return;
+    }
+    let (claude, config) = claude::start().await;
+    let host = TestHost::new()
+        .config(&config)
+        .config(AWAY)
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .config(crate::tools::HELPER)
+        .tool("counters", crate::tools::COUNTERS)
+        .tool("get_weather", WEATHER)
+        .filter("rules", RULES)
+        .filter("loud", LOUD)
+        .start()
+        .await;
+    let busy = json!({"error": {"message": "the service is busy", "type": "t", "param": null, "code": null}});
+    host.upstream.script(move |asked| match asked.said().as_str() {
+        "busy" => Reply::json(&busy).status(429),
+        "cut" => Reply::begun(["half an "]).then_cut(),
+        _ => Reply::fitting(asked, "hello from upstream"),
+    });
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/anthropic_client.py");
+    let mut command = Command::new(python);
+    command.arg(client).arg(host.url("")).env("NO_PROXY", "127.0.0.1").env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().expect("Python runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("{}", said.lines().last().unwrap_or_default());
+    let image = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}"#;
+    assert!(host.upstream.asked().iter().any(|asked| asked.text().contains(image)));
+    let image =
+        r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}"#;
+    assert!(claude.asked().iter().any(|asked| asked.text().contains(image)));
+}

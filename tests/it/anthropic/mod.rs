@@ -1,0 +1,324 @@
+//! Anthropic's words at both ends: its models behind any door, and its clients before any model.
+
+mod claude;
+mod client;
+
+use crate::host::{Answer, TestHost, saying, streaming};
+use crate::upstream::{MODEL, Reply};
+use claude::SIGNATURE;
+use serde_json::{Value, json};
+
+/// A tool of the host's.
+const WEATHER: &str = r#"/*
+description: The weather in a city.
+*/
+const parameters = #{ city: #{ type: "string", required: true } };
+fn handler(args) { `20 degrees in ${args.city}` }
+"#;
+
+/// Something at every place where a filter can look.
+const LOUD: &str = r#"
+fn stream(event) { event.text = regex::replace(event.text, "hello", "HELLO"); event }
+fn outlet(body) { body.messages[-1].text += " (seen)"; body }
+"#;
+
+/// A service that passes any model on and is not there.
+const AWAY: &str =
+    "[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"";
+
+impl TestHost {
+    async fn message(&self, body: &Value) -> Answer {
+        let request = self.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01");
+        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+}
+
+/// A question in Anthropic's words.
+fn question(model: &str, text: &str) -> Value {
+    json!({"model": model, "max_tokens": 100, "messages": [{"role": "user", "content": text}]})
+}
+
+fn streamed(mut body: Value) -> Value {
+    body["stream"] = json!(true);
+    body
+}
+
+/// The events of a stream in Anthropic's words.
+fn events(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"), "{}", answer.body());
+    let events = answer.body().split_terminator("\n\n").map(|event| {
+        let (name, data) = event.split_once('\n').unwrap();
+        let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
+        data
+    });
+    events.collect()
+}
+
+/// The content that a stream's events make, blocks ended before others begin.
+fn content(answer: &Answer) -> Value {
+    let (mut blocks, mut open) = (Vec::<(Value, String)>::new(), false);
+    for event in events(answer) {
+        match event["type"].as_str().unwrap() {
+            "content_block_start" => {
+                assert!(!std::mem::replace(&mut open, true) && event["index"] == blocks.len());
+                blocks.push((event["content_block"].clone(), String::new()));
+            }
+            "content_block_delta" => {
+                let (block, input) = blocks.last_mut().unwrap();
+                let delta = &event["delta"];
+                let mut add = |key: &str| {
+                    block[key] =
+                        json!([block[key].as_str(), delta[key].as_str()].map(Option::unwrap).concat())
+                };
+                match delta["type"].as_str().unwrap() {
+                    "text_delta" => add("text"),
+                    "thinking_delta" => add("thinking"),
+                    "signature_delta" => add("signature"),
+                    "citations_delta" => block["citations"] = json!([delta["citation"]]),
+                    _ => input.push_str(delta["partial_json"].as_str().unwrap()),
+                }
+            }
+            "content_block_stop" => {
+                assert!(std::mem::replace(&mut open, false));
+                let (block, input) = blocks.last_mut().unwrap();
+                if !input.is_empty() {
+                    block["input"] = serde_json::from_str(input).unwrap();
+                }
+            }
+            _ => {}
+        }
+    }
+    blocks.into_iter().map(|(block, _)| block).collect()
+}
+
+fn names(answer: &Answer) -> Vec<String> {
+    events(answer).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_openai_client_talks_to_anthropics_models_through_filters_and_tools() {
+    let (claude, config) = claude::start().await;
+    let host =
+        TestHost::new().config(&config).tool("get_weather", WEATHER).filter("loud", LOUD).start().await;
+    for body in [saying("claude-1", "hi"), streaming("claude-1", "hi")] {
+        assert_eq!(host.chat(&body).await.text(), "HELLO from claude (seen)");
+    }
+    let asked = claude.last();
+    assert_eq!(
+        (asked.path.as_str(), asked.headers["x-api-key"].to_str().unwrap()),
+        ("/v1/messages", "sk-claude")
+    );
+    // The host runs the tool; the thoughts before the call go back with their signature, or the
+    // service would refuse the result.
+    for body in [saying("clerk", "call get_weather"), streaming("clerk", "call get_weather")] {
+        let text = host.chat(&body).await.text();
+        assert!(text.ends_with("The tool said: 20 degrees in Bonn (seen)"), "{text}");
+        assert!(claude.last().text().contains(SIGNATURE));
+    }
+    // The client runs it.
+    let mut body = saying("claude-1", "call open_door");
+    body["tools"] =
+        json!([{"type": "function", "function": {"name": "open_door", "parameters": {"type": "object"}}}]);
+    let answer = host.chat(&body).await.json();
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(answer["choices"][0]["message"]["reasoning_content"], "I need a tool.");
+    assert_eq!(answer["usage"]["prompt_tokens"], 7);
+    let said = answer["choices"][0]["message"].clone();
+    let result = json!({"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "open"});
+    body["messages"].as_array_mut().unwrap().extend([said, result]);
+    assert_eq!(host.chat(&body).await.text(), "The tool said: open (seen)");
+}
+
+#[tokio::test]
+async fn errors_of_anthropics_reach_an_openai_client() {
+    let (_claude, config) = claude::start().await;
+    let host = TestHost::new().config(&config).start().await;
+    for body in [saying("claude-1", "busy"), streaming("claude-1", "busy")] {
+        let answer = host.chat(&body).await;
+        assert_eq!((answer.status, answer.header("retry-after")), (529, Some("3")));
+        assert_eq!(answer.message(), "Overloaded");
+    }
+    assert_eq!(host.chat(&streaming("claude-1", "late")).await.message(), "Overloaded");
+    assert!(host.chat(&streaming("claude-1", "cut")).await.message().contains("broke off"));
+    let mut body = saying("claude-1", "hi");
+    body["n"] = json!(2);
+    host.chat(&body).await.refused(400, "n cannot be sent to Anthropic's models");
+}
+
+#[tokio::test]
+async fn a_client_of_anthropics_talks_to_any_model_through_filters_and_tools() {
+    let host = TestHost::new()
+        .config(crate::tools::HELPER)
+        .tool("counters", crate::tools::COUNTERS)
+        .filter("loud", LOUD)
+        .start()
+        .await;
+    host.upstream.script(|asked| Reply::fitting(asked, "hello from upstream"));
+    let answer = host.message(&question(MODEL, "hi")).await.json();
+    assert_eq!(answer["content"], json!([{"type": "text", "text": "HELLO from upstream (seen)"}]));
+    assert_eq!(
+        (&answer["stop_reason"], &answer["role"], &answer["type"]),
+        (&json!("end_turn"), &json!("assistant"), &json!("message"))
+    );
+    assert_eq!(answer["usage"]["input_tokens"], 1);
+    let stream = host.message(&streamed(question(MODEL, "hi"))).await;
+    assert_eq!(content(&stream), json!([{"type": "text", "text": "HELLO from upstream (seen)"}]));
+    let names = names(&stream);
+    assert_eq!((names[0].as_str(), names[names.len() - 1].as_str()), ("message_start", "message_stop"));
+    assert_eq!(names.iter().filter(|name| *name == "message_delta").count(), 1);
+    assert!(host.upstream.last().text().contains(r#""max_completion_tokens":100"#));
+    for body in [question("helper", "count_apples"), streamed(question("helper", "count_apples"))] {
+        let answer = host.message(&body).await;
+        assert!(answer.body().contains("apples"), "{}", answer.body());
+    }
+}
+
+#[tokio::test]
+async fn other_services_never_see_what_only_anthropic_knows() {
+    let host = TestHost::new().start().await;
+    let cached = json!({"type": "ephemeral"});
+    let body = json!({"model": MODEL, "max_tokens": 9, "thinking": {"type": "enabled", "budget_tokens": 1024}, "top_k": 4,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": cached}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": cached}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "b"}]},
+            {"role": "user", "content": "c"}]});
+    for body in [body.clone(), streamed(body)] {
+        assert_eq!(host.message(&body).await.status, 200);
+        let mut sent = host.upstream.last().json();
+        for key in ["stream", "stream_options"] {
+            sent.as_object_mut().unwrap().remove(key);
+        }
+        let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"},
+                              {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]);
+        assert_eq!(sent, json!({"model": MODEL, "messages": messages, "max_completion_tokens": 9}));
+    }
+}
+
+#[tokio::test]
+async fn from_anthropic_to_anthropic_nothing_is_lost() {
+    let (claude, config) = claude::start().await;
+    let host = TestHost::new().config(&config).start().await;
+    let expected = json!(claude::search());
+    let answer = host.message(&question("claude-1", "search")).await.json();
+    assert_eq!(answer["content"], expected);
+    assert_eq!(content(&host.message(&streamed(question("claude-1", "search"))).await), expected);
+    let counts = json!({"input_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "output_tokens": 9});
+    assert_eq!(answer["usage"], counts);
+
+    // What is said comes to the service as it was said.
+    let mut body = question("claude-1", "and?");
+    let cached = json!([{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]);
+    body["system"] = cached.clone();
+    body["thinking"] = json!({"type": "adaptive"});
+    body["messages"] = json!([
+        {"role": "user", "content": cached},
+        {"role": "assistant", "content": expected},
+        {"role": "user", "content": [{"type": "text", "text": "and?"}]},
+    ]);
+    let request = host
+        .request("POST", "/v1/messages")
+        .header("anthropic-beta", "one,two")
+        .header("anthropic-beta", "three");
+    let answer = Answer::of(request.body(body.to_string())).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    let asked = claude.last();
+    body["stream"] = json!(false);
+    assert_eq!(asked.json(), body);
+    assert_eq!(asked.headers["anthropic-beta"], "one,two,three");
+    let error = host.message(&question("claude-1", "busy")).await;
+    let expected = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "req_1"});
+    assert_eq!((error.status, error.json()), (529, expected));
+}
+
+#[tokio::test]
+async fn errors_have_anthropics_shape_and_the_right_status() {
+    let refuse = r#"fn inlet(body) { throw #{ status: 429, message: "slowly", retry_after: 2 } }"#;
+    let host = TestHost::new().config("[server]\nkeys = [\"sk-ann\"]").filter("refuse", refuse).start().await;
+    let ask = |key: &'static str, body: String| {
+        let request = host.request("POST", "/v1/messages").header("x-api-key", key).body(body);
+        Answer::of(request)
+    };
+    let body = question(MODEL, "hi").to_string();
+    for (answer, status, kind, words) in [
+        (ask("sk-bob", body.clone()).await, 401, "authentication_error", "not one of"),
+        (ask("sk-ann", "{".into()).await, 400, "invalid_request_error", "no JSON"),
+        (
+            ask("sk-ann", r#"{"model":"m","messages":[]}"#.into()).await,
+            400,
+            "invalid_request_error",
+            "max_tokens",
+        ),
+        (ask("sk-ann", body).await, 429, "rate_limit_error", "slowly"),
+        (ask("sk-ann", streamed(question(MODEL, "hi")).to_string()).await, 429, "rate_limit_error", "slowly"),
+    ] {
+        let error = answer.json();
+        assert_eq!(
+            (answer.status, &error["type"], &error["error"]["type"]),
+            (status, &json!("error"), &json!(kind))
+        );
+        assert!(error["error"]["message"].as_str().unwrap().contains(words), "{error}");
+        assert_eq!(answer.header("retry-after").is_some(), status == 429);
+        assert!(answer.generation() > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_ends_with_an_error_and_nothing_else() {
+    let host = TestHost::new().start().await;
+    host.upstream.reply(Reply::begun(["half an "]).then_cut());
+    let answer = host.message(&streamed(question(MODEL, "hi"))).await;
+    let last = events(&answer).pop().unwrap();
+    assert_eq!((&last["type"], &last["error"]["type"]), (&json!("error"), &json!("api_error")), "{last}");
+    assert!(!names(&answer).contains(&"message_stop".to_owned()));
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_the_models_work() {
+    let (claude, config) = claude::start().await;
+    let host = TestHost::new().config(&config).start().await;
+    let start = r#"data: {"type":"message_start","message":{"id":"m","model":"m","usage":{}}}"#;
+    claude.reply(Reply::raw("text/event-stream", format!("{start}\n\n")).then_pause(crate::host::PATIENCE));
+    let request = host.request("POST", "/v1/messages").body(streamed(question("claude-1", "hi")).to_string());
+    let mut response = request.send().await.unwrap();
+    let first = response.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"event: message_start"));
+    drop(response);
+    claude.was_deserted(1).await;
+}
+
+#[tokio::test]
+async fn what_plugins_emit_reaches_those_who_ask_for_it() {
+    let emit = r#"fn inlet(body) { emit(#{ type: "status", data: "working" }); body }"#;
+    let host = TestHost::new().filter("emit", emit).start().await;
+    let request = host.request("POST", "/v1/messages").header("x-valvehouse-events", "1");
+    let answer = Answer::of(request.body(streamed(question(MODEL, "hi")).to_string())).await;
+    let emitted = events(&answer).into_iter().find(|event| event["type"] == "valvehouse").unwrap();
+    assert_eq!(emitted["event"]["data"], "working");
+    let answer = host.message(&question(MODEL, "hi")).await;
+    assert!(answer.header("x-valvehouse-events").unwrap().contains("working"));
+}
+
+#[tokio::test]
+async fn models_are_listed_in_the_words_of_who_asks() {
+    // A second service, so that a mistyped model is nobody's.
+    let host = TestHost::new().config(AWAY).start().await;
+    let list = |version: bool, path: &'static str| {
+        let request = host.request("GET", path);
+        Answer::of(if version { request.header("anthropic-version", "2023-06-01") } else { request })
+    };
+    let theirs = list(true, "/v1/models").await.json();
+    assert_eq!((&theirs["has_more"], &theirs["data"][0]["type"]), (&json!(false), &json!("model")));
+    assert_eq!(theirs["first_id"], theirs["data"][0]["id"]);
+    assert_eq!(list(false, "/v1/models").await.json()["object"], "list");
+    let one = list(true, "/v1/models/mock-1").await.json();
+    assert_eq!((&one["id"], &one["created_at"]), (&json!("mock-1"), &json!("1970-01-01T00:00:07Z")));
+    let none = list(true, "/v1/models/demmo").await;
+    assert_eq!(
+        (none.status, &none.json()["error"]["type"]),
+        (404, &json!("not_found_error")),
+        "{}",
+        none.body()
+    );
+}
