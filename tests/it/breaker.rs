@@ -132,6 +132,15 @@ async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
 }
 
 #[tokio::test]
+async fn a_hook_that_returns_too_many_events_counts_as_broken_and_opens_the_breaker() {
+    let flood = "fn stream(event) { let all = [event]; while all.len() < 1001 { all = all + all; } all }";
+    let host = broken_three_times(LONG, "flood", flood).await;
+    let told = told(&host, "flood", |told| told.rests.is_some()).await;
+    assert_eq!(told.sums["stream"].broken, 3);
+    assert!(told.rests.unwrap().cause.contains("returned 1024 events"));
+}
+
+#[tokio::test]
 async fn figures_go_on_over_a_reload_and_know_the_height_of_memory() {
     let source = "fn inlet(body) { let s = \"\"; s.pad(1_000_000, \"x\"); body }";
     let host = TestHost::new().filter("hungry", source).start().await;

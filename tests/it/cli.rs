@@ -84,7 +84,11 @@ impl Project {
 
     fn serve(&self, words: &str) -> Server {
         let words: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
-        let mut child = valvehouse(self.0.path(), &words).stdin(Stdio::null()).spawn().unwrap();
+        Self::listens(valvehouse(self.0.path(), &words))
+    }
+
+    fn listens(mut serve: Command) -> Server {
+        let mut child = serve.stdin(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, talk) = mpsc::channel();
         std::thread::spawn(move || {
@@ -203,6 +207,20 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_host_takes_the_connections_that_the_system_allows() {
+    let project = Project::new();
+    let mut serve = Command::new("sh");
+    serve.args(["-c", "ulimit -Sn 256; exec \"$0\" serve --port 0", env!("CARGO_BIN_EXE_valvehouse")]);
+    serve.current_dir(project.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let server = Project::listens(serve);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let words: Vec<u64> = files.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(words[0], words[1].min(65_536), "{files}");
 }
 
 #[test]
@@ -860,4 +878,19 @@ fn a_tool_waits_for_its_grant_and_everybody_says_which_command_gives_it() {
     assert!(explained.contains("human_confirm, add, say"), "{explained}");
     assert_eq!(project.run("grant say --revoke").code, 0);
     assert_eq!(project.run("invoke say what=hi").code, 2);
+}
+
+#[test]
+fn list_and_explain_say_who_answers() {
+    let project = Project::new().with(
+        "valvehouse.toml",
+        "[[providers]]\nname = \"mine\"\nkind = \"vllm\"\n\
+         [[providers]]\nname = \"groq\"\nmodels = \"*\"\n\
+         [[models]]\nname = \"assistant\"\nprovider = \"mine\"\nmodel = \"llama\"\nfallbacks = [\"groq/llama-small\"]\n",
+    );
+    project.run("list").ends(0).prints("http://127.0.0.1:8000/v1").prints("groq").prints("used");
+    let json = project.run("list --format json").ends(0).json();
+    assert_eq!(json.at_path("providers.1.name").as_str(), Some("groq"));
+    assert!(json.at_path("providers.1.rests").is_null());
+    project.run("explain --model assistant").ends(0).prints("answered by: mine/llama, then groq/llama-small");
 }

@@ -374,7 +374,7 @@ async fn a_first_word_may_take_longer_than_a_pause_between_words() {
 #[tokio::test]
 async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
     let half = r#"data: {"id":"x","choices":[{"index":0,"del"#;
-    let crooked = r#"data: {"id":"x","choices":[{"index":0,"delta":{"content":"two"}}]}"#;
+    let crooked = r#"data: {"id":"chatcmpl-mock","choices":[{"index":0,"delta":{"content":"two"}}]}"#;
     let ways = [
         ("between two events", Reply::begun(["one "]).then_cut()),
         ("within an event", Reply::begun(["one "]).then(half).then_cut()),

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::upstream::{MODEL, Upstream};
+use crate::well_formed;
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -90,12 +91,19 @@ impl Setup {
 
     pub(crate) async fn start(self) -> TestHost {
         let upstream = Upstream::start().await;
+        // Failures come at once and each by itself, unless a test is about that.
+        let mut provider = self.provider;
+        for (key, off) in [("retry", "{ times = 0 }"), ("breaker", "{ breaks = 0 }")] {
+            if !provider.contains(key) {
+                provider.push_str(&format!("{key} = {off}\n"));
+            }
+        }
         let toml = format!(
             "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
              [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream\"\n\
              models = \"*\"\n{}\n[[models]]\nname = \"demo\"\nprovider = \"demo\"\n{}",
             upstream.url(),
-            self.provider,
+            provider,
             self.config
         );
         let project = self.folder.path();
@@ -354,7 +362,7 @@ impl Answer {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}: {}", self.body()))
     }
 
-    fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
@@ -376,16 +384,10 @@ impl Answer {
         reasons.map(str::to_owned).collect()
     }
 
-    /// The events of a stream; it has to end with `[DONE]`, once.
+    /// The events of a stream, which has to be well formed.
     pub(crate) fn events(&self) -> Vec<Value> {
         assert!(self.is_stream(), "no stream: {} {}", self.status, self.body());
-        let mut data: Vec<&str> =
-            self.body().lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).collect();
-        assert_eq!(data.pop(), Some("[DONE]"), "{}", self.body());
-        let parse = |data: &str| {
-            serde_json::from_str(data).unwrap_or_else(|error| panic!("{error} in {data}\n{}", self.body()))
-        };
-        data.into_iter().map(parse).collect()
+        well_formed::events_of(self.body())
     }
 
     /// The error of an answer that is one, or that ends in one.

@@ -200,12 +200,11 @@ impl Streamed {
 
     /// The same of the first choice; the stream as a whole is well formed.
     pub fn text(&self) -> String {
-        let ids: std::collections::BTreeSet<_> =
-            self.pieces.iter().map(|piece| piece.event.text("id")).collect();
-        assert_eq!(ids.len(), 1, "one id: {:?}", self.pieces);
-        let roles =
-            self.of_choice(0).iter().filter(|choice| choice.at_path("delta.role").as_str().is_some()).count();
-        assert!(roles <= 1, "one role: {:?}", self.pieces);
+        let parse = |piece: &Piece| serde_json::from_str(&piece.event.to_string()).unwrap();
+        let events: Vec<serde_json::Value> = self.pieces.iter().map(parse).collect();
+        if let Err(wrong) = crate::well_formed::check(&events) {
+            panic!("{wrong}: {events:?} {:?}", self.answer.as_ref().err());
+        }
         self.text_of(0)
     }
 

@@ -8,17 +8,28 @@
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
+mod anthropic;
+mod any_stream;
 mod bad_input;
 mod breaker;
+mod broken_upstreams;
 mod cli;
+mod client_gone;
 mod door;
 mod floors;
 mod host;
+mod javascript;
 mod kernel;
 mod modules;
+mod pipes;
+mod providers;
 mod python;
 mod readme;
+mod recordings;
 mod reload;
+mod repairs;
+mod same_either_way;
+mod sdk;
 mod seed_000;
 mod seed_001;
 mod seed_003;
@@ -28,3 +39,5 @@ mod streaming;
 mod tools;
 mod upstream;
 mod waiting;
+mod well_formed;
+mod windows;

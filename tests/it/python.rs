@@ -20,7 +20,7 @@ fn outlet(body) { body.messages[-1].text += " (seen)"; body }
 "#;
 
 /// `tests/run` makes it; without it there is nothing to test with.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let named = std::env::var_os("VALVEHOUSE_PYTHON").map(PathBuf::from);
     let python =
         named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python"));
@@ -33,9 +33,9 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
-    let Some(python) = python() else { return };
+/// What official clients are tried against: a host that refuses in several ways, runs tools and has a
+/// service behind it that fails at times.
+pub(crate) async fn host() -> TestHost {
     // A second service, so that a mistyped model is nobody's.
     let host = TestHost::new()
         .filter("rules", RULES)
@@ -51,13 +51,26 @@ async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
         "cut" => Reply::begun(["half an "]).then_cut(),
         _ => Reply::fitting(asked, "hello from upstream"),
     });
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/openai_client.py");
-    let mut command = Command::new(python);
-    command.arg(client).arg(host.url("/v1")).env("NO_PROXY", "127.0.0.1").env("PYTHONDONTWRITEBYTECODE", "1");
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().expect("Python runs");
+    host
+}
+
+/// Runs a client to its end and shows the last it said.
+pub(crate) async fn passes(mut client: Command) {
+    client.env("NO_PROXY", "127.0.0.1");
+    let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     eprintln!("{}", said.lines().last().unwrap_or_default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
+    let Some(python) = python() else { return };
+    let host = host().await;
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/openai_client.py");
+    let mut command = Command::new(python);
+    command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
+    passes(command).await;
     let sent = host.upstream.asked().into_iter().find(|asked| asked.text().contains("own_field")).unwrap();
     assert!(sent.text().contains(r#""own_field":{"b":1,"a":2}"#), "{}", sent.text());
 }

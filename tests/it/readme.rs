@@ -2,11 +2,13 @@
 
 use crate::kernel::*;
 use std::sync::Arc;
-use valvehouse::config::Config;
+use valvehouse::breaker::BreakerSettings;
+use valvehouse::config::{Config, KINDS, Retry, Timeouts};
 use valvehouse::context::Context;
 use valvehouse::json::Json;
-use valvehouse::kernel::Kernel;
-use valvehouse::script::{Kind, Script, Settings, SourceFile};
+use valvehouse::kernel::{Kernel, ModelSettings};
+use valvehouse::llm::Reply;
+use valvehouse::script::{Kind, Pipes, Script, Settings, SourceFile};
 
 /// The README's code blocks of a language.
 fn blocks(language: &str) -> Vec<String> {
@@ -15,13 +17,14 @@ fn blocks(language: &str) -> Vec<String> {
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-fn scripts() -> [String; 3] {
+/// The first filter, the one with `match`, the one with a window, the model, the tool.
+fn scripts() -> [String; 5] {
     blocks("rhai").try_into().unwrap()
 }
 
 #[tokio::test]
 async fn the_filter_with_match_takes_names_out_of_pieces() {
-    let [_, text, _] = scripts();
+    let [_, text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "names", "filters/names.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     let (builder, _) = asking(["Alice met Bob."]);
@@ -38,6 +41,31 @@ async fn the_first_filter_signs_answers() {
     let chatted = chat(&builder.filter(script.into_filter(Arc::default())).build(), "hello").await.unwrap();
     assert_eq!(chatted.text(), "Good morning.\n\n-- your assistant");
     assert_eq!(said(&model.requests()[0], "system"), ["Be polite."]);
+}
+
+#[tokio::test]
+async fn the_window_finds_keys_in_pieces() {
+    let [_, _, text, ..] = scripts();
+    let file = SourceFile::new(Kind::Filter, "keys", "filters/keys.rhai", text.as_str());
+    let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
+    let pieces = Reply::pieces(["It is sk-01234", "5678901234567890", "12345, keep it."]);
+    let kernel = asking([pieces]).0.filter(script.into_filter(Arc::default())).build();
+    assert_eq!(stream(&kernel).await.text(), "It is [key], keep it.|stop");
+}
+
+#[tokio::test]
+async fn the_model_counts_down() {
+    let [.., text, _] = scripts();
+    let file = SourceFile::new(Kind::Filter, "countdown", "filters/countdown.rhai", text.as_str());
+    let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
+    assert_eq!(
+        (script.offers()[0].id.as_str(), script.offers()[0].name.as_str()),
+        ("countdown", "Countdown")
+    );
+    let pipes = Pipes::new(script.into_pipe(Arc::default()).into_iter().collect());
+    let settings = ModelSettings { model: Some("countdown".into()), ..ModelSettings::default() };
+    let kernel = Kernel::builder().provider(Arc::new(pipes)).settings(settings).build();
+    assert_eq!(stream(&kernel).await.text(), "3 … 2 … 1 … lift-off|stop");
 }
 
 #[tokio::test]
@@ -59,9 +87,17 @@ async fn the_first_tool_rolls_dice_and_counts_them() {
 #[test]
 fn the_configuration_is_one() {
     let folder = tempfile::tempdir().unwrap();
-    // Both pieces in one file.
+    // All pieces in one file.
     std::fs::write(folder.path().join("valvehouse.toml"), blocks("toml").concat()).unwrap();
     let config = Config::load_with(folder.path(), [], &[]).unwrap();
     assert_eq!(config.providers[0].name, "openai");
     assert_eq!(config.models[0].tools, ["dice", "tag:weather", "todo_add"]);
+    assert_eq!(config.fallbacks(&config.models[1]).len(), 2);
+    let groq = &config.providers[1];
+    // What it shows as defaults is the default.
+    assert_eq!((groq.retry, groq.breaker), (Retry::default(), BreakerSettings::default()));
+    assert_eq!(Timeouts { total: None, ..groq.timeouts }, Timeouts::default());
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
+    assert!(KINDS.iter().all(|kind| words.contains(&kind.name)), "each kind is named");
 }

@@ -520,6 +520,30 @@ async fn every_text_of_every_choice_is_guarded() {
 }
 
 #[tokio::test]
+async fn a_private_key_of_any_size_never_shows_in_pieces() {
+    let body = "MIIEowIBAAKCAQEA7x9kQ2/+\n".repeat(700);
+    let kind = "RSA PRIVATE KEY-----";
+    let text = format!("Here: -----BEGIN {kind}\n{body}-----END {kind}\nand 10.1.2.3, that is all.");
+    let pieces: Vec<&str> =
+        text.as_bytes().chunks(37).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
+    let (streamed, whole) = both_ways(&shipped("redact", "{}"), &pieces).await;
+    assert_eq!(whole, "Here: [redacted]\nand [redacted], that is all.");
+    assert_eq!(streamed, whole);
+}
+
+#[tokio::test]
+async fn what_stands_beside_the_text_has_no_secrets_either() {
+    let event = json(
+        r#"{"id":"c","citations":["https://x.example/?mail=a@b.example"],"search_results":[{"title":"by a@b.example","url":"u"}],"choices":[{"index":0,"delta":{"content":"Mail a@b.example","annotations":[{"type":"url_citation","url_citation":{"title":"a@b.example","url":"u"}}]},"message":{"role":"assistant","content":"Mail a@b.example"},"logprobs":{"content":[{"token":"Mail a@b.example","top_logprobs":[{"token":"Mail a@b.example"}]}]},"finish_reason":"stop"}]}"#,
+    );
+    let kernel = asking([Reply::pieces([event])]).0.filter(shipped("redact", "{}")).build();
+    let streamed = stream(&kernel).await;
+    let wire = streamed.pieces.iter().map(|piece| piece.event.to_string()).collect::<String>();
+    assert!(!wire.contains("b.example"), "{wire}");
+    assert!(wire.contains(r#""content":"Mail [redacted]""#), "{wire}");
+}
+
+#[tokio::test]
 async fn log_probabilities_go_where_the_text_was_changed() {
     let with_probabilities = |text: &str| {
         json(&format!(

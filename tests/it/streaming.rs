@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use valvehouse::chat::{event, message};
 use valvehouse::context::Turn;
 use valvehouse::fault::{Breakage, Fault};
-use valvehouse::filter::{Filter, Hook, Verdict::Continue, Verdict::Skip};
+use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings, Reply as Answered, Wish};
 use valvehouse::llm::{Answer, Canned, Forwarded, Piece, Provider, Reply, Request};
@@ -129,7 +129,7 @@ async fn a_piece_arrives_before_the_next_one_exists() {
 #[tokio::test]
 async fn what_nobody_changes_keeps_its_bytes() {
     let pieces = vec![
-        r#"{ "id":"1", "choices":[{"index":0,"delta":{"content":"keep"},"x":1.50}] }"#,
+        r#"{ "id":"1", "choices":[{"index":0,"delta":{"role":"assistant","content":"keep"},"x":1.50}] }"#,
         r#"{ "id":"1", "choices":[{"index":0,"delta":{"content":"change"}}] }"#,
         "no json at all",
         r#"{ "id":"1", "choices":[{"index":0,"delta":{},"finish_reason":"stop"}] }"#,
@@ -477,6 +477,43 @@ async fn on_error_continue_lets_the_event_through_as_it_was() {
         let streamed = stream(&kernel).await;
         assert_eq!((streamed.text().as_str(), streamed.answer().as_str()), ("ab|stop", "ab"), "{what}");
         assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "ab");
+    }
+}
+
+#[tokio::test]
+async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them() {
+    let many = Json::from(vec![Json::from("x"); 1001]);
+    let odd = json(r#"["x", 1]"#);
+    for (given, wrong) in [(many, "returned 1001 events"), (odd, "returned a list with a number in it")] {
+        for hook in [Hook::Stream, Hook::StreamEnd] {
+            for skips in [false, true] {
+                let given = given.clone();
+                let filter = Filter::closure("odd", hook, move |mut ctx| {
+                    if skips {
+                        return Ok(Skip(given.copy()));
+                    }
+                    ctx.value = given.copy();
+                    Ok(Continue(ctx))
+                });
+                let streamed = stream(&streaming(&["a"], [filter.clone()])).await;
+                let (plugin, told, cause) = breakage(streamed.answer);
+                assert_eq!((plugin.as_str(), told.as_str()), ("odd", hook.name()));
+                assert!(cause.contains(wrong), "{cause}");
+                let forgiven = filter.on_break(OnBreak::Continue);
+                assert_eq!(stream(&streaming(&["a"], [forgiven])).await.text(), "a|stop");
+            }
+        }
+    }
+    for (text, wrong) in [
+        ("let all = [\"x\"]; while all.len() < 1001 { all = all + all; } all", "returned 1024 events"),
+        ("[\"x\", 1]", "returned a list with a number in it"),
+        ("skip([1])", "returned a list with a number in it"),
+    ] {
+        for name in ["stream(event)", "stream_end(state)"] {
+            let filter = script("odd", &format!("fn {name} {{ {text} }}"));
+            let (_, _, cause) = breakage(stream(&streaming(&["a"], [filter])).await.answer);
+            assert!(cause.contains(wrong) && cause.contains("filters/odd.rhai"), "{cause}");
+        }
     }
 }
 

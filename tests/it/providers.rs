@@ -1,0 +1,646 @@
+//! Services that fail, come late or go away, and what clients of the host notice of it.
+
+use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::upstream::{Gate, MODEL, Reply, Upstream};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use valvehouse::host::Standing;
+
+/// Asks again at once, for tests that are not about waiting.
+const AT_ONCE: &str = "retry = { first_ms = 1, longest_ms = 2_000 }";
+
+/// Makes the host look at what passes.
+const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
+
+fn busy(status: u16) -> Reply {
+    Reply::json(&json!({"error": {"message": "busy", "type": "server_error"}})).status(status)
+}
+
+/// A host whose service fails so many times and then answers, whether or not somebody looks.
+async fn fails(times: usize, failure: Reply, provider: &str, looks: bool) -> TestHost {
+    let setup = TestHost::new().provider(provider);
+    let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
+    let asked = AtomicUsize::new(0);
+    host.upstream.script(move |question| match asked.fetch_add(1, Relaxed) {
+        number if number < times => failure.clone(),
+        _ => Reply::fitting(question, "here I am"),
+    });
+    host
+}
+
+/// Sends nothing of its own: for each connection reads the request and gives the next of these, the last one again
+/// and again. None closes the connection without a word.
+async fn raw(answers: &'static [Option<&'static str>]) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut caller, _) = listener.accept().await.unwrap();
+            let number = counted.fetch_add(1, Relaxed);
+            let answer = answers[number.min(answers.len() - 1)];
+            tokio::spawn(async move {
+                read_request(&mut caller).await;
+                if let Some(answer) = answer {
+                    caller.write_all(answer.as_bytes()).await.unwrap();
+                    // Keeps the connection: what is silent has not hung up.
+                    let _ = caller.read_u8().await;
+                }
+            });
+        }
+    });
+    (url, count)
+}
+
+async fn read_request(caller: &mut TcpStream) {
+    let mut request = Vec::new();
+    while caller.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&request).to_lowercase();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+        if length.is_none_or(|length| body.len() >= length.parse().unwrap()) {
+            return;
+        }
+    }
+}
+
+/// A host with another service under the name `raw`, model `raw-1`.
+async fn host_of(url: &str, provider: &str) -> TestHost {
+    let config = format!(
+        "[[providers]]\nname = \"raw\"\nkind = \"openai\"\nbase_url = \"{url}\"\nmodels = [\"raw-1\"]\n{provider}"
+    );
+    TestHost::new().config(&config).start().await
+}
+
+#[tokio::test]
+async fn a_service_that_gets_better_in_time_has_answered() {
+    for looks in [false, true] {
+        for failure in
+            [busy(503), busy(500), busy(429), Reply::raw("text/html", "<h1>Bad gateway</h1>").status(502)]
+        {
+            let host = fails(2, failure.clone(), AT_ONCE, looks).await;
+            assert_eq!(host.ask("hi").await.text(), "here I am");
+            assert_eq!(host.upstream.asked().len(), 3);
+            let host = fails(2, failure, AT_ONCE, looks).await;
+            let answer = host.stream("hi").await;
+            assert_eq!((answer.text().as_str(), answer.finishes()), ("here I am", vec!["stop".to_owned()]));
+            let asked = host.upstream.asked();
+            assert!(asked.len() == 3 && asked.iter().all(|question| question.body == asked[0].body));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_get_better_is_asked_three_times_and_a_mistake_once() {
+    for (status, times) in [(503, 3), (529, 3), (408, 3), (400, 1), (401, 1), (404, 1), (422, 1)] {
+        let host = fails(9, busy(status), AT_ONCE, false).await;
+        let answer = host.ask("hi").await;
+        assert_eq!((answer.status, answer.message().as_str()), (status, "busy"));
+        assert_eq!(host.upstream.asked().len(), times, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_says_when_is_asked_then() {
+    for (header, value, least, most) in [
+        ("retry-after", "1", 950, 1_900),
+        ("retry-after-ms", "300", 290, 1_200),
+        ("retry-after", "a date", 500, 3_000),
+    ] {
+        // Dates know whole seconds only: between one and two from now.
+        let value = if value == "a date" { httpdate(Duration::from_secs(2)) } else { value.to_owned() };
+        let host = fails(1, busy(429).header(header, &value), "retry = { longest_ms = 5_000 }", false).await;
+        let begun = Instant::now();
+        assert_eq!(host.ask("hi").await.text(), "here I am");
+        let took = begun.elapsed().as_millis();
+        assert!((least..most).contains(&took), "{header}: {value}: {took} ms");
+    }
+}
+
+/// A moment as headers write it.
+fn httpdate(from_now: Duration) -> String {
+    let moment = jiff::Timestamp::now() + from_now;
+    moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+#[tokio::test]
+async fn a_service_that_wants_a_long_wait_is_not_asked_again_and_the_client_is_told_how_long() {
+    let host = fails(9, busy(429).header("retry-after", "30"), AT_ONCE, false).await;
+    let answer = host.ask("hi").await;
+    assert_eq!((answer.status, answer.header("retry-after")), (429, Some("30")));
+    assert_eq!(host.upstream.asked().len(), 1);
+    let host = fails(9, busy(503).header("retry-after-ms", "2500"), AT_ONCE, true).await;
+    assert_eq!(host.ask("hi").await.header("retry-after"), Some("3"));
+}
+
+#[tokio::test]
+async fn what_broke_off_after_its_first_word_is_never_asked_again() {
+    for looks in [false, true] {
+        let host = fails(9, Reply::begun(["half a "]).then_cut(), AT_ONCE, looks).await;
+        let answer = host.stream("hi").await;
+        assert!(answer.message().contains("broke off"), "{}", answer.body());
+        assert_eq!(host.upstream.asked().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_after_the_question_is_asked_again_only_where_that_is_allowed() {
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 60\r\n\r\n\
+                         {\"choices\":[{\"message\":{\"content\":\"here\"},\"index\":0}],\"a\":1}";
+    let (url, count) = raw(&[None, Some(WHOLE)]).await;
+    let host = host_of(&url, AT_ONCE).await;
+    let answer = host.chat(&saying("raw-1", "hi")).await;
+    answer.refused(502, "provider raw at http://127.0.0.1:");
+    assert_eq!((answer.error()["code"].as_str(), count.load(Relaxed)), (Some("upstream_unreachable"), 1));
+
+    let (url, count) = raw(&[None, Some(WHOLE)]).await;
+    let host = host_of(&url, "retry = { first_ms = 1, lost = true }").await;
+    assert_eq!(host.chat(&saying("raw-1", "hi")).await.text(), "here");
+    assert_eq!(count.load(Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_service_that_is_down_is_tried_again_and_named() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let host = host_of(&format!("http://{free}/v1"), "retry = { times = 20, first_ms = 30 }").await;
+    // It comes up while it is tried.
+    let asked = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let router = axum::Router::new().fallback(|| async {
+        ([("content-type", "application/json")], r#"{"choices":[{"index":0,"message":{"content":"up"}}]}"#)
+    });
+    let listener = TcpListener::bind(free).await.unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    assert_eq!(asked.await.unwrap().unwrap().text(), "up");
+
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let host = host_of(&format!("http://{free}/v1"), AT_ONCE).await;
+    host.chat(&saying("raw-1", "hi")).await.refused(502, "cannot reach provider raw");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_the_waiting() {
+    let host = fails(9, busy(503).header("retry-after-ms", "300"), AT_ONCE, false).await;
+    for stream in [true, false] {
+        let body = if stream { streaming(MODEL, "hi") } else { saying(MODEL, "hi") };
+        let before = host.upstream.asked().len();
+        let leaving = host.posting(body.to_string()).timeout(Duration::from_millis(100));
+        assert!(Answer::tried(leaving).await.is_err());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(host.upstream.asked().len(), before + 1);
+    }
+}
+
+/// A place where no connection is made: nobody takes those who wait, and there is room for one.
+async fn crowded() -> (String, Vec<TcpStream>, TcpListener) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(Ok(stream)) =
+        tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+    {
+        waiting.push(stream);
+    }
+    (format!("http://{address}/v1"), waiting, listener)
+}
+
+#[tokio::test]
+async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
+    let once = |timeouts: &str| format!("retry = {{ times = 0 }}\ntimeouts = {{ {timeouts} }}");
+    let (url, _waiting, _listener) = crowded().await;
+    let host = host_of(&url, &once("connect_ms = 80")).await;
+    let answer = host.chat(&saying("raw-1", "hi")).await;
+    answer.refused(504, "no connection within 0.08 s; more time: timeouts.connect_ms of provider raw");
+    assert_eq!(answer.error()["code"], "upstream_timeout");
+
+    const HEAD: &str =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let silent: [&[Option<&str>]; 2] = [&[Some("")], &[Some(HEAD)]];
+    for answers in silent {
+        // Headers are no answer yet, streamed or not.
+        let (url, _) = raw(answers).await;
+        let host = host_of(&url, &once("answer_ms = 80")).await;
+        for body in [saying("raw-1", "hi"), streaming("raw-1", "hi")] {
+            let begun = Instant::now();
+            let answer = host.chat(&body).await;
+            answer.refused(504, "sent nothing for 0.08 s; more time: timeouts.answer_ms of provider raw");
+            assert!(begun.elapsed() < Duration::from_secs(2));
+        }
+    }
+
+    for looks in [false, true] {
+        let gate = Gate::closed();
+        let setup = TestHost::new();
+        let setup = if looks { setup.filter("looks", LOOKS) } else { setup };
+        let host = setup.provider("timeouts = { idle_ms = 80 }").start().await;
+        host.upstream.reply(Reply::begun(["one "]).then_gate(&gate));
+        let answer = host.stream("hi").await;
+        assert_eq!(answer.status, 200);
+        let message = answer.message();
+        let expected =
+            "sent nothing more for 0.08 s within its answer; more time: timeouts.idle_ms of provider mock";
+        assert!(message.ends_with(expected), "{message}");
+        assert_eq!(answer.text(), "one ");
+        gate.open();
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
+    for looks in [false, true] {
+        let setup = TestHost::new().provider("timeouts = { total_ms = 300 }");
+        let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
+        let told = "within 0.3 s; more time: timeouts.total_ms of provider mock";
+        let gate = Gate::closed();
+        host.upstream.reply(Reply::text("late").behind(&gate));
+        host.ask("hi").await.refused(504, told);
+        // Never silent for long, and yet without an end.
+        let words = (0..200).fold(Reply::begun(["a "]), |reply, _| {
+            reply
+                .then_pause(Duration::from_millis(20))
+                .then(crate::upstream::chunk(&json!({"content": "b "}), None))
+        });
+        host.upstream.reply(words);
+        let begun = Instant::now();
+        let answer = host.stream("hi").await;
+        assert!(answer.message().ends_with(told), "{}", answer.body());
+        assert!(answer.text().starts_with("a b ") && begun.elapsed() < Duration::from_secs(3));
+        gate.open();
+        host.upstream.was_deserted(1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
+    for looks in [false, true] {
+        let rest = "retry = { times = 0 }\nbreaker = { breaks = 3, rest_ms = 1_500 }";
+        let host = fails(3, busy(500), rest, looks).await;
+        for _ in 0..3 {
+            assert_eq!(host.ask("hi").await.status, 500);
+        }
+        let begun = Instant::now();
+        for answer in [host.ask("hi").await, host.stream("hi").await] {
+            answer.refused(
+                503,
+                "provider mock failed again and again and is left alone; it is tried again in ",
+            );
+            assert_eq!(answer.error()["code"], "upstream_resting");
+            let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=2).contains(&seconds), "{seconds}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert_eq!(host.upstream.asked().len(), 3, "it was left alone");
+        until("it is tried again", || async { host.ask("hi").await.status == 200 }).await;
+        assert_eq!(host.upstream.asked().len(), 4, "one call was enough");
+        assert_eq!(host.ask("hi").await.text(), "here I am");
+    }
+}
+
+#[tokio::test]
+async fn callers_mistakes_and_too_many_requests_do_not_put_a_service_to_rest() {
+    let host = fails(99, busy(400), "breaker = { breaks = 2 }", false).await;
+    for _ in 0..4 {
+        assert_eq!(host.ask("hi").await.status, 400);
+    }
+    host.upstream.reply(busy(429));
+    for _ in 0..4 {
+        assert_eq!(host.ask("hi").await.status, 429);
+    }
+}
+
+/// A model `assistant` of `mock`, and behind it one of another service.
+async fn with_backup(backup: &Upstream, provider: &str, looks: bool) -> TestHost {
+    let config = format!(
+        "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nfallbacks = [\"spare\"]\n\
+         [[models]]\nname = \"spare\"\nprovider = \"backup\"\nmodel = \"small-1\"\nfallbacks = [\"demo/demo\"]\n\
+         [[providers]]\nname = \"backup\"\nkind = \"openai\"\nbase_url = \"{}\"\nretry = {{ times = 0 }}",
+        backup.url(),
+    );
+    let setup = TestHost::new().provider(provider).config(&config);
+    if looks { setup.filter("looks", LOOKS) } else { setup }.start().await
+}
+
+#[tokio::test]
+async fn another_model_answers_where_one_cannot_and_the_answer_says_so() {
+    let gate = Gate::closed();
+    for (failure, provider) in [
+        (busy(503), ""),
+        (busy(429).header("retry-after", "60"), AT_ONCE),
+        (busy(401), ""),
+        (Reply::raw("text/html", "<h1>Sorry</h1>"), ""),
+        (Reply::text("late").behind(&gate), "timeouts = { answer_ms = 80 }"),
+    ] {
+        for looks in [false, true] {
+            let backup = Upstream::start().await;
+            let host = with_backup(&backup, provider, looks).await;
+            host.upstream.reply(failure.clone());
+            for body in [saying("assistant", "hi"), streaming("assistant", "hi")] {
+                let answer = host.chat(&body).await;
+                assert_eq!(answer.text(), "hello from upstream");
+                assert_eq!(answer.header("x-valvehouse-model"), Some("backup/small-1"));
+                let asked = backup.last();
+                assert_eq!(asked.json()["model"], "small-1");
+                assert_eq!(asked.json()["messages"], body["messages"]);
+                assert_eq!(asked.headers.get("authorization"), None, "the key is the other service's");
+            }
+        }
+    }
+    gate.open();
+}
+
+#[tokio::test]
+async fn the_model_that_was_meant_answers_as_long_as_it_can_and_mistakes_stay_with_it() {
+    for looks in [false, true] {
+        let backup = Upstream::start().await;
+        let host = with_backup(&backup, "", looks).await;
+        for body in [saying("assistant", "hi"), streaming("assistant", "hi")] {
+            let answer = host.chat(&body).await;
+            assert_eq!(answer.text(), "hello from upstream");
+            assert_eq!(answer.header("x-valvehouse-model"), Some("mock/assistant"));
+            assert_eq!(host.ask("hi").await.header("x-valvehouse-model"), None, "it has no fallbacks");
+        }
+        host.upstream.reply(busy(422));
+        assert_eq!(host.chat(&saying("assistant", "hi")).await.status, 422);
+        host.upstream.reply(Reply::begun(["half a "]).then_cut());
+        let cut = host.chat(&streaming("assistant", "hi")).await;
+        assert!(cut.text() == "half a " && cut.message().contains("broke off"), "{}", cut.body());
+        assert!(backup.asked().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_reason() {
+    for looks in [false, true] {
+        let backup = Upstream::start().await;
+        backup.reply(busy(500));
+        let host = with_backup(&backup, "", looks).await;
+        host.upstream.stop();
+        for body in [saying("assistant", "good morning"), streaming("assistant", "good morning")] {
+            let answer = host.chat(&body).await;
+            assert!(answer.text().starts_with("You said: good morning"), "{}", answer.body());
+            assert_eq!(answer.header("x-valvehouse-model"), Some("demo/demo"));
+        }
+    }
+    let config = "[[models]]\nname = \"a\"\nprovider = \"mock\"\nfallbacks = [\"mock/b\"]";
+    let host = TestHost::new().config(config).start().await;
+    host.upstream.script(|asked| busy(if asked.json()["model"] == "a" { 503 } else { 500 }));
+    assert_eq!(host.chat(&saying("a", "hi")).await.status, 503);
+    assert_eq!(host.upstream.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn a_service_that_is_left_alone_is_not_waited_for() {
+    let backup = Upstream::start().await;
+    let host = with_backup(&backup, "breaker = { breaks = 2, rest_ms = 60_000 }", false).await;
+    host.upstream.reply(busy(500));
+    for _ in 0..5 {
+        assert_eq!(host.chat(&saying("assistant", "hi")).await.text(), "hello from upstream");
+    }
+    assert_eq!((host.upstream.asked().len(), backup.asked().len()), (2, 5));
+}
+
+#[tokio::test]
+async fn a_host_tells_which_provider_it_leaves_alone() {
+    let host = fails(99, busy(500), "breaker = { breaks = 2, rest_ms = 60_000 }", false).await;
+    assert_eq!(host.ready().await["providers"], json!({"demo": "used", "mock": "used"}));
+    for _ in 0..2 {
+        assert_eq!(host.ask("hi").await.status, 500);
+    }
+    assert_eq!(host.ready().await["providers"]["mock"], "resting");
+    let standing = || async { Standing::told(&host.store().hosts().await.unwrap()) };
+    until("the host tells", || async { standing().await.provider("mock").is_some() }).await;
+    let standing = standing().await;
+    let open = standing.provider("mock").unwrap();
+    assert_eq!((open.breaks, open.cause.as_str()), (2, "provider mock answered 500"));
+    assert!(open.next_try > Duration::from_secs(30) && standing.provider("demo").is_none());
+}
+
+#[tokio::test]
+async fn a_service_that_wants_a_key_where_there_is_none_is_a_401_that_says_what_to_do() {
+    let service = Upstream::start().await;
+    service.reply(Reply::json(&json!({"error": {"message": "You didn't provide an API key."}})).status(401));
+    let host = host_of(&service.url(), "").await;
+    let answer = host.chat(&saying("raw-1", "hi")).await;
+    answer.refused(
+        401,
+        "provider raw answered 401, and it has no key: write api_key = \"env:NAME\" for provider raw (it says: You \
+         didn't provide an API key.)",
+    );
+    assert_eq!(answer.error()["code"], "provider_key_missing");
+}
+
+#[tokio::test]
+async fn a_key_in_a_file_is_read_again_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "sk-first\n").unwrap();
+    let service = Upstream::start().await;
+    let host = host_of(&service.url(), &format!("api_key = \"file:{}\"", file.display())).await;
+    let sent = || async {
+        assert_eq!(host.chat(&saying("raw-1", "hi")).await.status, 200);
+        service.last().headers["authorization"].to_str().unwrap().to_owned()
+    };
+    assert_eq!(sent().await, "Bearer sk-first");
+    std::fs::write(&file, "sk-second\n").unwrap();
+    until("the new key is used", || async { sent().await == "Bearer sk-second" }).await;
+}
+
+/// Takes down what is logged on this thread, down to the smallest detail.
+#[derive(Clone, Default)]
+struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
+    const KEY: &str = "sk-upstream";
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logs = tracing::subscriber::set_default(subscriber);
+    let backup = Upstream::start().await;
+    backup.script(|asked| Reply::fitting(asked, "fine"));
+    let breaker = "breaker = { breaks = 3, rest_ms = 60_000 }";
+    for looks in [false, true] {
+        let host = with_backup(&backup, &format!("{AT_ONCE}\n{breaker}"), looks).await;
+        // A service that repeats what it was told, in every place there is.
+        for status in [401, 404, 429, 503, 302, 200] {
+            host.upstream.script(move |asked| {
+                let told = format!("{:?}", asked.headers["authorization"]);
+                Reply::json(&json!({"error": {"message": told.clone(), "code": told, "param": told}}))
+                    .status(status)
+                    .header("retry-after-ms", "1")
+                    .header("location", "/elsewhere")
+            });
+            for body in [saying(MODEL, "hi"), streaming(MODEL, "hi"), saying("assistant", "hi")] {
+                let answer = host.chat(&body).await;
+                // What nobody looks at and calls itself a success is the service's own word.
+                if looks || status != 200 {
+                    assert!(!answer.body().contains(KEY), "{status}: {}", answer.body());
+                }
+            }
+        }
+        host.upstream.stop();
+        let answer = host.ask("hi").await;
+        assert!(answer.status >= 500 && !answer.body().contains(KEY));
+        let listed = format!("{:?}", host.app().config);
+        assert!(listed.contains("api_key: Some(Literal(***))") && !listed.contains(KEY), "{listed}");
+    }
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("asked again in") && logged.contains("asked in its place"), "{logged}");
+    assert!(logged.contains("is left alone"));
+    if let Some(at) = logged.find(KEY) {
+        panic!("…{}…", &logged[at.saturating_sub(300)..(at + 100).min(logged.len())]);
+    }
+}
+
+#[tokio::test]
+async fn ollama_is_asked_in_its_own_words_and_answers_in_openais() {
+    let service = Upstream::start().await;
+    let lines = [
+        json!({"model": "llama3", "message": {"role": "assistant", "content": "", "thinking": "hm"}, "done": false}),
+        json!({"model": "llama3", "message": {"role": "assistant", "content": "good "}, "done": false}),
+        json!({"model": "llama3", "message": {"role": "assistant", "content": "morning"}, "done": false}),
+        json!({"model": "llama3", "message": {"role": "assistant", "content": ""}, "done": true, "done_reason": "stop",
+               "prompt_eval_count": 3, "eval_count": 2}),
+    ];
+    service.script(move |asked| {
+        if asked.json()["stream"] == json!(true) {
+            let text: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+            Reply::raw("application/x-ndjson", text.concat())
+        } else {
+            Reply::json(&json!({"model": "llama3", "done": true, "done_reason": "stop", "prompt_eval_count": 3,
+                "eval_count": 2, "message": {"role": "assistant", "content": "good morning", "thinking": "hm"}}))
+        }
+    });
+    let config = format!(
+        "[[providers]]\nname = \"home\"\nkind = \"ollama\"\nbase_url = \"{}\"\nmodels = [\"llama3\"]",
+        service.url()
+    );
+    for shouts in [false, true] {
+        let setup = TestHost::new().config(&config);
+        let shout = "fn stream(event) { event.text = event.text.to_upper(); event }";
+        let host = if shouts { setup.filter("shout", shout) } else { setup }.start().await;
+        let expected = if shouts { "GOOD MORNING" } else { "good morning" };
+        let mut body = saying("llama3", "hi");
+        body["max_tokens"] = json!(9);
+        let whole = host.chat(&body).await;
+        assert_eq!((whole.text().as_str(), &whole.json()["usage"]["total_tokens"]), (expected, &json!(5)));
+        assert_eq!(whole.json()["choices"][0]["message"]["reasoning_content"], "hm");
+        body["stream"] = json!(true);
+        body["stream_options"] = json!({"include_usage": true});
+        let streamed = host.chat(&body).await;
+        assert_eq!((streamed.text().as_str(), streamed.finishes()), (expected, vec!["stop".to_owned()]));
+        assert_eq!(streamed.events().last().unwrap()["usage"]["completion_tokens"], 2);
+        let asked = service.last();
+        assert_eq!(asked.path, "/api/chat");
+        assert_eq!(asked.json()["options"], json!({"num_predict": 9}));
+    }
+    service.reply(Reply::json(&json!({"error": "model 'llama3' not found"})).status(404));
+    let host = TestHost::new().config(&config).start().await;
+    host.chat(&saying("llama3", "hi")).await.refused(404, "model 'llama3' not found");
+}
+
+/// A service that counts the connections it was asked over.
+async fn counting(
+    answer: impl Fn() -> axum::response::Response + Clone + Send + Sync + 'static,
+) -> (String, Peers) {
+    let peers = Peers::default();
+    let seen = peers.clone();
+    let handler = move |peer: axum::extract::ConnectInfo<std::net::SocketAddr>, _body: bytes::Bytes| {
+        seen.0.lock().unwrap().push(peer.0.port());
+        let answer = answer();
+        // Long enough for those at once to be there at once.
+        async move {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            answer
+        }
+    };
+    let router = axum::Router::new().fallback(handler);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    (url, peers)
+}
+
+#[derive(Clone, Default)]
+struct Peers(Arc<std::sync::Mutex<Vec<u16>>>);
+
+impl Peers {
+    fn calls(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    fn connections(&self) -> usize {
+        self.0.lock().unwrap().iter().collect::<std::collections::HashSet<_>>().len()
+    }
+}
+
+#[tokio::test]
+async fn connections_are_used_again_after_answers_streams_and_errors() {
+    use axum::response::IntoResponse;
+    const WHOLE: &str =
+        r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#;
+    const EVENTS: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n\
+                          data: [DONE]\n\n";
+    type Answering = fn() -> axum::response::Response;
+    let whole: Answering = || ([("content-type", "application/json")], WHOLE).into_response();
+    let events: Answering = || {
+        let chunks =
+            EVENTS.split_inclusive("\n\n").map(|chunk| Ok::<_, std::io::Error>(bytes::Bytes::from(chunk)));
+        let body = axum::body::Body::from_stream(futures::stream::iter(chunks));
+        ([("content-type", "text/event-stream")], body).into_response()
+    };
+    let error: Answering = || {
+        (
+            axum::http::StatusCode::BAD_REQUEST,
+            [("content-type", "application/json")],
+            r#"{"error":{"message":"no"}}"#,
+        )
+            .into_response()
+    };
+    for looks in [false, true] {
+        for (answering, body) in [
+            (whole, saying("raw-1", "hi")),
+            (events, streaming("raw-1", "hi")),
+            (error, saying("raw-1", "hi")),
+            (error, streaming("raw-1", "hi")),
+        ] {
+            let (url, peers) = counting(answering).await;
+            let config = format!(
+                "[[providers]]\nname = \"raw\"\nkind = \"openai\"\nbase_url = \"{url}\"\nmodels = [\"raw-1\"]"
+            );
+            let setup = TestHost::new().config(&config);
+            let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
+            for _ in 0..6 {
+                host.chat(&body).await;
+            }
+            assert_eq!((peers.calls(), peers.connections()), (6, 1), "one after the other: {body}");
+            for _ in 0..3 {
+                futures::future::join_all((0..4).map(|_| host.chat(&body))).await;
+            }
+            // Four at once want four, and later ones find them.
+            assert_eq!(peers.calls(), 18);
+            assert!(peers.connections() <= 5, "{} connections: {body}", peers.connections());
+        }
+    }
+}
