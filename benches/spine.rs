@@ -167,6 +167,7 @@ const EVENT: &str = r#"{"id":"chatcmpl-9abdb2b46aa2","object":"chat.completion.c
 
 const SET: &str = "fn inlet(body) { body.temperature = 0.5; body }";
 const LOOK: &str = r#"fn stream(event) { if event.text.contains("zzz") { event.text = "***"; } }"#;
+const WINDOW: &str = r#"fn stream(event, state) { stream::window(event, state, 40, |text| regex::replace(text, "sk-[A-Za-z0-9]{20,}", "[key]")); }"#;
 const CHANGE: &str = r#"fn stream(event) { event.text = "changed"; event }"#;
 
 fn hooks() {
@@ -337,7 +338,16 @@ impl Provider for Wire {
 fn streams() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let wire: Arc<dyn Provider> = Arc::new(Wire::new());
-    for (count, text) in [(0, LOOK), (1, LOOK), (10, LOOK), (1, CHANGE)] {
+    let redact = std::fs::read_to_string("filters/redact.rhai").unwrap_or_else(|_| WINDOW.to_owned());
+    let cases = [
+        (0, LOOK, "text hooks, unchanged"),
+        (1, LOOK, "text hooks, unchanged"),
+        (10, LOOK, "text hooks, unchanged"),
+        (1, CHANGE, "text hooks, changed"),
+        (1, WINDOW, "windows"),
+        (1, redact.as_str(), "shipped redact"),
+    ];
+    for (count, text, what) in cases {
         let scripts = (0..count).map(|index| script(&format!("f{index}"), text));
         let kernel = Kernel::builder().filters(scripts).provider(wire.clone()).build();
         let answer = time(|| {
@@ -364,9 +374,8 @@ fn streams() {
             }
             assert!(out.len() > EVENTS * 200);
         });
-        let what = if text == LOOK { "unchanged" } else { "changed" };
-        let row_name = format!("streamed event, bytes -> {count} text hooks -> bytes, {what}");
-        row(&row_name, answer / EVENTS as u32, None, "with all a turn does");
+        let name = format!("streamed event, bytes -> {count} {what} -> bytes");
+        row(&name, answer / EVENTS as u32, None, "with all a turn does");
     }
 }
 

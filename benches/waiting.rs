@@ -3,6 +3,9 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
+mod common;
+
+use common::{DEMO, Project, chat, quantile, ratio, resident};
 use futures::future::join_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -50,7 +53,7 @@ async fn measure() {
         let began = Instant::now();
         let turns = join_all((0..TURNS).map(|_| chat(&client, &url, "helper", "look")));
         let (answers, samples) = tokio::join!(turns, pure(&client, &url, WAIT));
-        assert!(answers.iter().all(|answer| answer.contains("seen")), "a turn went wrong");
+        assert!(answers.iter().all(|(_, answer)| answer.contains("seen")), "a turn went wrong");
         totals.push(began.elapsed());
         all.extend(samples);
     }
@@ -72,22 +75,19 @@ async fn measure() {
 /// How much longer than its 50 ms a tool takes that does not end by itself.
 async fn timeouts(service: &str) {
     const LIMIT: Duration = Duration::from_millis(50);
-    let folder = tempfile::tempdir().unwrap();
-    let tools = folder.path().join("tools");
-    std::fs::create_dir(&tools).unwrap();
     let grants = format!(
         "[breaker]\nbreaks = 0\n[grants.waits]\nhttp = [\"{service}\"]\n[grants.runs]\nshell = [\"sh\"]\n"
     );
-    std::fs::write(folder.path().join("valvehouse.toml"), grants).unwrap();
+    let mut project = Project::new().with("valvehouse.toml", &grants);
     for (id, head, body) in [
         ("loops", "", "loop { text::words(\"a b c\"); }".to_owned()),
         ("waits", "requirements: http", format!("http::get(\"http://{service}/\")")),
         ("runs", "requirements: shell", "shell::run(\"sleep 60 & wait\")".to_owned()),
     ] {
         let script = format!("/*\ntimeout: 50\n{head}\n*/\nfn handler(args) {{ {body} }}");
-        std::fs::write(tools.join(format!("{id}.rhai")), script).unwrap();
+        project = project.with(&format!("tools/{id}.rhai"), &script);
     }
-    let app = App::open(Config::load_with(folder.path(), [], &[]).unwrap()).await.unwrap();
+    let app = App::open(Config::load_with(project.path(), [], &[]).unwrap()).await.unwrap();
     let kernel = app.host.snapshot().invoking();
     for (id, what) in [("loops", "that loops"), ("waits", "that waits on http"), ("runs", "in a shell")] {
         let mut over = Vec::new();
@@ -110,7 +110,7 @@ async fn asked() {
     let script = Script::compile(&file, &Settings::default()).unwrap();
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     let (questions, (tell, mut ids)) = (Questions::default(), tokio::sync::mpsc::unbounded_channel());
-    let (before, threads, began) = (resident(), threads(), Instant::now());
+    let (before, threads, began) = (resident("self"), threads(), Instant::now());
     let turns: Vec<_> = (0..PEOPLE)
         .map(|_| {
             let (chain, tell) = (chain.clone(), tell.clone());
@@ -125,7 +125,7 @@ async fn asked() {
     while open.len() < PEOPLE {
         open.push(ids.recv().await.unwrap());
     }
-    let (asked, held) = (began.elapsed(), resident() - before);
+    let (asked, held) = (began.elapsed(), resident("self") - before);
     let more_threads = self::threads().saturating_sub(threads);
     let began = Instant::now();
     for id in &open {
@@ -139,18 +139,8 @@ async fn asked() {
     );
 }
 
-/// Bytes of this process that memory backs.
-fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
-}
-
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
-}
-
-fn ratio(a: Duration, b: Duration) -> f64 {
-    a.as_secs_f64() / b.as_secs_f64()
 }
 
 /// One chat through a pure filter.
@@ -163,8 +153,7 @@ struct Sample {
 
 fn p99(samples: Vec<Sample>) -> Duration {
     let mut took: Vec<Duration> = samples.iter().map(|sample| sample.took).collect();
-    took.sort();
-    took.get(took.len() * 99 / 100).copied().unwrap_or_default()
+    quantile(&mut took, 0.99)
 }
 
 /// Requests that wait at the service.
@@ -185,12 +174,6 @@ async fn pure(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Samp
     samples
 }
 
-async fn chat(client: &reqwest::Client, url: &str, model: &str, text: &str) -> String {
-    let body = format!(r#"{{"model": "{model}", "messages": [{{"role": "user", "content": "{text}"}}]}}"#);
-    let answer = client.post(format!("{url}/v1/chat/completions")).body(body).send().await.unwrap();
-    answer.text().await.unwrap()
-}
-
 /// A service that takes its time.
 async fn service() -> String {
     let slow = || async {
@@ -206,24 +189,17 @@ async fn service() -> String {
     address
 }
 
-async fn host(service: &str) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| {
-        let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
-    let models = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
-        [[models]]\nname = \"demo\"\nprovider = \"demo\"\n\
-        [[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n";
-    write("valvehouse.toml", &format!("{models}[grants.look]\nhttp = [\"{service}\"]\n"));
+async fn host(service: &str) -> (Project, String) {
+    let helper = "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n";
     let look =
         format!("/*\nrequirements: http\n*/\nfn handler(args) {{ http::get(\"http://{service}/\").text }}");
-    write("tools/look.rhai", &look);
-    write("filters/pure.rhai", "fn inlet(body) { body.messages.append_system(\"Be kind.\"); }");
-    let app = App::open(Config::load_with(folder.path(), [], &[]).unwrap()).await.unwrap();
+    let project = Project::new()
+        .with("valvehouse.toml", &format!("{DEMO}{helper}[grants.look]\nhttp = [\"{service}\"]\n"))
+        .with("tools/look.rhai", &look)
+        .with("filters/pure.rhai", "fn inlet(body) { body.messages.append_system(\"Be kind.\"); }");
+    let app = App::open(Config::load_with(project.path(), [], &[]).unwrap()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { valvehouse::server::serve(listener, app, std::future::pending()).await });
-    (folder, url)
+    (project, url)
 }

@@ -1,0 +1,112 @@
+//! What benches share: a project in a folder of its own, a host in a process of its own, chats, and how to
+//! read what was measured.
+
+#![allow(dead_code)] // each bench uses its part
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The offline model, to build on.
+pub(crate) const DEMO: &str = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
+    [[models]]\nname = \"demo\"\nprovider = \"demo\"\n";
+
+/// A folder that goes when its bench ends.
+pub(crate) struct Project(tempfile::TempDir);
+
+impl Project {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// The same with a file.
+    #[must_use]
+    pub(crate) fn with(self, path: &str, text: &str) -> Self {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+}
+
+/// A process that serves, and ends when this does.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) url: String,
+    /// What it runs on lasts as long as it.
+    project: Option<Project>,
+}
+
+impl Server {
+    /// The host on a project.
+    pub(crate) fn host(project: Project) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+        command.args(["serve", "--port", "0"]).current_dir(project.path());
+        let mut server = Self::start(&mut command);
+        server.project = Some(project);
+        server
+    }
+
+    /// Whatever says on stderr at which `http://…` it listens.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, rest) = line.split_once("http://")?;
+            let address = rest.split(|c: char| c == '/' || c.is_whitespace()).next()?;
+            Some(format!("http://{address}"))
+        });
+        // Read on, or it would block at a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url: url.expect("a server says where it listens"), project: None }
+    }
+
+    /// What all its threads had of the processors, those that are gone included; in hundredths of a second.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // After the name, which may have spaces in it, the twelfth and thirteenth.
+        let (_, numbers) = stat.rsplit_once(')').unwrap_or_default();
+        let ticks = numbers.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());
+        Duration::from_millis(10 * ticks.sum::<u64>())
+    }
+
+    /// Its bytes that memory backs.
+    pub(crate) fn resident(&self) -> usize {
+        resident(&self.child.id().to_string())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Bytes of a process (`self`, or its number) that memory backs.
+pub(crate) fn resident(process: &str) -> usize {
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+    pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
+}
+
+/// One chat of one message: its status and the answer as it came.
+pub(crate) async fn chat(client: &reqwest::Client, url: &str, model: &str, text: &str) -> (u16, String) {
+    let body = format!(r#"{{"model": "{model}", "messages": [{{"role": "user", "content": "{text}"}}]}}"#);
+    let answer = client.post(format!("{url}/v1/chat/completions")).body(body).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+/// What so large a part of the samples stays below.
+pub(crate) fn quantile<T: Ord + Copy + Default>(samples: &mut [T], part: f64) -> T {
+    samples.sort();
+    let place = (samples.len() as f64 * part) as usize;
+    samples.get(place).or(samples.last()).copied().unwrap_or_default()
+}
+
+pub(crate) fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
+}

@@ -1,0 +1,313 @@
+//! What a thousand streams at once cost: 200 events each, through a host with no, one and ten stream filters,
+//! beside a bare proxy of the same libraries in the same run. `cargo bench --bench streams`; only ratios mean
+//! anything. What is measured has one core for itself; the model's service and the clients share the other.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)] // printing figures is what it is for
+
+mod common;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use common::{Project, Server, quantile, ratio};
+use futures::future::join_all;
+use futures::stream;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[global_allocator]
+static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+
+const EVENTS: usize = 200;
+/// What comes besides: the role and the finish.
+const AROUND: usize = 2;
+/// Between two events of a stream that takes its time.
+const PACE: Duration = Duration::from_millis(50);
+const ROUNDS: usize = 5;
+
+/// Reads every event and changes none.
+const FILTER: &str = "fn stream(event) { if event.text.contains(\"secret\") { event.text = \"***\"; } }";
+
+/// How many at once; fewer to try the bench itself.
+fn streams() -> usize {
+    std::env::var("STREAMS").ok().and_then(|streams| streams.parse().ok()).unwrap_or(1_000)
+}
+
+fn main() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // This program is also its own service and its own proxy.
+    match std::env::var("PLAYS").as_deref() {
+        Ok("service") => return on_one_thread(service()),
+        Ok("proxy") => return on_all_threads(proxy(std::env::var("SERVICE").unwrap())),
+        _ => {}
+    }
+    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    if std::env::args().any(|word| word == "--bench") {
+        on_one_thread(measure());
+    }
+}
+
+fn on_one_thread(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+}
+
+fn on_all_threads(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
+}
+
+/// One of the servers that are measured.
+struct Measured {
+    name: String,
+    server: Server,
+    resident: usize,
+    /// Wall and processor time of each round at full speed.
+    rounds: Vec<(Duration, Duration)>,
+    lost: usize,
+}
+
+async fn measure() {
+    use_core(1);
+    let service = Server::start(&mut plays("service"));
+    use_core(0);
+    let mut all =
+        vec![Measured::new("a bare proxy", Server::start(plays("proxy").env("SERVICE", &service.url)))];
+    for filters in [0, 1, 10] {
+        let name = format!("the host, stream filters: {filters}");
+        all.push(Measured::new(&name, Server::host(project(&service.url, filters))));
+    }
+    use_core(1);
+    println!("{} streams of {EVENTS} events at once, one every {} ms", streams(), PACE.as_millis());
+    for measured in &mut all {
+        measured.paced().await;
+    }
+    println!("\nthe same at full speed, {ROUNDS} rounds in turns");
+    for _ in 0..ROUNDS {
+        for measured in &mut all {
+            measured.at_full_speed().await;
+        }
+    }
+    let bare = all[0].usual();
+    for measured in &all {
+        let (wall, processor) = measured.usual();
+        let events = (streams() * EVENTS) as f64;
+        println!(
+            "{:<32} {:>9.0} events/s  {:.2}x of the bare proxy's time; {:>6.2} us an event of the processor, {:.2}x; {} lost",
+            measured.name,
+            events / wall.as_secs_f64(),
+            ratio(wall, bare.0),
+            processor.as_secs_f64() * 1e6 / events,
+            ratio(processor, bare.1),
+            measured.lost,
+        );
+    }
+    let lost: usize = all.iter().map(|measured| measured.lost).sum();
+    assert_eq!(lost, 0, "streams were lost");
+}
+
+impl Measured {
+    fn new(name: &str, server: Server) -> Self {
+        Self { name: name.into(), server, resident: 0, rounds: Vec::new(), lost: 0 }
+    }
+
+    /// Memory while all streams are under way, and how long an event is.
+    async fn paced(&mut self) {
+        // Everything that is slow and allocates for the first time.
+        run(&self.server.url, 10, "fast").await;
+        self.resident = self.server.resident();
+        let before = self.server.processor_time();
+        let mut most = 0;
+        let url = self.server.url.clone();
+        let all = run(&url, streams(), "paced");
+        tokio::pin!(all);
+        let seen = loop {
+            tokio::select! {
+                seen = &mut all => break seen,
+                () = tokio::time::sleep(Duration::from_millis(100)) => most = most.max(self.server.resident()),
+            }
+        };
+        let processor = self.server.processor_time() - before;
+        self.note_lost(&seen);
+        let mut transits: Vec<Duration> = seen.into_iter().flat_map(|stream| stream.transits).collect();
+        println!(
+            "{:<32} {:>6.1} KiB a stream; transit of an event p50 {:>8.1?}, p99 {:>8.1?}; {:.2} us an event of the processor",
+            self.name,
+            most.saturating_sub(self.resident) as f64 / 1024.0 / streams() as f64,
+            quantile(&mut transits, 0.5),
+            quantile(&mut transits, 0.99),
+            processor.as_secs_f64() * 1e6 / transits.len().max(1) as f64,
+        );
+    }
+
+    async fn at_full_speed(&mut self) {
+        let (processor, began) = (self.server.processor_time(), Instant::now());
+        let streams = run(&self.server.url, streams(), "fast").await;
+        self.rounds.push((began.elapsed(), self.server.processor_time() - processor));
+        self.note_lost(&streams);
+    }
+
+    fn note_lost(&mut self, streams: &[Stream]) {
+        self.lost += streams.iter().filter(|stream| !stream.is_whole()).count();
+    }
+
+    /// The middle of the rounds.
+    fn usual(&self) -> (Duration, Duration) {
+        let mut walls: Vec<Duration> = self.rounds.iter().map(|round| round.0).collect();
+        let mut processors: Vec<Duration> = self.rounds.iter().map(|round| round.1).collect();
+        (quantile(&mut walls, 0.5), quantile(&mut processors, 0.5))
+    }
+}
+
+/// What a client saw of a stream.
+#[derive(Default)]
+struct Stream {
+    events: usize,
+    ends: usize,
+    transits: Vec<Duration>,
+}
+
+impl Stream {
+    fn is_whole(&self) -> bool {
+        self.events == EVENTS + AROUND && self.ends == 1
+    }
+
+    fn note(&mut self, line: &str) {
+        match line.strip_prefix("data: ") {
+            Some("[DONE]") => self.ends += 1,
+            Some(event) => {
+                self.events += 1;
+                let sent = event.split_once("t=").and_then(|(_, rest)| rest.split_once('.'));
+                if let Some((nanoseconds, _)) = sent {
+                    let sent = Duration::from_nanos(nanoseconds.parse().unwrap_or(0));
+                    self.transits.push(now().saturating_sub(sent));
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// So many streams at once, to their ends.
+async fn run(url: &str, streams: usize, model: &str) -> Vec<Stream> {
+    let address = url.trim_start_matches("http://");
+    join_all((0..streams).map(|_| async { one(address, model).await.unwrap_or_default() })).await
+}
+
+/// One stream, read without more than it takes: what is measured is the server.
+async fn one(address: &str, model: &str) -> std::io::Result<Stream> {
+    let mut connection = TcpStream::connect(address).await?;
+    let body =
+        format!(r#"{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"hi"}}]}}"#);
+    // Without chunks and keep-alive: what comes is the events, and the end is the end.
+    let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
+    let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    connection.write_all(request.as_bytes()).await?;
+    let (mut stream, mut line, mut buffer) = (Stream::default(), Vec::new(), vec![0; 16 * 1024]);
+    loop {
+        let read = connection.read(&mut buffer).await?;
+        if read == 0 {
+            return Ok(stream);
+        }
+        for piece in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
+            if line.ends_with(b"\n") {
+                stream.note(String::from_utf8_lossy(&line).trim_end());
+                line.clear();
+            }
+        }
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+}
+
+fn project(service: &str, filters: usize) -> Project {
+    let toml = format!(
+        "[[providers]]\nname = \"service\"\nkind = \"openai\"\nbase_url = \"{service}/v1\"\nmodels = \"*\"\n"
+    );
+    (0..filters).fold(Project::new().with("valvehouse.toml", &toml), |project, n| {
+        project.with(&format!("filters/reads_{n}.rhai"), FILTER)
+    })
+}
+
+/// This program in another part.
+fn plays(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env("PLAYS", part);
+    command
+}
+
+/// A model's service: `paced` takes its time, `fast` sends event after event.
+async fn service() {
+    serve(Router::new().fallback(answer)).await;
+}
+
+async fn answer(body: Bytes) -> Response {
+    let is_paced = String::from_utf8_lossy(&body).contains("\"paced\"");
+    let events = stream::unfold(0, move |place| async move {
+        if is_paced {
+            // The first comes at any moment, so that not all streams speak at the same.
+            let part = if place == 0 { fastrand::f64() } else { 1.0 };
+            tokio::time::sleep(PACE.mul_f64(part)).await;
+        } else {
+            // Each event is written by itself.
+            tokio::task::yield_now().await;
+        }
+        let event = match place {
+            0 => chunk(r#"{"role":"assistant","content":""}"#, "null"),
+            place if place <= EVENTS => {
+                chunk(&format!(r#"{{"content":"t={}. "}}"#, now().as_nanos()), "null")
+            }
+            place if place == EVENTS + 1 => chunk("{}", "\"stop\""),
+            place if place == EVENTS + 2 => "data: [DONE]\n\n".to_owned(),
+            _ => return None,
+        };
+        Some((Ok::<_, std::convert::Infallible>(event), place + 1))
+    });
+    streaming(Body::from_stream(events))
+}
+
+fn chunk(delta: &str, finish: &str) -> String {
+    format!(
+        "data: {{\"id\":\"chatcmpl-service\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+    )
+}
+
+fn streaming(body: Body) -> Response {
+    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+}
+
+/// Hands bytes on and knows nothing of them.
+async fn proxy(service: String) {
+    let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().unwrap();
+    serve(Router::new().fallback(forward).with_state((client, service))).await;
+}
+
+async fn forward(State((client, service)): State<(reqwest::Client, String)>, body: Bytes) -> Response {
+    let request = client.post(format!("{service}/v1/chat/completions")).body(body);
+    let answer = request.header("content-type", "application/json").send().await.unwrap();
+    streaming(Body::from_stream(answer.bytes_stream()))
+}
+
+async fn serve(router: Router) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    eprintln!("http://{}", listener.local_addr().unwrap());
+    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, router).await.unwrap();
+}
+
+/// From here on this thread, and what it starts, runs on one core, where that can be chosen.
+fn use_core(core: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(core);
+        // A machine with one core has no choice.
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
+    }
+}
