@@ -343,9 +343,14 @@ fn events_are_the_same_wherever_a_recording_is_cut() {
     for recording in all().iter().filter(|recording| recording.is_stream()) {
         let whole = read(&[&recording.body]);
         assert_eq!(read(&recording.body.chunks(1).collect::<Vec<_>>()), whole, "{}", recording.name);
-        // Every place at which something ends, and its neighbours, for each of which the rest is read again.
+        // Every place at which something ends, and its neighbours; every place of all where there is time:
+        // for each of them the rest is read again.
         let ends = (0..recording.body.len()).filter(|at| matches!(recording.body[*at], b'\n' | b'\r' | b':'));
-        for at in ends.step_by(1 + recording.body.len() / 4096).flat_map(|at| at..=at + 1) {
+        let ends = ends.step_by(1 + recording.body.len() / 4096).flat_map(|at| at..=at + 1);
+        let all_of_them = std::env::var_os("VALVEHOUSE_CASES").is_some();
+        let places: Vec<usize> =
+            if all_of_them { (0..recording.body.len()).collect() } else { ends.collect() };
+        for at in places {
             let (start, rest) = recording.body.split_at(at);
             assert_eq!(read(&[start, rest]), whole, "{} cut at {at}", recording.name);
         }
