@@ -9,6 +9,8 @@ pub mod event;
 mod grow;
 pub mod history;
 pub mod message;
+#[cfg(test)]
+pub(crate) mod recorded;
 pub mod request;
 pub mod response;
 pub mod split;

@@ -13,6 +13,7 @@ mod origin;
 mod patient;
 mod rekeyed;
 mod served;
+mod service;
 
 pub use anthropic::Anthropic;
 pub use canned::{Canned, Reply};
@@ -23,6 +24,7 @@ pub use openai::OpenAi;
 pub use patient::Patient;
 pub use rekeyed::Rekeyed;
 pub use served::noticing;
+pub(crate) use service::whole;
 
 use crate::breaker::Open;
 use crate::context::Turn;

@@ -2,28 +2,12 @@
 
 use super::{assembled, chunks, folded, json, written};
 use crate::anthropic::{CONTENT_BLOCKS, completion, message};
+use crate::chat::recorded::recorded;
 use crate::chat::{self, Call, response, split};
 use crate::json::Json;
-use std::path::PathBuf;
-
-fn folder() -> Option<PathBuf> {
-    let folder = match std::env::var_os("VALVEHOUSE_RECORDINGS") {
-        Some(folder) => folder.into(),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/recordings"),
-    };
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no recordings in {}", folder.display());
-    None
-}
-
-fn text(name: &str) -> Option<String> {
-    Some(std::fs::read_to_string(folder()?.join(name)).unwrap())
-}
 
 fn events(name: &str) -> Option<Vec<Json>> {
-    let text = text(name)?;
+    let text = recorded(name)?;
     let data = |line: &str| match name.ends_with(".jsonl") {
         true => Some(json(line)),
         false => line.strip_prefix("data:").map(json),
@@ -62,7 +46,7 @@ fn without_spaces(answer: &Json) -> Json {
 #[test]
 fn whole_answers_come_back_as_they_were() {
     for name in ["text", "text-tools", "thinking"] {
-        let Some(text) = text(&format!("messages.{name}.anthropic.json")) else { return };
+        let Some(text) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let original = json(&text);
         let answer = completion(&original);
         assert_eq!(meaning(&message(&answer)), meaning(&original), "{name}");

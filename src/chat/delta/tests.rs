@@ -1,8 +1,7 @@
 //! Pieces as services really send them, small ones here and recorded ones from the folder.
 
 use super::*;
-use crate::chat::{Call, message, response, split};
-use std::path::PathBuf;
+use crate::chat::{Call, message, recorded, response, split};
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error} in {text}"))
@@ -143,39 +142,26 @@ fn what_is_folded_does_not_change_with_the_event() {
     assert_eq!(fold.finish().at_path("usage.total_tokens").as_i64(), Some(1));
 }
 
-/// The folder of recorded answers, which is not part of the project.
-fn recordings() -> Option<PathBuf> {
-    let folder = match std::env::var_os("VALVEHOUSE_RECORDINGS") {
-        Some(folder) => folder.into(),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/recordings"),
-    };
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no recordings in {}", folder.display());
-    None
-}
-
-fn recorded(name: &str) -> Option<Vec<Json>> {
-    let text = std::fs::read_to_string(recordings()?.join(name)).unwrap();
+fn events_of(name: &str) -> Option<Vec<Json>> {
+    let text = recorded::recorded(name)?;
     let events = text.lines().filter_map(|line| line.strip_prefix("data:")).filter(|data| *data != " [DONE]");
     Some(events.map(json).collect())
 }
 
 fn answer(name: &str) -> Option<Json> {
-    Some(fold(&recorded(name)?))
+    Some(fold(&events_of(name)?))
 }
 
 #[test]
 fn every_recorded_stream_folds_to_an_answer() {
-    let Some(folder) = recordings() else { return };
+    let Some(folder) = recorded::folder() else { return };
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if !(name.starts_with("chat.") && name.ends_with(".sse")) {
             continue;
         }
-        let chunks = recorded(&name).unwrap();
+        let chunks = events_of(&name).unwrap();
         let answer = fold(&chunks);
         assert_eq!(answer.text("object").as_deref(), Some("chat.completion"), "{name}");
         assert!(!answer.text("id").unwrap().is_empty(), "{name}");
@@ -248,7 +234,7 @@ fn recorded_oddities_survive() {
 
 #[test]
 fn recorded_whole_answers_can_be_streamed_and_folded_back() {
-    let Some(folder) = recordings() else { return };
+    let Some(folder) = recorded::folder() else { return };
     for name in [
         "chat.text.openai.json",
         "chat.n2.openai.json",

@@ -7,16 +7,12 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
+use crate::llm::service::drain;
 use crate::net::sse::{Event, Parser};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use std::collections::VecDeque;
-use std::time::Duration;
-
-/// How long the end of a body may take after the message's. Read to its end, the connection serves
-/// the next call too.
-const AFTER_STOP: Duration = Duration::from_millis(100);
 
 /// The pieces of a streamed answer. An error is the last item.
 pub(super) fn pieces(
@@ -66,7 +62,7 @@ impl Reader {
                 return Some(Ok(Piece::new(chunk)));
             }
             if self.input == Input::Stopped && self.message.is_complete() {
-                self.drain().await;
+                drain(&mut self.body).await;
                 return None;
             }
             match self.parser.next() {
@@ -123,11 +119,5 @@ impl Reader {
     fn end(&self) -> Option<Fault> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");
         (!self.message.is_complete()).then(cut)
-    }
-
-    async fn drain(&mut self) {
-        let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
-        // Too slow is no harm: the connection is closed instead.
-        let _ = tokio::time::timeout(AFTER_STOP, rest).await;
     }
 }

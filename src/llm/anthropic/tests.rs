@@ -1,6 +1,7 @@
 //! Against a real server on loopback, which answers as Anthropic does.
 
 use super::Anthropic;
+use crate::chat::recorded::recorded;
 use crate::chat::{Call, Fold, message, response};
 use crate::fault::Fault;
 use crate::json::Json;
@@ -13,7 +14,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,19 +240,6 @@ async fn an_address_may_have_its_version_already_but_must_be_one() {
     }
 }
 
-/// The folder of recorded answers, which is not part of the project.
-fn recording(name: &str) -> Option<String> {
-    let folder = match std::env::var_os("VALVEHOUSE_RECORDINGS") {
-        Some(folder) => folder.into(),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/recordings"),
-    };
-    if !folder.is_dir() {
-        println!("skipped: no recordings in {}", folder.display());
-        return None;
-    }
-    Some(std::fs::read_to_string(folder.join(name)).unwrap())
-}
-
 /// A body in pieces of so many bytes.
 fn cut(body: &str, size: usize) -> Body {
     let pieces: Vec<Bytes> = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
@@ -288,7 +275,7 @@ fn service_origin() -> crate::llm::origin::Origin {
 #[tokio::test]
 async fn recorded_streams_are_the_same_however_they_are_cut() {
     for name in ["text", "text-tools", "thinking", "web-search"] {
-        let Some(body) = recording(&format!("messages.{name}.anthropic.sse")) else { return };
+        let Some(body) = recorded(&format!("messages.{name}.anthropic.sse")) else { return };
         let mut answers = Vec::new();
         for size in [body.len(), 1, 7, 1460] {
             let body = body.clone();
@@ -305,21 +292,21 @@ async fn recorded_streams_are_the_same_however_they_are_cut() {
 #[tokio::test]
 async fn recorded_answers_and_errors_are_told_as_what_they_are() {
     for (name, calls) in [("text", 0), ("text-tools", 2), ("thinking", 0)] {
-        let Some(body) = recording(&format!("messages.{name}.anthropic.json")) else { return };
+        let Some(body) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let whole = service(move || answer("application/json", body.clone())).await.whole(false).await;
         assert!(!text_of(&whole).is_empty());
         assert_eq!(Call::all(&response::message_of(&whole)).len(), calls, "{name}");
     }
     for status in [401, 529] {
-        let body = recording(&format!("error.{status}.anthropic.json")).unwrap();
+        let body = recorded(&format!("error.{status}.anthropic.json")).unwrap();
         let refuse = move || (StatusCode::from_u16(status).unwrap(), body.clone()).into_response();
         let fault = service(refuse).await.fault().await;
         assert!(matches!(fault, Fault::Answered { status: told, .. } if told == status), "{fault}");
     }
-    let first = recording("messages.error-first.anthropic.sse").unwrap();
+    let first = recorded("messages.error-first.anthropic.sse").unwrap();
     let (count, fault) = service(move || events(first.clone())).await.last_fault().await;
     assert!(count == 0 && matches!(fault, Fault::Answered { status: 529, .. }), "{fault}");
-    let twice = recording("messages.duplicate-start.anthropic.jsonl").unwrap();
+    let twice = recorded("messages.duplicate-start.anthropic.jsonl").unwrap();
     let body: String = twice.lines().map(|line| format!("data: {line}\n\n")).collect();
     let said = service(move || events(body.clone())).await.folded().await;
     assert_eq!(text_of(&said), "Hello, World!");

@@ -5,18 +5,14 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
+use crate::llm::service::drain;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// A line may be this long: calls come whole.
 const MAX_LINE: usize = 16 * 1024 * 1024;
-
-/// How long the end of a body may take after the last line. Read to its end, the connection serves the
-/// next call too.
-const AFTER_LAST: Duration = Duration::from_millis(100);
 
 /// The pieces of an answer. An error is the last item.
 pub(super) fn pieces(
@@ -71,7 +67,7 @@ impl Lines {
                 return Some(Ok(chunk));
             }
             if self.state == State::Done {
-                self.drain().await;
+                drain(&mut self.body).await;
                 return None;
             }
             match self.line() {
@@ -132,11 +128,5 @@ impl Lines {
             self.state = State::Done;
         }
         Ok(())
-    }
-
-    async fn drain(&mut self) {
-        let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
-        // Too slow is no harm: the connection is closed instead.
-        let _ = tokio::time::timeout(AFTER_LAST, rest).await;
     }
 }

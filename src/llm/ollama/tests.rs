@@ -2,6 +2,7 @@
 
 use super::answer::Reading;
 use super::{Ollama, lines, request};
+use crate::chat::recorded::recorded;
 use crate::chat::{Fold, message, response};
 use crate::fault::Fault;
 use crate::json::Json;
@@ -112,13 +113,8 @@ const THOUGHT: &str = r#"{"model":"qwen3","created_at":"2025-06-01T10:00:00Z","m
 {"model":"qwen3","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":11,"eval_count":7}
 "#;
 
-/// Recorded answers are kept beside the project, not in it: a clone has none.
 fn recording() -> Option<String> {
-    let folder = match std::env::var_os("VALVEHOUSE_RECORDINGS") {
-        Some(folder) => folder.into(),
-        None => std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/recordings"),
-    };
-    std::fs::read_to_string(folder.join("native.text.ollama.ndjson")).ok()
+    recorded("native.text.ollama.ndjson")
 }
 
 fn origin() -> Origin {

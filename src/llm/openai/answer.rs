@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Forwarded;
 use crate::llm::origin::{Shape, guess, is_error};
+use crate::llm::service::whole;
 use crate::net::{Response, sse};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -18,13 +19,13 @@ impl OpenAi {
     /// the name of a stream, and the other way round.
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
-            return Err(self.origin.fault(&format!(
+            return Err(self.service.origin.fault(&format!(
                 "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
             )));
         }
         let start = response.peek().await?;
         if start.is_empty() {
-            return Err(self.origin.cut("it is empty"));
+            return Err(self.service.origin.cut("it is empty"));
         }
         let kind = response.media_type();
         let is_json = kind == "application/json" || kind.ends_with("+json");
@@ -53,24 +54,24 @@ impl OpenAi {
                 (Some(EVENTS.to_owned()), once(as_events(&answer)?))
             }
             (Shape::Events, false) => {
-                let pieces = stream::pieces(self.origin.clone(), response.into_stream());
-                let answer = stream::whole(pieces).await?;
+                let pieces = stream::pieces(self.service.origin.clone(), response.into_stream());
+                let answer = whole(pieces).await?;
                 (Some("application/json".to_owned()), once(encoded(&answer)?))
             }
             // Another wire than ours, one line an event: whoever asked for it can read it.
             (Shape::Other, _) if is_ndjson => (named, response.into_stream()),
             (Shape::Other, _) => return Err(self.unexpected(response).await),
         };
-        Ok(Forwarded { provider: self.origin.provider.clone(), status, content_type, body })
+        Ok(Forwarded { provider: self.service.origin.provider.clone(), status, content_type, body })
     }
 
     /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
     fn no_error(&self, body: Bytes) -> Result<Bytes, Fault> {
         const CHOICES: &[u8] = b"\"choices\"";
         if !body.windows(CHOICES.len()).any(|word| word == CHOICES) {
-            let answer = self.parse(&body)?;
+            let answer = self.service.parse(&body)?;
             if is_error(&answer) {
-                return Err(self.origin.in_band(&answer));
+                return Err(self.service.origin.in_band(&answer));
             }
         }
         Ok(body)

@@ -1,20 +1,16 @@
 //! An answer that comes as events: pieces, errors among them, and whether the end is a proper end.
 
-use crate::chat::{Fold, delta};
+use crate::chat::delta;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
+use crate::llm::service::drain;
 use crate::net::sse::{Event, Parser};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// How long the end of a body may take after `[DONE]`. Read to its end, the connection serves the
-/// next call too.
-const AFTER_DONE: Duration = Duration::from_millis(100);
 
 /// The pieces of a streamed answer. An error is the last item.
 pub(super) fn pieces(
@@ -30,15 +26,6 @@ pub(super) fn pieces(
         }
     })
     .boxed()
-}
-
-/// The answer that the pieces are pieces of.
-pub(super) async fn whole(mut pieces: BoxStream<'static, Result<Piece, Fault>>) -> Result<Json, Fault> {
-    let mut fold = Fold::default();
-    while let Some(piece) = pieces.next().await {
-        fold.push(&piece?.event);
-    }
-    Ok(fold.finish())
 }
 
 struct Reader {
@@ -63,7 +50,7 @@ impl Reader {
                 Some(Ok(event)) => match self.read(event) {
                     Ok(Line::Piece(piece)) => return Some(Ok(piece)),
                     Ok(Line::Done) => {
-                        self.drain().await;
+                        drain(&mut self.body).await;
                         return self.done().map(Err);
                     }
                     Ok(Line::Nothing) => {}
@@ -144,12 +131,6 @@ impl Reader {
     fn end(&self) -> Option<Fault> {
         (!self.is_complete())
             .then(|| self.origin.cut("the stream ended without a finish_reason and without [DONE]"))
-    }
-
-    async fn drain(&mut self) {
-        let rest = async { while let Some(Ok(_)) = self.body.next().await {} };
-        // Too slow is no harm: the connection is closed instead.
-        let _ = tokio::time::timeout(AFTER_DONE, rest).await;
     }
 }
 

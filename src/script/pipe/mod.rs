@@ -22,7 +22,7 @@ use crate::figures::{Ending, Tally};
 use crate::json::Json;
 use crate::kernel::answer_of;
 use crate::lanes::{self, Pace};
-use crate::llm::{Answer, Piece, Provider, Request};
+use crate::llm::{self, Answer, Piece, Provider, Request};
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt, stream};
@@ -160,15 +160,11 @@ impl Pipe {
             Some(Sent::Piece(first)) => first,
             None => return work.await.and(Err(Fault::Host("a pipe ended without a word".into()))),
         };
-        let mut pieces = pieces(first, sent, work);
-        if streams {
-            return Ok(Answer::Stream(pieces));
+        let pieces = pieces(first, sent, work);
+        match streams {
+            true => Ok(Answer::Stream(pieces)),
+            false => llm::whole(pieces).await.map(Answer::Whole),
         }
-        let mut fold = delta::Fold::default();
-        while let Some(piece) = pieces.next().await {
-            fold.push(&piece?.event);
-        }
-        Ok(Answer::Whole(fold.finish()))
     }
 
     /// One call, unless the script rests since it broke again and again.
