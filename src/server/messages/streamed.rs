@@ -3,13 +3,12 @@
 use super::refusal;
 use crate::anthropic::Writer;
 use crate::app::App;
-use crate::context::{Context, Event, Events, Turn, TurnFacts};
+use crate::context::{Context, TurnFacts};
 use crate::fault::Fault;
 use crate::host::Ready;
 use crate::json::Json;
-use crate::kernel::Wish;
 use crate::net::sse;
-use crate::server::openai::{AHEAD, Item, Streaming, wants_events};
+use crate::server::openai::{Item, Streaming};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
@@ -17,7 +16,6 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// Begins the turn. Until its first word there is a status to tell the truth with.
 pub(super) async fn streamed(
@@ -28,22 +26,8 @@ pub(super) async fn streamed(
     context: Context,
     headers: &HeaderMap,
 ) -> Result<Response, Fault> {
-    let (sender, pieces) = mpsc::channel(AHEAD);
-    let (emitter, emitted) = mpsc::unbounded_channel();
-    let events = if wants_events(headers) {
-        let send = move |event: &Event| drop(emitter.send(event.0.clone()));
-        Events::listening(send, Some(app.questions.clone()))
-    } else {
-        Events::default()
-    };
-    let turn = Turn::new(facts, context, events);
-    let wish = Wish { stream: Some(sender), raw: false };
-    let work = async move { ready.kernel.turn(body, &turn, wish).await };
-    let mut streaming = Streaming::new(Box::pin(work), pieces, emitted);
-    let first = std::future::poll_fn(|context| streaming.poll_next(context)).await;
-    if let Some(Item::Failed(fault)) = first {
-        return Err(fault);
-    }
+    // Other services' bytes would not be understood here.
+    let (first, mut streaming) = Streaming::begin(app, ready, body, facts, context, headers, false).await?;
     let rest = stream::poll_fn(move |context| streaming.poll_next(context));
     let items = stream::iter(first).chain(rest).boxed();
     let quiet = Some(app.config.server.keep_alive_ms).filter(|ms| *ms > 0).map(Duration::from_millis);

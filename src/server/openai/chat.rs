@@ -4,7 +4,7 @@ use super::keep_alive::KeepAlive;
 use super::{relay, wire};
 use crate::app::App;
 use crate::chat::request;
-use crate::context::{Event, Events, Turn};
+use crate::context::{Context, Event, Events, Turn, TurnFacts};
 use crate::fault::{Fault, RequestFault};
 use crate::host::{Ready, Snapshot};
 use crate::json::Json;
@@ -31,7 +31,7 @@ const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
 /// Emitted events in a header are cut here.
 const EVENTS_LENGTH: usize = 8 * 1024;
 /// Pieces that may wait for a slow client before the model's stream waits too.
-pub(in crate::server) const AHEAD: usize = 32;
+const AHEAD: usize = 32;
 
 /// One chat.
 pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -214,13 +214,35 @@ pub(in crate::server) struct Streaming {
 }
 
 impl Streaming {
-    /// A turn, and where its pieces and what its plugins emit come out.
-    pub(in crate::server) fn new(
-        work: BoxFuture<'static, Result<Reply, Fault>>,
-        pieces: mpsc::Receiver<Piece>,
-        emitted: mpsc::UnboundedReceiver<Json>,
-    ) -> Self {
-        Self { work: Some(work), pieces, emitted, failed: None }
+    /// Begins a turn, and waits for the first that comes of it: until then there is a status to tell the
+    /// truth with. Raw bytes are no use to a door that speaks otherwise, nor where what is emitted has its
+    /// place between pieces.
+    pub(in crate::server) async fn begin(
+        app: &App,
+        ready: Ready,
+        body: Json,
+        facts: TurnFacts,
+        context: Context,
+        headers: &HeaderMap,
+        raw: bool,
+    ) -> Result<(Option<Item>, Self), Fault> {
+        let (sender, pieces) = mpsc::channel(AHEAD);
+        let (emitter, emitted) = mpsc::unbounded_channel();
+        let wants_events = wants_events(headers);
+        let events = if wants_events {
+            let send = move |event: &Event| drop(emitter.send(event.0.clone()));
+            Events::listening(send, Some(app.questions.clone()))
+        } else {
+            Events::default()
+        };
+        let turn = Turn::new(facts, context, events);
+        let wish = Wish { stream: Some(sender), raw: raw && !wants_events };
+        let work = async move { ready.kernel.turn(body, &turn, wish).await };
+        let mut streaming = Self { work: Some(Box::pin(work)), pieces, emitted, failed: None };
+        match std::future::poll_fn(|context| streaming.poll_next(context)).await {
+            Some(Item::Failed(fault)) => Err(fault),
+            first => Ok((first, streaming)),
+        }
     }
 
     pub(in crate::server) fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
@@ -268,31 +290,15 @@ async fn streamed(
     app: &App,
     ready: Ready,
     body: Json,
-    facts: crate::context::TurnFacts,
-    context: crate::context::Context,
+    facts: TurnFacts,
+    context: Context,
     parts: &Parts,
 ) -> Result<Response, Fault> {
     let keep_alive_ms = app.config.server.keep_alive_ms;
-    let (sender, pieces) = mpsc::channel(AHEAD);
-    let (emitter, emitted) = mpsc::unbounded_channel();
-    let wants_events = wants_events(&parts.headers);
-    let events = if wants_events {
-        let send = move |event: &Event| drop(emitter.send(event.0.clone()));
-        Events::listening(send, Some(app.questions.clone()))
-    } else {
-        Events::default()
-    };
-    let turn = Turn::new(facts, context, events);
-    // What is emitted has its place between pieces; raw bytes have no pieces.
-    let wish = Wish { stream: Some(sender), raw: !wants_events };
-    let work = async move { ready.kernel.turn(body, &turn, wish).await };
-    let mut streaming = Streaming::new(Box::pin(work), pieces, emitted);
-    // Until the first piece there is a status to tell the truth with.
-    let first = std::future::poll_fn(|context| streaming.poll_next(context)).await;
-    let first = match first {
-        Some(Item::Failed(fault)) => return Err(fault),
-        Some(Item::Raw(forwarded)) => return relay::relay(forwarded, keep_alive_ms).await,
-        first => first,
+    let begun = Streaming::begin(app, ready, body, facts, context, &parts.headers, true).await?;
+    let (first, mut streaming) = match begun {
+        (Some(Item::Raw(forwarded)), _) => return relay::relay(forwarded, keep_alive_ms).await,
+        begun => begun,
     };
     let rest = stream::poll_fn(move |context| streaming.poll_next(context));
     let items = stream::iter(first).chain(rest);
@@ -316,7 +322,7 @@ async fn streamed(
     Ok(response)
 }
 
-pub(in crate::server) fn wants_events(headers: &HeaderMap) -> bool {
+fn wants_events(headers: &HeaderMap) -> bool {
     let asks = headers.get(&EVENTS).is_some_and(|value| value == "1");
     asks || headers.contains_key("x-openwebui-chat-id")
 }

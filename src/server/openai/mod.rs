@@ -7,5 +7,5 @@ mod relay;
 mod wire;
 
 pub(crate) use chat::chat;
-pub(super) use chat::{AHEAD, EVENTS, Item, Streaming, events_header, named, read, wants_events};
+pub(super) use chat::{EVENTS, Item, Streaming, events_header, named, read};
 pub(crate) use models::{model, models};
