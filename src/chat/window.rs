@@ -269,8 +269,9 @@ impl Flow {
         waited: usize,
         look: &mut L,
     ) -> Result<(usize, CompactString), L::Error> {
-        const NEAR: usize = 32;
-        const EDGES: usize = 16;
+        // Each place takes two looks at the text.
+        const NEAR: usize = 10;
+        const EDGES: usize = 6;
         let is_edge = |at: &usize| {
             let sides = (text[..*at].chars().next_back(), text[*at..].chars().next());
             let is_inner = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
