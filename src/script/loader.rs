@@ -7,7 +7,7 @@ use super::imports::{Imports, is_module};
 use super::problem::Problem;
 use super::source::{Kind, MAX_SOURCE, SourceFile};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::Metadata;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub struct Found {
     pub problems: Vec<Problem>,
     /// When the latest change of a file was.
     pub latest: Option<SystemTime>,
+    /// Whether files changed during the look: what was read may be of different moments.
+    pub is_torn: bool,
     /// Folders that are there and could not be listed: what is in them is not known.
     pub unlisted: Vec<PathBuf>,
     /// Files that are no plugins: scripts import them.
@@ -40,7 +42,7 @@ impl Found {
     /// Whether somebody seems to be in the middle of saving.
     pub fn is_restless(&self) -> bool {
         let age = self.latest.and_then(|latest| latest.elapsed().ok());
-        age.is_some_and(|age| age < REST)
+        self.is_torn || age.is_some_and(|age| age < REST)
     }
 
     /// What two looks at different folders found.
@@ -51,6 +53,7 @@ impl Found {
         self.unlisted.extend(other.unlisted);
         self.modules.extend(other.modules);
         self.latest = self.latest.max(other.latest);
+        self.is_torn |= other.is_torn;
         self
     }
 
@@ -78,6 +81,8 @@ pub struct Read {
 #[derive(Debug, Default)]
 pub struct Loader {
     seen: HashMap<PathBuf, Seen>,
+    /// How many times a file was read.
+    reads: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -138,7 +143,8 @@ impl Loader {
         collect(folder, 0, &mut paths, &mut found);
         paths.sort_by(|(a, _), (b, _)| a.cmp(b));
         found.latest = paths.iter().filter_map(|(_, metadata)| changed(metadata)).max();
-        let there: HashSet<PathBuf> = paths.iter().map(|(path, _)| path.clone()).collect();
+        let stamps = stamps(&paths);
+        let before = self.reads;
         let (modules, plugins) = paths.into_iter().partition(|(path, _)| is_module(folder, path));
         let (modules, plugins): (Files, Files) = (modules, plugins);
         found.modules = modules.into_iter().map(|(path, _)| path).collect();
@@ -160,7 +166,8 @@ impl Loader {
                 Err(problem) => found.problems.push(problem),
             }
         }
-        self.seen.retain(|path, _| !path.starts_with(folder) || there.contains(path));
+        self.seen.retain(|path, _| !path.starts_with(folder) || stamps.contains_key(path));
+        found.is_torn = self.reads != before && stamps != stamps_in(folder);
         found
     }
 
@@ -186,6 +193,7 @@ impl Loader {
             return seen.content.clone();
         }
         let read_at = SystemTime::now();
+        self.reads += 1;
         let content = read(what, kind, path, metadata);
         self.seen.insert(path.to_owned(), Seen { stamp, read_at, content: content.clone() });
         content
@@ -226,6 +234,16 @@ enum As {
 }
 
 type Files = Vec<(PathBuf, Metadata)>;
+
+fn stamps(files: &Files) -> HashMap<PathBuf, Stamp> {
+    files.iter().map(|(path, metadata)| (path.clone(), Stamp::of(metadata))).collect()
+}
+
+fn stamps_in(folder: &Path) -> HashMap<PathBuf, Stamp> {
+    let mut files = Vec::new();
+    collect(folder, 0, &mut files, &mut Found::default());
+    stamps(&files)
+}
 
 fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
     let entries = match std::fs::read_dir(folder) {
