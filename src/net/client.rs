@@ -133,9 +133,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_connection_names_address_reason_and_remedy_but_no_credentials() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        // A port that is taken where nobody listens.
+        let down = tokio::net::TcpSocket::new_v4().unwrap();
+        down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = down.local_addr().unwrap().port();
         let url = Url::parse(&format!("http://ann:secret@127.0.0.1:{port}/v1/models?key=hidden")).unwrap();
         let (message, timeout) = failure(Client::new().unwrap().send(Call::get(url).provider("lab")).await);
         assert_eq!(

@@ -25,7 +25,7 @@ use valvehouse::script::Problem;
 use valvehouse::store::Store;
 
 /// Nothing a test waits for may take longer. Generous: machines are slow at times.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host that is not started yet.
 pub(crate) struct Setup {

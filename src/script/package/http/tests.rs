@@ -185,9 +185,10 @@ async fn a_script_declares_public_hosts_and_no_private_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_is_an_error_that_can_be_caught() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = free.local_addr().unwrap();
-    drop(free);
+    // A port that is taken where nobody listens.
+    let down = tokio::net::TcpSocket::new_v4().unwrap();
+    down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = down.local_addr().unwrap();
     let silent = Server::silent().await;
     let url = silent.url("/");
     for (code, words) in [
