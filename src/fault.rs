@@ -137,6 +137,12 @@ pub enum Fault {
         /// Whether it was too slow rather than broken.
         timeout: bool,
     },
+    /// The model's answer does not have the form that was asked for.
+    #[error("{message}")]
+    Misshapen {
+        /// What does not fit, and how often it was asked.
+        message: String,
+    },
     /// The tool loop did not come to an end.
     #[error("the model still calls tools after {limit} model calls")]
     ToolLoop {
@@ -145,6 +151,9 @@ pub enum Fault {
         /// The messages so far.
         transcript: Json,
     },
+    /// The turn stops for a person; who may go on with it knows what it waits for.
+    #[error("the turn waits for a person")]
+    Paused,
     /// We failed.
     #[error("{0}")]
     Host(String),
@@ -165,6 +174,10 @@ pub enum RequestFault {
     Method,
     /// Too much at once.
     TooLarge,
+    /// Not as things stand.
+    Conflict,
+    /// Well formed, and still nothing that can be used.
+    Unusable,
 }
 
 impl Fault {
@@ -181,8 +194,9 @@ impl Fault {
             Self::Answered { .. }
             | Self::Unanswered { .. }
             | Self::Resting { .. }
-            | Self::Provider { .. } => Blame::Provider,
-            Self::ToolLoop { .. } | Self::Host(_) => Blame::Host,
+            | Self::Provider { .. }
+            | Self::Misshapen { .. } => Blame::Provider,
+            Self::ToolLoop { .. } | Self::Paused | Self::Host(_) => Blame::Host,
         }
     }
 }

@@ -24,6 +24,9 @@ pub enum NobodyAnswers {
     /// Whoever was asked cannot answer, or will not.
     #[error("nobody is there to answer")]
     Gone,
+    /// Nobody can answer now, so the turn pauses until somebody does.
+    #[error("the turn pauses until somebody answers")]
+    Paused,
     /// The question could not be sent.
     #[error(transparent)]
     Unsent(#[from] Unsent),

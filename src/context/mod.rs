@@ -1,9 +1,13 @@
 //! What travels along a turn: variables, history, the turn's own facts, and what plugins emit.
 
 mod event;
+mod observer;
+mod pause;
 mod turn;
 
 pub use event::{Event, Events, NobodyAnswers, Questions};
+pub use observer::{Notice, Observer, ToolCalled};
+pub use pause::{Pauses, Pending};
 pub use turn::{EndOfTurn, Turn, TurnFacts};
 
 use crate::json::Json;

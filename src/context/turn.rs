@@ -1,15 +1,16 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
-use super::{Context, Events};
-use crate::json::Json;
+use super::event::Unsent;
+use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
+use crate::json::{Json, Object};
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::{self, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// What a door knows about a request before anything runs.
@@ -38,18 +39,19 @@ pub struct TurnFacts {
 }
 
 /// A turn in progress; a clone is the same turn.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Turn {
     shared: Arc<Shared>,
     context: Context,
 }
 
-#[derive(Debug)]
 struct Shared {
     facts: TurnFacts,
     states: Mutex<HashMap<String, Json>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
+    observer: OnceLock<Arc<dyn Observer>>,
+    pauses: OnceLock<Pauses>,
     started: Instant,
     /// What calls have kept since the turn was last weighed, in bytes.
     kept: AtomicU64,
@@ -70,6 +72,8 @@ impl Turn {
             states: Mutex::default(),
             locals: Mutex::default(),
             events,
+            observer: OnceLock::new(),
+            pauses: OnceLock::new(),
             started: Instant::now(),
             kept: AtomicU64::new(0),
             over: watch::Sender::new(false),
@@ -81,6 +85,21 @@ impl Turn {
     #[must_use]
     pub fn in_context(&self, context: Context) -> Self {
         Self { shared: self.shared.clone(), context }
+    }
+
+    /// The same turn, which tells of itself what happens.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
+        // A turn has one observer, and is given it before it runs.
+        let _ = self.shared.observer.set(observer);
+        self
+    }
+
+    /// The same turn, which may stop for a person and go on later.
+    #[must_use]
+    pub fn pausing(self, pauses: Pauses) -> Self {
+        let _ = self.shared.pauses.set(pauses);
+        self
     }
 
     /// What the door knew.
@@ -107,6 +126,19 @@ impl Turn {
         }
     }
 
+    /// The scratch maps of all plugins, as they are now.
+    pub fn states(&self) -> Json {
+        let states = self.shared.states.lock();
+        Json::Object(states.iter().map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
+    }
+
+    /// Gives the plugins the scratch maps that [`Turn::states`] told of.
+    pub fn restore_states(&self, states: &Json) {
+        let given = states.as_object().map(Object::entries).unwrap_or_default();
+        let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
+        *self.shared.states.lock() = given.collect();
+    }
+
     /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
     /// than this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is
     /// worth to weigh all of it.
@@ -131,6 +163,57 @@ impl Turn {
     /// Where plugins emit to.
     pub fn events(&self) -> &Events {
         &self.shared.events
+    }
+
+    /// Tells whoever watches this turn; nothing is made where nobody does.
+    pub fn tell(&self, notice: impl FnOnce() -> Notice) {
+        if let Some(observer) = self.shared.observer.get() {
+            observer.notice(notice());
+        }
+    }
+
+    /// Sends an event of a plugin, and tells whoever watches.
+    pub fn emit(&self, event: Json) -> Result<(), Unsent> {
+        self.events().emit(event.clone())?;
+        self.tell(|| Notice::Emitted { event });
+        Ok(())
+    }
+
+    /// Whether somebody watches this turn.
+    pub fn is_observed(&self) -> bool {
+        self.shared.observer.get().is_some()
+    }
+
+    /// The questions of this turn, where it may stop for a person.
+    pub fn pauses(&self) -> Option<&Pauses> {
+        self.shared.pauses.get()
+    }
+
+    /// Whether this turn stops for a person.
+    pub fn is_paused(&self) -> bool {
+        self.pauses().is_some_and(Pauses::is_paused)
+    }
+
+    /// Asks a person: whoever listens now or, where nobody does (any more) and this turn may pause, whoever
+    /// goes on with it later.
+    pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
+        let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
+        let (pending, answer) = pauses.asked(by, &question);
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        match self.events().ask(question, timeout).await {
+            Err(NobodyAnswers::NoListener | NobodyAnswers::Gone) => {
+                pauses.pause(pending);
+                Err(NobodyAnswers::Paused)
+            }
+            Ok(answer) => {
+                // Should this step run again, it is not asked again.
+                pauses.answer(pending.hash(), answer.copy());
+                Ok(answer)
+            }
+            nobody => nobody,
+        }
     }
 
     /// When it began.
@@ -177,11 +260,25 @@ impl<F: Future> Future for Lasting<F> {
 }
 
 /// Ends its turn when it is dropped, however the work on it ended.
-#[derive(Debug)]
 pub struct EndOfTurn(Arc<Shared>);
 
 impl Drop for EndOfTurn {
     fn drop(&mut self) {
         self.0.over.send_replace(true);
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn")
+            .field("facts", self.facts())
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for EndOfTurn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EndOfTurn")
     }
 }

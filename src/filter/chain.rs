@@ -117,6 +117,10 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
     } else {
         call(filter, hook, ctx)
     };
+    if turn.is_paused() {
+        // Whatever it made of that: it runs again when somebody has answered.
+        return Err(Fault::Paused);
+    }
     let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
         Some(wrong) => Err(Breakage::new(wrong)),
         None => Ok(verdict),

@@ -41,14 +41,16 @@ pub(crate) fn status(fault: &Fault) -> u16 {
             RequestFault::NotFound => 404,
             RequestFault::Method => 405,
             RequestFault::TooLarge => 413,
+            RequestFault::Conflict => 409,
+            RequestFault::Unusable => 422,
         },
         Fault::Refused(refusal) => refusal.status,
         Fault::Unguarded { .. } => 503,
         Fault::Answered { status, .. } => *status,
         Fault::Resting { .. } => 503,
         Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
-        Fault::Provider { .. } | Fault::Unanswered { .. } => 502,
-        Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Host(_) => 500,
+        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Misshapen { .. } => 502,
+        Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Paused | Fault::Host(_) => 500,
     }
 }
 
@@ -97,9 +99,13 @@ pub(crate) fn body(fault: &Fault) -> Json {
             let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
             error(message.clone(), "upstream_error", Json::Null, code.into())
         }
+        Fault::Misshapen { message } => {
+            error(message.clone(), "upstream_error", Json::Null, "response_format".into())
+        }
         Fault::ToolLoop { .. } => {
             error(fault.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
         }
+        Fault::Paused => error(fault.to_string(), "server_error", Json::Null, Json::from("paused")),
         Fault::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
     }
 }

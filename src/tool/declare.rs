@@ -6,8 +6,18 @@ use crate::limits::{clipped, unknown_keys};
 use crate::words::is_id;
 use std::time::Duration;
 
-const KEYS: [&str; 9] =
-    ["name", "description", "tag", "parameters", "timeout", "retry", "filters", "metadata", "handler"];
+const KEYS: [&str; 10] = [
+    "name",
+    "description",
+    "tag",
+    "parameters",
+    "timeout",
+    "retry",
+    "idempotent",
+    "filters",
+    "metadata",
+    "handler",
+];
 const RETRY_KEYS: [&str; 2] = ["max", "delay"];
 
 const LONGEST_TRY: Duration = Duration::from_secs(3600);
@@ -80,6 +90,8 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
     spec.timeout = or_tell(limit, &mut noted).unwrap_or(spec.timeout);
     let retry = given("retry").map(|given| Retry::parse(&given));
     spec.retry = or_tell(retry, &mut noted).unwrap_or_default();
+    let idempotent = given("idempotent").map(|given| idempotent(&given));
+    spec.idempotent = or_tell(idempotent, &mut noted).unwrap_or_default();
     let filters = given("filters").map(|given| filter_ids(&given));
     let filters = or_tell(filters, &mut noted).unwrap_or_default();
     Declared { spec, filters }
@@ -87,6 +99,15 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
 
 fn or_tell<T>(read: Option<Result<T, String>>, tell: &mut impl FnMut(String)) -> Option<T> {
     read?.map_err(tell).ok()
+}
+
+fn idempotent(given: &Json) -> Result<bool, String> {
+    match given {
+        Json::Bool(said) => Ok(*said),
+        // As an opening comment says it.
+        Json::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
+        other => Err(format!("has {} as its `idempotent`: give true or false", clipped(other))),
+    }
 }
 
 const NAME_RULE: &str = "use 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, which every model takes";

@@ -11,7 +11,7 @@ pub use module::{ToolInfo, ToolModule, tools_of};
 pub use parameters::{ArgumentError, Parameters};
 pub use toolbox::Toolbox;
 
-use crate::context::{Context, Turn};
+use crate::context::{Context, Notice, Turn};
 use crate::fault::Refusal;
 use crate::filter::Filter;
 use crate::json::Json;
@@ -36,6 +36,8 @@ pub struct ToolSpec {
     pub timeout: Duration,
     /// Further tries after a failure, and the pause before each.
     pub retry: Retry,
+    /// Whether running it twice does no more than running it once: it may run again after a crash.
+    pub idempotent: bool,
     /// Anything else its author says of it.
     pub metadata: Json,
     /// The script it comes from, which may bring several.
@@ -70,6 +72,7 @@ impl ToolSpec {
             tags: Vec::new(),
             timeout: Duration::from_secs(30),
             retry: Retry::default(),
+            idempotent: false,
             metadata: Json::object(),
             module: None,
         }
@@ -255,6 +258,12 @@ impl Tool {
         self.with_spec(|spec| spec.retry = Retry { max, delay })
     }
 
+    /// The same tool, which may run again where nobody knows whether it ran.
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        self.with_spec(|spec| spec.idempotent = true)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.spec.name
@@ -289,13 +298,26 @@ impl Tool {
                 }
             };
             match result {
-                Err(error) if !error.fatal && tries < self.spec.retry.max => {
+                Err(error) if !error.fatal && tries < self.spec.retry.max && !turn.is_paused() => {
                     tries += 1;
+                    turn.tell(|| self.retried(tries, &error));
                     tracing::info!(tool = self.spec.name, tries, "trying again: {error}");
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }
                 result => return result,
             }
+        }
+    }
+}
+
+impl Tool {
+    fn retried(&self, tries: u32, error: &ToolError) -> Notice {
+        Notice::Retry {
+            what: format!("tool {}", self.spec.name),
+            attempt: tries,
+            most: self.spec.retry.max,
+            error: error.message.clone(),
+            delay: self.spec.retry.delay,
         }
     }
 }

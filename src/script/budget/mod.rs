@@ -14,7 +14,7 @@ mod processor;
 mod wait;
 
 pub(crate) use meter::Guard;
-pub(crate) use wait::{wait, wait_for_person};
+pub(crate) use wait::{ended, wait, wait_for_person};
 
 use rhai::{Dynamic, Engine};
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub(crate) enum Exceeded {
     Wall(Duration),
     /// Nobody waits for what it does any more.
     Over,
+    /// It asked what nobody can answer now, and runs again when somebody has.
+    Paused,
 }
 
 impl std::fmt::Display for Exceeded {
@@ -63,6 +65,7 @@ impl std::fmt::Display for Exceeded {
             Self::Memory(limit) => write!(f, "used up its memory of {} MB", limit >> 20),
             Self::Time(limit) => write!(f, "used up its time of {} ms", limit.as_millis()),
             Self::Wall(limit) => write!(f, "did not end within {} ms", limit.as_millis()),
+            Self::Paused => f.write_str("waits for a person"),
             Self::Over => f.write_str("was ended: nobody waits for this request any more"),
         }
     }

@@ -28,7 +28,12 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
         Err(Stopped::Over) => Err(Exceeded::Over),
         Err(Stopped::Elsewhere) => return Err(error("nothing can be waited for here")),
     };
-    result.map_err(|exceeded| EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into())
+    result.map_err(ended)
+}
+
+/// The end of a call that no script can catch.
+pub(crate) fn ended(exceeded: Exceeded) -> Box<EvalAltResult> {
+    EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()
 }
 
 /// Waits for a person: as above, but where people may take their time it does not count at all.

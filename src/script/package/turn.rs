@@ -1,5 +1,6 @@
 //! Functions that belong to the running turn: events, questions, the log.
 
+use crate::context::NobodyAnswers;
 use crate::json::{Json, Object};
 use crate::script::value::{error, json_of, live};
 use crate::script::{Shape, budget, call};
@@ -22,7 +23,7 @@ pub(crate) fn register(module: &mut Module) {
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
             if let Some(call) = call::current() {
-                call.turn.events().emit(event).map_err(|unsent| error(unsent.to_string()))?;
+                call.turn.emit(event).map_err(|unsent| error(unsent.to_string()))?;
             }
             Ok(())
         });
@@ -39,7 +40,11 @@ pub(crate) fn register(module: &mut Module) {
         let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
         let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
         let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-        let answer = budget::wait_for_person(&call.turn, call.turn.events().ask(event, timeout))?;
+        let asked = call.turn.ask(&call.plugin, event, timeout);
+        let answer = budget::wait_for_person(&call.turn, asked)?;
+        if answer == Err(NobodyAnswers::Paused) {
+            return Err(budget::ended(budget::Exceeded::Paused));
+        }
         answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
     });
     // Rhai's own would ignore every budget; it has one per kind of number.

@@ -59,12 +59,19 @@ impl Handler for Ask {
 }
 
 impl Ask {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Input => "human_input",
+            Self::Confirm => "human_confirm",
+        }
+    }
+
     async fn ask(self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let question = args.text("question").filter(|question| !question.trim().is_empty());
         let question = question.ok_or("`question` is missing: say what to ask the person")?;
         let choices = args.get("choices").unwrap_or_default().items();
         let event = self.event(question.trim(), &choices);
-        let answer = turn.events().ask(event, PATIENCE - MARGIN).await;
+        let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
         let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
         // Open WebUI answers so when the person has left.
         if let Some(error) = answer.text("error") {
