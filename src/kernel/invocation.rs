@@ -1,16 +1,23 @@
 //! One tool call: pre_invocation chain, the tool, post_invocation chain.
 
 use super::Kernel;
+use super::progress::{Journal, Progress};
 use super::round::ctx_of;
 use crate::chat::Call;
-use crate::context::Turn;
+use crate::context::{Notice, ToolCalled, Turn};
 use crate::fault::{Fault, Refusal, RequestFault};
 use crate::filter::{Chain, Hook, Outcome};
 use crate::json::Json;
 use crate::tool::{Tool, ToolError};
 
 /// Calls a tool of the kernel through the filters; the value is what the model reads.
-pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn) -> Result<Json, Fault> {
+pub(super) async fn invoke(
+    kernel: &Kernel,
+    name: &str,
+    args: Json,
+    turn: &Turn,
+    starting: Option<Starting<'_>>,
+) -> Result<Json, Fault> {
     let Some(tool) = kernel.find_tool(name) else {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
         let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
@@ -43,9 +50,17 @@ pub(super) async fn invoke(kernel: &Kernel, name: &str, args: Json, turn: &Turn)
     };
     // Filters after the tool see what it got, or what was refused.
     let (args, result) = match tool.check(&args) {
-        Ok(args) => (args.clone(), tool.run(args, turn).await),
+        Ok(args) => {
+            if let Some(Starting { call, progress, journal }) = starting {
+                journal.starting(call, &args, progress, turn).await?;
+            }
+            (args.clone(), tool.run(args, turn).await)
+        }
         Err(error) => (args, Err(error)),
     };
+    if turn.is_paused() {
+        return Err(Fault::Paused);
+    }
     let entry = Json::from([
         ("type", "tool_call".into()),
         ("name", name.into()),
@@ -109,19 +124,71 @@ fn chain_of(kernel: &Kernel, tool: &Tool) -> Chain {
     Chain::new(filters.iter().chain(own).cloned().collect())
 }
 
+/// A call of a turn that is kept.
+pub(super) struct Starting<'a> {
+    call: &'a Call,
+    progress: &'a Progress,
+    journal: &'a dyn Journal,
+}
+
 /// A model's call, answered with the text of a tool message. What goes wrong is told to the model;
 /// only what is fatal ends the turn.
-pub(super) async fn answer_call(kernel: &Kernel, call: &Call, turn: &Turn) -> Result<String, Fault> {
-    let result = match call.parse() {
-        Ok(args) => invoke(kernel, &call.name, args, turn).await,
-        Err(error) => return Ok(error_text(&error.to_string())),
+pub(super) async fn answer_call(
+    kernel: &Kernel,
+    call: &Call,
+    progress: &Progress,
+    turn: &Turn,
+    journal: Option<&dyn Journal>,
+) -> Result<String, Fault> {
+    let changed = progress.arguments.get(&call.id);
+    let args = changed.clone().map_or_else(|| call.parse(), Ok);
+    let called = || ToolCalled {
+        id: call.id.to_string(),
+        name: call.name.to_string(),
+        arguments: args.as_ref().ok().cloned().unwrap_or_default(),
+        tags: kernel.find_tool(&call.name).map(|tool| tool.spec.tags.clone()).unwrap_or_default(),
     };
-    match result {
-        Ok(Json::Text(text)) => Ok(text.into()),
-        Ok(value) => Ok(value.to_string()),
-        Err(Fault::Refused(refusal)) if !refusal.fatal => Ok(error_text(&refusal.message)),
-        Err(Fault::Request { message, .. }) => Ok(error_text(&message)),
-        Err(fault) => Err(fault),
+    turn.tell(|| Notice::ToolStart { call: called() });
+    let result = match &args {
+        Ok(args) => {
+            let starting = journal.map(|journal| Starting { call, progress, journal });
+            invoke(kernel, &call.name, args.clone(), turn, starting).await
+        }
+        Err(error) => Err(Fault::Refused(Refusal::new(error.to_string()))),
+    };
+    let told = match result {
+        Ok(value) => Ok(with_note(value, changed.as_ref())),
+        Err(Fault::Refused(refusal)) if !refusal.fatal => Err(refusal.message),
+        Err(Fault::Request { message, .. }) => Err(message),
+        Err(Fault::Paused) => return Err(Fault::Paused),
+        Err(fault) => {
+            turn.tell(|| Notice::ToolError { call: called(), message: fault.to_string() });
+            return Err(fault);
+        }
+    };
+    Ok(match told {
+        Ok(result) => {
+            turn.tell(|| Notice::ToolEnd { call: called(), result: result.clone() });
+            result
+        }
+        Err(message) => {
+            turn.tell(|| Notice::ToolError { call: called(), message: message.clone() });
+            error_text(&message)
+        }
+    })
+}
+
+/// A result as the model reads it. Where a person changed the arguments it is told which were used.
+fn with_note(result: Json, arguments: Option<&Json>) -> String {
+    match (arguments, result) {
+        (Some(arguments), result) => Json::from([
+            ("note", "a person changed the arguments of this call before it ran".into()),
+            ("arguments", arguments.copy()),
+            ("result", result),
+        ])
+        .to_string(),
+        (None, Json::Text(text)) => text.into(),
+        (None, value) => value.to_string(),
     }
 }
 

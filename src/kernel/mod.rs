@@ -24,12 +24,14 @@ mod form;
 mod invocation;
 mod outgoing;
 mod parts;
+mod progress;
 mod round;
 mod route;
 mod stream;
 mod turn;
 
 pub(crate) use answer::answer_of;
+pub use progress::{Journal, Next, Progress, open_calls};
 pub use route::{Route, Routes};
 pub use turn::{Reply, Wish};
 
@@ -306,7 +308,7 @@ impl Kernel {
 
     /// The same within a turn of the caller's own.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
-        let value = turn.lasting(invocation::invoke(self, name, args.copy(), turn)).await?;
+        let value = turn.lasting(invocation::invoke(self, name, args.copy(), turn, None)).await?;
         Ok(Invoked { value, context: turn.context().clone() })
     }
 
@@ -338,7 +340,9 @@ impl Kernel {
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };
         let turn = Turn::new(facts, options.context.fork(), Events::default());
         let limit = options.max_tool_iterations.unwrap_or(self.0.settings.max_tool_iterations);
-        let done = turn.lasting(turn::run(self, body, &turn, None, tools, limit)).await?;
+        let mut progress = Progress::new(body);
+        let manner = turn::Manner { stream: None, tools, limit, journal: None };
+        let done = turn.lasting(turn::run(self, &mut progress, &turn, manner)).await?;
         Ok(Chatted { response: done.response, messages: done.messages, context: turn.context().clone() })
     }
 }

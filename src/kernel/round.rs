@@ -1,9 +1,10 @@
 //! One model call: pre_chat chain, model, stream chain, post_chat chain.
 
 use super::outgoing::Outgoing;
+use super::progress::Progress;
 use super::{Kernel, answer, stream, turn};
 use crate::chat::{Fold, event, message};
-use crate::context::Turn;
+use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::Json;
@@ -20,20 +21,35 @@ pub(super) enum Prepared {
     Answered(Json),
 }
 
-/// A whole round; the answer is a `chat.completion`.
-pub(super) async fn run(
+/// A model call, up to what the stream chain leaves of the answer: a `chat.completion`.
+pub(super) async fn model(
     kernel: &Kernel,
-    body: &Json,
+    progress: &mut Progress,
     turn: &Turn,
     outgoing: &mut Outgoing,
-) -> Result<Json, Fault> {
-    let asked = match prepare(kernel, body, turn).await? {
+) -> Result<(), Fault> {
+    let asked = match prepare(kernel, &progress.body, turn).await? {
         Prepared::Ask(asked) => asked,
-        Prepared::Answered(value) => return Ok(answer::from_value(&value, turn)),
+        Prepared::Answered(value) => {
+            // The filters after a model see no answer that a filter gave.
+            (progress.response, progress.asked) = (answer::from_value(&value, turn), Json::Null);
+            return Ok(());
+        }
     };
-    let answer = ask(kernel, &asked, turn, outgoing).await?;
-    post_chat(kernel, &asked, &answer, turn).await?;
-    Ok(answer)
+    progress.asked = asked.get("messages").unwrap_or_default();
+    turn.tell(|| Notice::LlmStart { messages: progress.asked.clone() });
+    let answered = ask(kernel, &asked, turn, outgoing).await;
+    progress.response = telling(answered, turn)?;
+    Ok(())
+}
+
+/// A model call that failed is told.
+fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
+    result.inspect_err(|fault| {
+        if !matches!(fault, Fault::Paused) {
+            turn.tell(|| Notice::LlmError { message: fault.to_string() });
+        }
+    })
 }
 
 /// The pre_chat chain on messages of this call's own: what it adds is sent and not kept.
@@ -126,19 +142,19 @@ pub(super) async fn ask(
                         outgoing.edited();
                     }
                     for piece in filtered {
-                        pass(piece, &mut fold, kernel, outgoing).await?;
+                        pass(piece, &mut fold, kernel, turn, outgoing).await?;
                     }
                 } else {
-                    pass(piece, &mut fold, kernel, outgoing).await?;
+                    pass(piece, &mut fold, kernel, turn, outgoing).await?;
                 }
             }
             for piece in stream::end(kernel, head, turn).await? {
-                pass(piece, &mut fold, kernel, outgoing).await?;
+                pass(piece, &mut fold, kernel, turn, outgoing).await?;
             }
             // An answer whose last event was dropped still ended as it ended.
             ends.retain(|end| !fold.has_ended(event::choice_index(end)));
             for end in ends {
-                pass(Piece::new(end), &mut fold, kernel, outgoing).await?;
+                pass(Piece::new(end), &mut fold, kernel, turn, outgoing).await?;
             }
             Ok(fold.finish())
         }
@@ -150,18 +166,35 @@ async fn pass(
     mut piece: Piece,
     fold: &mut Fold,
     kernel: &Kernel,
+    turn: &Turn,
     outgoing: &mut Outgoing,
 ) -> Result<(), Fault> {
     outgoing.mend(&mut piece);
     fold.push(&piece.event);
+    if turn.is_observed() {
+        let text = event::text(&piece.event);
+        if !text.is_empty() {
+            turn.tell(|| Notice::LlmToken { text: text.into() });
+        }
+    }
     outgoing.send(piece, kernel.toolbox()).await
 }
 
-/// The post_chat chain on each choice; its edits are written into the answer.
-async fn post_chat(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
-    if !kernel.chain().has(Hook::PostChat) {
+/// The post_chat chain on a model's answer.
+pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+    let Progress { asked, response, .. } = progress;
+    if asked.is_null() {
         return Ok(());
     }
+    if kernel.chain().has(Hook::PostChat) {
+        telling(judge(kernel, asked, response, turn).await, turn)?;
+    }
+    turn.tell(|| Notice::LlmEnd { response: response.clone() });
+    Ok(())
+}
+
+/// The post_chat chain on each choice; its edits are written into the answer.
+async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
     for choice in whole.get("choices").unwrap_or_default().items() {
         let said = match choice.get("message") {
             Some(said @ Json::Object(_)) => said,
@@ -174,10 +207,7 @@ async fn post_chat(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> 
         };
         let ctx = ctx_of(
             turn,
-            [
-                ("messages", asked.get("messages").unwrap_or_default()),
-                ("result", answer::shown_to_post_chat(&choice, &said, whole)),
-            ],
+            [("messages", asked.clone()), ("result", answer::shown_to_post_chat(&choice, &said, whole))],
         );
         match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
             Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.get("result").unwrap_or_default()),

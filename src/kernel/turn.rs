@@ -1,6 +1,7 @@
 //! One turn, from the request's body to the answer.
 
 use super::outgoing::Outgoing;
+use super::progress::{Journal, Next, Progress};
 use super::{Kernel, answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
@@ -58,9 +59,22 @@ impl Kernel {
         if wish.raw && !self.looks_at_answers() {
             return turn.lasting(self.forward(body, turn, wish)).await;
         }
+        let mut progress = Progress::new(body);
+        self.go_on(&mut progress, turn, wish.stream, None).await.map(Reply::Answer)
+    }
+
+    /// Goes on with a turn from where it stands to its answer. It can be kept after each step, and goes
+    /// on from there in another process when this one dies.
+    pub async fn go_on(
+        &self,
+        progress: &mut Progress,
+        turn: &Turn,
+        stream: Option<Sender<Piece>>,
+        journal: Option<&dyn Journal>,
+    ) -> Result<Json, Fault> {
         let limit = self.settings().max_tool_iterations;
-        let done = turn.lasting(run(self, body, turn, wish.stream, Tools::Run, limit)).await?;
-        Ok(Reply::Answer(done.response))
+        let manner = Manner { stream, tools: Tools::Run, limit, journal };
+        Ok(turn.lasting(run(self, progress, turn, manner)).await?.response)
     }
 
     /// Whether anybody wants to see what the model answers.
@@ -111,62 +125,152 @@ async fn skipped(value: &Json, turn: &Turn, stream: Option<Sender<Piece>>) -> Re
     Ok(Reply::Answer(answer))
 }
 
-/// The whole turn.
+/// How a turn is run.
+pub(super) struct Manner<'a> {
+    pub(super) stream: Option<Sender<Piece>>,
+    pub(super) tools: Tools,
+    /// Model calls it may take.
+    pub(super) limit: usize,
+    /// Who keeps it after each step.
+    pub(super) journal: Option<&'a dyn Journal>,
+}
+
+/// A turn from where it stands to its end, or to a question that somebody has to answer first.
 pub(super) async fn run(
     kernel: &Kernel,
-    body: Json,
+    progress: &mut Progress,
     turn: &Turn,
-    stream: Option<Sender<Piece>>,
+    manner: Manner<'_>,
+) -> Result<Done, Fault> {
+    let mut outgoing = Outgoing::new(manner.stream, request::wants_usage(&progress.body));
+    outgoing.hold(kernel.settings().hold);
+    let Manner { tools, limit, journal, .. } = manner;
+    let response = match (steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await, journal)
+    {
+        (Ok(()), _) => progress.response.clone(),
+        (Err(Fault::Paused), Some(journal)) => {
+            let answer = journal.pause(turn).await?;
+            if progress.iterations > 0 {
+                // What the model said so far comes before it.
+                outgoing.next_round(&progress.response, kernel.toolbox()).await?;
+            }
+            answer
+        }
+        (Err(fault), _) => return Err(fault),
+    };
+    outgoing.finish(&response).await?;
+    Ok(Done::new(&progress.messages(), response))
+}
+
+/// Step by step, until the answer is there.
+async fn steps(
+    kernel: &Kernel,
+    progress: &mut Progress,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
     tools: Tools,
     limit: usize,
-) -> Result<Done, Fault> {
-    let mut outgoing = Outgoing::new(stream, request::wants_usage(&body));
-    outgoing.hold(kernel.settings().hold);
-    let model = body.get("model").unwrap_or_default();
-    let body = match inlet(kernel, body.clone(), turn).await? {
-        Outcome::Done(body) => body,
-        Outcome::Skipped(value) => {
-            let response = answer::from_value(&value, turn);
-            outgoing.finish(&response).await?;
-            return Ok(Done::new(&body.get("messages").unwrap_or_default(), response));
+    journal: Option<&dyn Journal>,
+) -> Result<(), Fault> {
+    if progress.next == Next::Inlet {
+        begin_step(turn, Json::Null);
+        match inlet(kernel, progress.body.clone(), turn).await? {
+            Outcome::Done(body) => (progress.body, progress.next) = (body, Next::Model),
+            Outcome::Skipped(value) => {
+                (progress.response, progress.next) = (answer::from_value(&value, turn), Next::End);
+            }
         }
-    };
-    let other = kernel.rerouted(&model, &body);
+        if kernel.chain().has(Hook::Inlet) {
+            end_step(progress, turn, journal).await?;
+        }
+    }
+    let other = kernel.rerouted(&progress.model, &progress.body);
     let kernel = other.as_ref().unwrap_or(kernel);
-    let fewer = kernel.narrowed(&body);
+    let fewer = kernel.narrowed(&progress.body);
     let kernel = fewer.as_ref().unwrap_or(kernel);
-    let messages = body.get("messages").unwrap_or_else(Json::array);
-    let mut calls_made = 0;
-    let response = loop {
-        remember(turn, &messages);
-        let response = round::run(kernel, &body, turn, &mut outgoing).await?;
-        calls_made += 1;
-        let said = response::message_of(&response);
-        call::ensure_ids(&said);
-        let calls = Call::all(&said);
-        if tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &body, call)) {
-            break response;
+    loop {
+        match progress.next {
+            Next::Inlet | Next::Model => {
+                begin_step(turn, Json::Null);
+                remember(turn, &progress.messages());
+                round::model(kernel, progress, turn, outgoing).await?;
+                progress.iterations += 1;
+                progress.next = Next::PostChat;
+                if kernel.chain().has(Hook::PostChat) {
+                    end_step(progress, turn, journal).await?;
+                }
+            }
+            Next::PostChat => {
+                begin_step(turn, Json::Null);
+                round::post_chat(kernel, progress, turn).await?;
+                settle(kernel, progress, tools, limit)?;
+                end_step(progress, turn, journal).await?;
+            }
+            Next::Tools => {
+                for call in progress.open_calls() {
+                    begin_step(turn, call.to_json());
+                    let result = if runs_here(kernel, &progress.body, &call) {
+                        invocation::answer_call(kernel, &call, progress, turn, journal).await?
+                    } else {
+                        // The client could only run it after this turn, which its result would have to be
+                        // part of.
+                        invocation::error_text(
+                            "this tool runs at the client; call it without tools of the host beside it",
+                        )
+                    };
+                    progress.say(message::tool(&call.id, result))?;
+                    end_step(progress, turn, journal).await?;
+                }
+                outgoing.next_round(&progress.response, kernel.toolbox()).await?;
+                progress.next = Next::Model;
+            }
+            Next::Outlet => {
+                begin_step(turn, Json::Null);
+                outlet(kernel, progress, turn).await?;
+                progress.next = Next::End;
+                end_step(progress, turn, journal).await?;
+            }
+            Next::End => return Ok(()),
         }
-        push(&messages, said)?;
-        if calls_made >= limit {
-            return Err(Fault::ToolLoop { limit, transcript: messages.copy() });
+    }
+}
+
+fn begin_step(turn: &Turn, call: Json) {
+    if let Some(pauses) = turn.pauses() {
+        pauses.begin(call);
+    }
+}
+
+/// A step counts when it is kept; one in which somebody is asked who does not answer yet does not.
+async fn end_step(progress: &Progress, turn: &Turn, journal: Option<&dyn Journal>) -> Result<(), Fault> {
+    if let Some(pauses) = turn.pauses() {
+        if pauses.is_paused() {
+            return Err(Fault::Paused);
         }
-        for call in calls {
-            let result = if runs_here(kernel, &body, &call) {
-                invocation::answer_call(kernel, &call, turn).await?
-            } else {
-                // The client could only run it after this turn, which its result would have to be part of.
-                invocation::error_text(
-                    "this tool runs at the client; call it without tools of the host beside it",
-                )
-            };
-            push(&messages, message::tool(&call.id, result))?;
-        }
-        outgoing.next_round(&response, kernel.toolbox()).await?;
-    };
-    let response = outlet(kernel, &body, &messages, response, turn).await?;
-    outgoing.finish(&response).await?;
-    Ok(Done::new(&messages, response))
+        pauses.end();
+    }
+    match journal {
+        Some(journal) => journal.keep(progress, turn).await,
+        None => Ok(()),
+    }
+}
+
+/// What comes of an answer: its calls are run, or it is the last one.
+fn settle(kernel: &Kernel, progress: &mut Progress, tools: Tools, limit: usize) -> Result<(), Fault> {
+    let said = response::message_of(&progress.response);
+    call::ensure_ids(&said);
+    let calls = Call::all(&said);
+    progress.asked = Json::Null;
+    if tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call)) {
+        progress.next = if kernel.chain().has(Hook::Outlet) { Next::Outlet } else { Next::End };
+        return Ok(());
+    }
+    progress.say(said)?;
+    if progress.iterations >= limit {
+        return Err(Fault::ToolLoop { limit, transcript: progress.messages().copy() });
+    }
+    progress.next = Next::Tools;
+    Ok(())
 }
 
 /// A tool of ours, or one nobody has where there are tools of ours. What the client brought along
@@ -188,11 +292,6 @@ fn remember(turn: &Turn, messages: &Json) {
         // Messages never hold the context they are remembered in.
         let _ = history.replace(messages.items());
     }
-}
-
-fn push(messages: &Json, message: Json) -> Result<(), Fault> {
-    let Json::Array(messages) = messages else { return Ok(()) };
-    messages.push(message).map_err(|error| Fault::Host(format!("failed to keep a message: {error}")))
 }
 
 /// The inlet chain, and what leaves the body after it.
@@ -226,20 +325,13 @@ pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> 
 }
 
 /// The outlet chain, on the conversation with the answer last; its edits of the answer count.
-async fn outlet(
-    kernel: &Kernel,
-    body: &Json,
-    messages: &Json,
-    response: Json,
-    turn: &Turn,
-) -> Result<Json, Fault> {
-    if !kernel.chain().has(Hook::Outlet) {
-        return Ok(response);
-    }
+async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+    let Progress { body, response, .. } = progress;
+    let messages = progress.messages();
     // Each choice is an end of the conversation of its own.
     for choice in response.get("choices").unwrap_or_default().items() {
         let said = choice.get("message").unwrap_or_default();
-        let shown = answer::shown_to_outlet(&choice, &said, &response);
+        let shown = answer::shown_to_outlet(&choice, &said, response);
         let mut history = messages.items();
         history.push(shown.clone());
         let conversation = Json::from([
@@ -262,5 +354,5 @@ async fn outlet(
             Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
         }
     }
-    Ok(response)
+    Ok(())
 }
