@@ -1,5 +1,10 @@
 //! What every store keeps to. Each promise is a function of `&dyn Store`, run on a fresh one.
 
+mod conversations;
+mod exported;
+mod pruned;
+mod runs;
+
 use super::*;
 
 fn json(text: &str) -> Json {
@@ -22,6 +27,10 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -
     scripts_find_what_they_kept(&*fresh().await).await;
     what_has_expired_is_gone(&*fresh().await).await;
     hosts_come_and_go(&*fresh().await).await;
+    conversations::check(&fresh).await;
+    runs::check(&fresh).await;
+    exported::check(&fresh).await;
+    pruned::check(&fresh).await;
 }
 
 async fn nothing_is_there_at_first(store: &dyn Store) {

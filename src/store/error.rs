@@ -17,6 +17,8 @@ pub enum Trouble {
     Full,
     /// Its content is broken.
     Damaged,
+    /// What it was given cannot be kept, or what is asked for cannot be done, whatever the store.
+    Refused,
     /// Anything else.
     Other,
 }
@@ -75,6 +77,7 @@ impl StoreError {
                 }
             }
             sqlx::Error::PoolTimedOut => Trouble::Busy,
+            sqlx::Error::Encode(_) => Trouble::Refused,
             sqlx::Error::Io(error) => return Self::from_io(doing, file, error),
             _ => Trouble::Other,
         };
@@ -117,6 +120,6 @@ fn mend(trouble: Trouble, file: &Path) -> Option<String> {
         Trouble::Damaged => {
             format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
         }
-        Trouble::Other => return None,
+        Trouble::Refused | Trouble::Other => return None,
     })
 }

@@ -1,13 +1,20 @@
-//! What outlives the process: valves, switches, grants, last good scripts, the scripts' own maps.
+//! What outlives the process: valves, switches, grants, last good scripts, the scripts' own maps, and
+//! conversations.
 //!
 //! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in
 //! the same transaction; hosts poll that number and announce which one they have applied.
 
+mod conversation;
 mod error;
+mod exported;
 mod kv;
 mod record;
 mod sqlite;
 
+pub use conversation::{
+    Beginning, Begun, Checkpoint, Conversation, Conversations, First, Prune, RUN_SILENCE, Run, RunStatus,
+    Step,
+};
 pub use error::{StoreError, Trouble};
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
 pub use record::{HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
@@ -17,7 +24,7 @@ use crate::config::StoreAddress;
 use crate::json::Json;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A host not heard of for this long counts as gone.
 pub const HOST_SILENCE: Duration = Duration::from_secs(5);
@@ -28,7 +35,7 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// Durable state, shared by the hosts and commands that open the same store.
 ///
 /// Every method is one transaction. Those that answer a generation raised it.
-pub trait Store: Send + Sync {
+pub trait Store: Conversations {
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.
     fn generation(&self) -> Answer<'_, u64>;
@@ -134,6 +141,12 @@ pub async fn open(address: &StoreAddress) -> Result<Arc<dyn Store>, StoreError> 
             mend: Some("set store.url to \"sqlite://.valvehouse/state.db\"".into()),
         }),
     }
+}
+
+/// Milliseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

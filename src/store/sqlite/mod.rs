@@ -1,20 +1,20 @@
 //! The embedded store: one SQLite file, opened by as many processes as like.
 //!
-//! What operators decide is on disk when a call returns. What scripts and hosts write all the time
-//! is safe when a process dies and may lose its last moment when the power does.
+//! What operators decide and what is said is on disk when a call returns. What scripts and hosts write
+//! all the time is safe when a process dies and may lose its last moment when the power does.
 
+mod conversations;
 mod grants;
 mod open;
 mod valves;
 
 use super::{
-    Answer, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError, StoredValves, Switch,
+    Answer, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError, StoredValves, Switch, now,
 };
 use crate::json::Json;
 use futures::future::BoxFuture;
 use sqlx::{Row as _, SqlitePool};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use valves::Change;
 
 type Transaction = sqlx::Transaction<'static, sqlx::Sqlite>;
@@ -31,6 +31,7 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens the file; creates it and its folder, for this user only, where they are missing.
     pub async fn open(file: &Path) -> Result<Self, StoreError> {
+        crate::store::conversation::opened();
         let (durable, swift) = open::open(file).await?;
         Ok(Self { file: file.to_owned(), durable, swift })
     }
@@ -41,7 +42,7 @@ impl Sqlite {
     }
 
     /// Runs one piece of work; an error says what it was for.
-    fn run<'a, T: 'a>(
+    fn work<'a, T: 'a>(
         &'a self,
         doing: &'static str,
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
@@ -56,7 +57,7 @@ impl Sqlite {
         user: Option<&'a str>,
         change: Change<'a>,
     ) -> Answer<'a, u64> {
-        self.run(doing, async move {
+        self.work(doing, async move {
             let mut transaction = begin(&self.durable).await?;
             valves::change(&mut transaction, plugin, user, change).await?;
             let generation = raise(&mut transaction).await?;
@@ -78,12 +79,6 @@ async fn raise(transaction: &mut Transaction) -> Result<u64, sqlx::Error> {
         .map(i64::unsigned_abs)
 }
 
-/// Milliseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
 fn encode(value: &Json) -> Result<String, sqlx::Error> {
     let bytes = value.encode().map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
     String::from_utf8(bytes).map_err(|error| sqlx::Error::Encode(Box::new(error)))
@@ -91,7 +86,7 @@ fn encode(value: &Json) -> Result<String, sqlx::Error> {
 
 impl Store for Sqlite {
     fn generation(&self) -> Answer<'_, u64> {
-        self.run("read the store's generation", async {
+        self.work("read the store's generation", async {
             let generation: i64 =
                 sqlx::query_scalar("SELECT generation FROM store").fetch_one(&self.swift).await?;
             Ok(generation.unsigned_abs())
@@ -99,11 +94,11 @@ impl Store for Sqlite {
     }
 
     fn all_valves(&self) -> Answer<'_, Vec<StoredValves>> {
-        self.run("read the stored valves", valves::all(&self.swift))
+        self.work("read the stored valves", valves::all(&self.swift))
     }
 
     fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json> {
-        self.run("read the stored valves", async move {
+        self.work("read the stored valves", async move {
             let mut connection = self.swift.acquire().await?;
             valves::of(&mut connection, plugin, user).await
         })
@@ -137,7 +132,7 @@ impl Store for Sqlite {
     }
 
     fn switches(&self) -> Answer<'_, Vec<Switch>> {
-        self.run("read the stored switches", async {
+        self.work("read the stored switches", async {
             let rows = sqlx::query("SELECT plugin, enabled, global FROM switches ORDER BY plugin")
                 .fetch_all(&self.swift)
                 .await?;
@@ -154,7 +149,7 @@ impl Store for Sqlite {
     }
 
     fn set_switch<'a>(&'a self, switch: &'a Switch) -> Answer<'a, u64> {
-        self.run("store a switch", async move {
+        self.work("store a switch", async move {
             let mut transaction = begin(&self.durable).await?;
             sqlx::query(
                 "INSERT INTO switches (plugin, enabled, global) VALUES (?, ?, ?)
@@ -174,7 +169,7 @@ impl Store for Sqlite {
     }
 
     fn grants(&self) -> Answer<'_, Vec<(String, Json)>> {
-        self.run("read the stored grants", grants::all(&self.swift))
+        self.work("read the stored grants", grants::all(&self.swift))
     }
 
     fn set_grants<'a>(
@@ -183,7 +178,7 @@ impl Store for Sqlite {
         grants: Option<&'a Json>,
         expected: Option<&'a Json>,
     ) -> Answer<'a, Option<u64>> {
-        self.run("store grants", async move {
+        self.work("store grants", async move {
             let mut transaction = begin(&self.durable).await?;
             if !grants::set(&mut transaction, id, grants, expected).await? {
                 return Ok(None);
@@ -195,7 +190,7 @@ impl Store for Sqlite {
     }
 
     fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
-        self.run("read the last good scripts", async {
+        self.work("read the last good scripts", async {
             let rows = sqlx::query(
                 "SELECT id, path, hash, source, imports, security, saved_at FROM last_good ORDER BY id",
             )
@@ -220,7 +215,7 @@ impl Store for Sqlite {
     }
 
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
-        self.run("save the last good scripts", async move {
+        self.work("save the last good scripts", async move {
             let mut transaction = begin(&self.durable).await?;
             for version in versions {
                 sqlx::query(
@@ -242,14 +237,14 @@ impl Store for Sqlite {
     }
 
     fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
-        self.run("forget a last good script", async move {
+        self.work("forget a last good script", async move {
             sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&self.durable).await?;
             Ok(())
         })
     }
 
     fn confirm_removal<'a>(&'a self, id: &'a str) -> Answer<'a, u64> {
-        self.run("confirm a removal", async move {
+        self.work("confirm a removal", async move {
             let mut transaction = begin(&self.durable).await?;
             sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&mut *transaction).await?;
             let generation = raise(&mut transaction).await?;
@@ -259,7 +254,7 @@ impl Store for Sqlite {
     }
 
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>> {
-        self.run("read what scripts keep", async {
+        self.work("read what scripts keep", async {
             sqlx::query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(&self.swift).await?;
             let rows = sqlx::query("SELECT plugin, scope, key, value, expires_at FROM kv")
                 .fetch_all(&self.swift)
@@ -286,7 +281,7 @@ impl Store for Sqlite {
     }
 
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
-        self.run("write what scripts keep", async move {
+        self.work("write what scripts keep", async move {
             let mut transaction = begin(&self.swift).await?;
             for change in changes {
                 let query = match change {
@@ -318,7 +313,7 @@ impl Store for Sqlite {
         applied_generation: u64,
         tells: Option<&'a Json>,
     ) -> Answer<'a, ()> {
-        self.run("announce this host", async move {
+        self.work("announce this host", async move {
             let tells = tells.map(encode).transpose()?;
             let applied = i64::try_from(applied_generation).unwrap_or(i64::MAX);
             let mut transaction = begin(&self.swift).await?;
@@ -345,7 +340,7 @@ impl Store for Sqlite {
     }
 
     fn hosts(&self) -> Answer<'_, Vec<HostSeen>> {
-        self.run("look for running hosts", async {
+        self.work("look for running hosts", async {
             let rows = sqlx::query(
                 "SELECT host_id, pid, applied_generation, tells, seen_at FROM hosts WHERE seen_at >= ? ORDER BY host_id",
             )
@@ -368,7 +363,7 @@ impl Store for Sqlite {
     }
 
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
-        self.run("take leave of the store", async move {
+        self.work("take leave of the store", async move {
             sqlx::query("DELETE FROM hosts WHERE host_id = ?").bind(host_id).execute(&self.swift).await?;
             Ok(())
         })
