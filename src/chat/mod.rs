@@ -14,6 +14,7 @@ pub(crate) mod recorded;
 pub mod request;
 pub mod response;
 pub mod split;
+pub mod tokens;
 pub mod window;
 
 pub use call::Call;

@@ -39,7 +39,6 @@ mod tests;
 
 pub use llm::Models;
 pub(crate) use pattern::check as check_pattern;
-pub(crate) use tokens::prepare as prepare_tokens;
 
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
