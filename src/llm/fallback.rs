@@ -178,6 +178,12 @@ impl Provider for Fallback {
         Some(Box::pin(self.pass_on(first, body, stream)))
     }
 
+    /// All have to: who will answer is not known beforehand.
+    fn takes_response_format(&self, format: &Json) -> bool {
+        let mut all = [&self.first].into_iter().chain(&self.others);
+        all.all(|choice| choice.provider.takes_response_format(format))
+    }
+
     fn rests(&self) -> Option<Open> {
         self.first.provider.rests()
     }

@@ -7,6 +7,7 @@ mod anthropic;
 mod canned;
 mod demo;
 mod fallback;
+mod formatted;
 mod ollama;
 mod openai;
 mod origin;
@@ -19,6 +20,7 @@ pub use anthropic::Anthropic;
 pub use canned::{Canned, Reply};
 pub use demo::Demo;
 pub use fallback::{Choice, Fallback};
+pub use formatted::Formatted;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use patient::Patient;
@@ -107,6 +109,12 @@ pub trait Provider: Send + Sync {
     fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
         let _ = (body, stream);
         None
+    }
+
+    /// Whether it knows this `response_format`; where it does not, the model has to be told in words.
+    fn takes_response_format(&self, format: &Json) -> bool {
+        let _ = format;
+        true
     }
 
     /// How it stands, where it failed again and again and is left alone.

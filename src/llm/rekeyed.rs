@@ -97,6 +97,10 @@ impl Provider for Rekeyed {
         }))
     }
 
+    fn takes_response_format(&self, format: &Json) -> bool {
+        self.current.lock().provider.takes_response_format(format)
+    }
+
     fn rests(&self) -> Option<Open> {
         self.current.lock().provider.rests()
     }

@@ -153,4 +153,9 @@ impl Provider for Anthropic {
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
         Box::pin(self.ask(request))
     }
+
+    /// A schema it knows; "some JSON" it does not.
+    fn takes_response_format(&self, format: &Json) -> bool {
+        format.text("type").is_none_or(|kind| kind == "json_schema")
+    }
 }

@@ -5,7 +5,7 @@ use crate::chat::recorded::recorded;
 use crate::chat::{Call, Fold, message, response};
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::{Answer, Piece, Provider, Request};
+use crate::llm::{Answer, Formatted, Piece, Provider, Request};
 use crate::net::Client;
 use axum::Router;
 use axum::body::Body;
@@ -310,4 +310,26 @@ async fn recorded_answers_and_errors_are_told_as_what_they_are() {
     let body: String = twice.lines().map(|line| format!("data: {line}\n\n")).collect();
     let said = service(move || events(body.clone())).await.folded().await;
     assert_eq!(text_of(&said), "Hello, World!");
+}
+
+#[tokio::test]
+async fn a_form_is_asked_for_by_its_schema_and_without_one_in_words() {
+    let said = r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"{}"}],"usage":{}}"#;
+    let server = service(move || answer("application/json", said)).await;
+    let formatted = Formatted::new(Arc::new(server.provider.clone()), 0);
+    for format in [
+        r#"{"type":"json_object"}"#,
+        r#"{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}"#,
+    ] {
+        let body = format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}],"response_format":{format}}}"#
+        );
+        formatted.chat(Request::new(json(&body), true)).await.map(drop).unwrap();
+    }
+    let asked: Vec<Json> =
+        server.asked.lock().iter().map(|asked| Json::parse(&asked.body).unwrap()).collect();
+    assert!(asked[0].to_string().contains("Answer with JSON only"), "{}", asked[0]);
+    assert!(asked[0].get("output_config").is_none());
+    assert_eq!(asked[1].at_path("output_config.format.type").as_str(), Some("json_schema"));
+    assert!(asked[1].get("system").is_none());
 }

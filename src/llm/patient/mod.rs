@@ -12,6 +12,7 @@ mod tests;
 use super::{Answer, Forwarded, Provider, Request};
 use crate::breaker::{Admission, Breaker, BreakerSettings, Open};
 use crate::config::Retry;
+use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::json::Json;
 use begun::{begin, begin_forwarded};
@@ -70,6 +71,7 @@ impl Patient {
     /// Asks until there is an answer or no use in asking on.
     async fn ask<T, F: Future<Output = Result<T, Fault>>>(
         &self,
+        turn: Option<&Turn>,
         deadline: Option<Instant>,
         mut asking: impl FnMut() -> F,
     ) -> Result<T, Fault> {
@@ -83,12 +85,7 @@ impl Patient {
             && deadline.is_none_or(|deadline| Instant::now() + wait < deadline)
         {
             asked_again += 1;
-            tracing::warn!(
-                provider = self.name(),
-                "asked again in {} ms ({asked_again} of {}): {last}",
-                wait.as_millis(),
-                self.retry.times
-            );
+            self.tell(turn, asked_again, &last, wait);
             sleep(wait).await;
             last = match self.once(deadline, &mut asking).await {
                 Ok(answer) => return Ok(answer),
@@ -98,6 +95,16 @@ impl Patient {
             };
         }
         Err(self.explained(last))
+    }
+
+    /// Tells the log, and whoever watches the turn, that it is asked again.
+    fn tell(&self, turn: Option<&Turn>, attempt: u32, fault: &Fault, delay: Duration) {
+        let (provider, most) = (self.name(), self.retry.times);
+        tracing::warn!(provider, "asked again in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
+        if let Some(turn) = turn {
+            let (what, error) = (format!("provider {provider}"), fault.to_string());
+            turn.tell(|| Notice::Retry { what, attempt, most, error, delay });
+        }
     }
 
     /// Asks once, if it may be asked.
@@ -168,7 +175,7 @@ impl Provider for Patient {
                 let asked = self.provider.chat(request.clone());
                 async move { begin(asked.await?).await }
             };
-            let answer = self.ask(deadline, asking).await?;
+            let answer = self.ask(request.turn.as_ref(), deadline, asking).await?;
             Ok(match (answer, deadline.zip(self.total)) {
                 (Answer::Stream(pieces), Some((deadline, total))) => {
                     Answer::Stream(begun::until(pieces, deadline, begun::too_long(self.name(), total)))
@@ -186,13 +193,17 @@ impl Provider for Patient {
                 let asked = first.take().or_else(|| self.provider.forward(body.clone(), stream));
                 async move { begin_forwarded(asked.ok_or_else(no_way)?.await?).await }
             };
-            let mut forwarded: Forwarded = self.ask(deadline, asking).await?;
+            let mut forwarded: Forwarded = self.ask(None, deadline, asking).await?;
             if let Some((deadline, total)) = deadline.zip(self.total) {
                 let fault = begun::too_long(self.name(), total);
                 forwarded.body = begun::until(forwarded.body, deadline, fault);
             }
             Ok(forwarded)
         }))
+    }
+
+    fn takes_response_format(&self, format: &Json) -> bool {
+        self.provider.takes_response_format(format)
     }
 
     fn rests(&self) -> Option<Open> {

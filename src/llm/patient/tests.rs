@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::chat::{message, response};
+use crate::context::Observer;
 use crate::llm::{Canned, Piece, Reply};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -52,6 +53,25 @@ async fn what_gets_better_is_answered() {
     let (canned, patient) = patient(replies);
     assert_eq!(text(patient.chat(request(true)).await.unwrap()).await, "there");
     assert_eq!(canned.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn whoever_watches_the_turn_is_told_of_each_further_try() {
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(String, u32, u32, String)>>);
+    impl Observer for Seen {
+        fn notice(&self, notice: Notice) {
+            let Notice::Retry { what, attempt, most, error, delay } = notice else { return };
+            assert!(delay <= SHORT.longest);
+            self.0.lock().push((what, attempt, most, error));
+        }
+    }
+    let seen = Arc::new(Seen::default());
+    let turn = Turn::default().observed_by(seen.clone());
+    let (_, patient) = patient([unreachable().into(), answered(503, None).into(), Reply::text("there")]);
+    patient.chat(Request { turn: Some(turn), ..request(false) }).await.map(drop).unwrap();
+    let told = |attempt, error: &str| ("provider canned".to_owned(), attempt, 2, error.to_owned());
+    assert_eq!(*seen.0.lock(), [told(1, "cannot reach it"), told(2, "provider canned answered 503")]);
 }
 
 #[tokio::test]
