@@ -1,5 +1,6 @@
 //! From a file's text to a script that can be called.
 
+use super::callbacks::{self, CallbackFunction};
 use super::hooks::{self, HookFunction};
 use super::interpreter::Interpreter;
 use super::link::{self, Linked};
@@ -14,7 +15,7 @@ use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{budget, doubts, engine, imports, literal, package, shadow};
+use super::{budget, doubts, engine, imports, literal, shadow};
 use crate::breaker::Breaker;
 use crate::figures::Figures;
 use crate::filter::Hook;
@@ -37,6 +38,9 @@ pub struct Script {
     /// Whether its calls break again and again.
     pub breaker: Arc<Breaker>,
     hooks: Vec<HookFunction>,
+    pub(super) callbacks: Vec<CallbackFunction>,
+    /// Whether its callbacks do; its hooks do not rest because somebody listens badly.
+    pub(super) listening: Breaker,
     pub(super) tools: Vec<ToolFunction>,
     pub(super) pipe: Option<PipeFunction>,
     waiting: bool,
@@ -71,6 +75,8 @@ impl Script {
             Ok(manifest) => manifest,
             Err(more) => return Err([problems, more].concat()),
         };
+        let (callbacks, of_callbacks) = callbacks::read(&plain, &manifest, file, source);
+        problems.extend(of_callbacks);
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
         }
@@ -112,6 +118,8 @@ impl Script {
             warnings: Vec::new(),
             breaker: Arc::new(Breaker::new(id, settings.breaker)),
             hooks,
+            callbacks,
+            listening: Breaker::new(id, settings.breaker),
             tools: Vec::new(),
             pipe: None,
             engine,
@@ -230,7 +238,7 @@ fn folded(
     linked.register(&mut engine);
     if names.modules.contains("tokens") {
         // Its tables take longer to unpack than a hook may run.
-        std::thread::spawn(package::prepare_tokens);
+        std::thread::spawn(crate::chat::tokens::prepare);
     }
     engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
     values.retain(|name, _| names.variables.contains(name));

@@ -85,7 +85,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
             }
             continue;
         };
-        match read_params(hook, &function.params) {
+        match read_params(hook.name(), subject_name(hook), &function.params) {
             Ok(params) => {
                 // Overloads by arity: the longest wins.
                 let next = HookFunction { hook, params };
@@ -116,27 +116,32 @@ pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
     PARAMS.iter().map(|(name, _)| *name)
 }
 
-fn read_params(hook: Hook, names: &[&str]) -> Result<Vec<Param>, (String, String)> {
+/// What the parameters of a function ask for, where its own value has this name; or the first that is
+/// unknown, and what may have been meant.
+pub(super) fn read_params(
+    function: &str,
+    subject: Option<&'static str>,
+    names: &[&str],
+) -> Result<Vec<Param>, (String, String)> {
     names
         .iter()
         .map(|name| {
-            if subject_name(hook) == Some(name) {
+            if subject == Some(name) {
                 return Ok(Param::Subject);
             }
-            param(name).ok_or_else(|| ((*name).to_owned(), help_for(hook, name)))
+            param(name).ok_or_else(|| ((*name).to_owned(), help_for(function, subject, name)))
         })
         .collect()
 }
 
-fn help_for(hook: Hook, name: &str) -> String {
-    let subject = subject_name(hook);
+fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String {
     let known = subject.into_iter().chain(param_names());
     let list = known.clone().collect::<Vec<_>>().join(", ");
     let bare = name.trim_matches('_');
     let dressed = known.clone().find(|known| known.trim_matches('_') == bare);
     match dressed.or_else(|| nearest(name, known)) {
-        Some(near) => format!("did you mean `{near}`? `{hook}` knows: {list}"),
-        None => format!("`{hook}` knows: {list}"),
+        Some(near) => format!("did you mean `{near}`? `{function}` knows: {list}"),
+        None => format!("`{function}` knows: {list}"),
     }
 }
 

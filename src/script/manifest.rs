@@ -12,8 +12,17 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// The constants that say something of a plugin; they are read without running it.
-pub(super) const CONSTANTS: [&str; 8] =
-    ["Valves", "UserValves", "file_handler", "toggle", "icon", "on_tool_error", "tool", "parameters"];
+pub(super) const CONSTANTS: [&str; 9] = [
+    "Valves",
+    "UserValves",
+    "file_handler",
+    "toggle",
+    "icon",
+    "on_tool_error",
+    "callbacks",
+    "tool",
+    "parameters",
+];
 
 /// What a script says of itself.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +49,8 @@ pub struct Manifest {
     pub file_handler: bool,
     /// Also sees failed tool calls.
     pub on_tool_error: bool,
+    /// It listens to agents.
+    pub callbacks: bool,
     /// Texts of which one has to stand in an event for `stream` to be called; all events where empty.
     pub matches: Vec<String>,
     /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
@@ -156,6 +167,7 @@ pub(crate) fn read(
             "file_handler" => manifest.file_handler = !value.is_empty(),
             "toggle" => manifest.toggle = !value.is_empty(),
             "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
+            "callbacks" => manifest.callbacks = !value.is_empty(),
             "icon" => manifest.icon = value.as_str().map(str::to_owned),
             _ => {}
         }

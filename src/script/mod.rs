@@ -2,13 +2,14 @@
 //!
 //! A file becomes a [`Script`]: read, checked and compiled with its valves folded in, on an engine
 //! of its own. A [`Script`] with hooks becomes a [`crate::filter::Filter`], one with handlers
-//! [`crate::tool::Tool`]s.
+//! [`crate::tool::Tool`]s, one that listens to agents [`ScriptCallbacks`].
 
 mod answer;
 mod argument;
 mod bounds;
 mod budget;
 mod call;
+mod callbacks;
 mod compile;
 mod doubts;
 mod engine;
@@ -43,6 +44,7 @@ mod tests;
 
 pub use argument::UserValves;
 pub use budget::Budget;
+pub use callbacks::ScriptCallbacks;
 pub use compile::Script;
 pub use imports::{Imports, is_module};
 pub use loader::{Found, Loader, Read, beginning, is_id, read_file};

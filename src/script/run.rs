@@ -5,6 +5,7 @@ use super::budget::{Budget, Guard};
 use super::call::Running;
 use super::compile::Script;
 use super::problem;
+use crate::callback::Callback;
 use crate::context::Turn;
 use crate::fault::{Breakage, Refusal};
 use crate::figures::Spent;
@@ -33,6 +34,11 @@ impl Script {
             _ => self.settings.hook,
         };
         self.run(hook.name(), args, turn, budget)
+    }
+
+    /// Calls a callback's function within the budget of hooks.
+    pub(super) fn call_callback(&self, callback: Callback, args: Vec<Dynamic>, turn: &Turn) -> Called {
+        self.run(callback.name(), args, turn, self.settings.hook)
     }
 
     /// Calls a tool's function, which may last as long as its timeout says.

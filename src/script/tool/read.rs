@@ -83,7 +83,7 @@ fn no_handler(script: &Script, source: &str) -> Problem {
 fn single(script: &Script) -> Result<Json, Vec<String>> {
     let manifest = &script.manifest;
     let declared = Json::from([("name", script.id().into())]);
-    for key in ["description", "tag", "timeout", "retry"] {
+    for key in ["description", "tag", "timeout", "retry", "idempotent"] {
         if let Some(text) = manifest.get(key).filter(|text| !text.is_empty()) {
             let _ = declared.set(key, text);
         }

@@ -34,6 +34,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ("const tool = #{ name: \"y\" };\nfn handler(args) { 1 }", &["the file's name says x"]),
         ("/*\ntimeout: soon\n*/\nfn handler(args) { 1 }", &["`timeout`", "milliseconds", ":2:1"]),
         ("/*\nretry: 3 times\n*/\nfn handler(args) { 1 }", &["`retry`", ":2:1"]),
+        ("/*\nidempotent: perhaps\n*/\nfn handler(args) { 1 }", &["`idempotent`", "true or false", ":2:1"]),
         ("fn tools() { loop {} }", &["`tools()` failed: used up its budget of 1000000 operations"]),
         ("fn tools() { throw \"no\" }", &["`tools()` failed: no"]),
         ("fn tools() { 5 }", &["`tools()` returned", "a list of maps"]),
