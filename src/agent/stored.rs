@@ -1,0 +1,151 @@
+//! A run's steps on their way into the store, and what becomes of a run that is left.
+
+use super::journal::{Keeper, Kept};
+use super::memory;
+use super::pending::conflict;
+use super::runs::unkept;
+use super::saved::Saved;
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::store::{Run, RunStatus, Step, Store};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::broadcast;
+
+/// Keeps a run in the store.
+pub(super) struct StoreKeeper<'a> {
+    store: &'a Arc<dyn Store>,
+    moved: &'a broadcast::Sender<Arc<str>>,
+    owner: &'a str,
+    /// The run as it was when this process took it.
+    pub(super) run: Run,
+    at: Mutex<At>,
+}
+
+struct At {
+    step: u64,
+    kept: Json,
+}
+
+impl<'a> StoreKeeper<'a> {
+    pub(super) fn new(
+        store: &'a Arc<dyn Store>,
+        owner: &'a str,
+        moved: &'a broadcast::Sender<Arc<str>>,
+        run: &Run,
+        kept: Json,
+    ) -> Self {
+        let at = Mutex::new(At { step: run.step, kept });
+        Self { store, moved, owner, at, run: run.clone() }
+    }
+
+    /// The step it stands at.
+    pub(super) fn step(&self) -> u64 {
+        self.at.lock().step
+    }
+
+    /// Tells that the run has moved.
+    pub(super) fn tell(&self) {
+        // Most of the time nobody follows.
+        let _ = self.moved.send(self.run.id.as_str().into());
+    }
+
+    async fn write(&self, kept: Kept<'_>) -> Result<(), Fault> {
+        let (expected, mut lasting) = {
+            let at = self.at.lock();
+            (at.step, at.kept.clone())
+        };
+        let is_news = !kept.messages.is_empty() || kept.status == RunStatus::Done;
+        if !kept.messages.is_empty() {
+            lasting = memory::remembering(&lasting, kept.messages);
+        }
+        if let Some(saved) = kept.saved.filter(|_| kept.status == RunStatus::Done) {
+            lasting = memory::leaving(&lasting, saved);
+        }
+        let state = kept.saved.map(Saved::to_json);
+        let step = Step {
+            run: &self.run.id,
+            owner: self.owner,
+            expected,
+            messages: kept.messages,
+            checkpoint: state.as_ref().map(|state| (kept.name, state)),
+            status: kept.status,
+            pending: kept.pending,
+            error: kept.error,
+            kept: is_news.then_some(&lasting),
+        };
+        if !self.store.keep_step(&step).await.map_err(unkept)? {
+            return Err(conflict(format!("run {} went on elsewhere", self.run.id)));
+        }
+        let mut at = self.at.lock();
+        (at.step, at.kept) = (expected + 1, lasting);
+        drop(at);
+        self.tell();
+        Ok(())
+    }
+}
+
+impl Keeper for StoreKeeper<'_> {
+    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.write(kept))
+    }
+
+    fn run(&self) -> &str {
+        &self.run.id
+    }
+}
+
+/// A run whose client goes away stops where it is, and says so: it can be gone on with.
+pub(super) struct Leaving<'a> {
+    store: &'a Arc<dyn Store>,
+    owner: &'a str,
+    run: &'a str,
+    step: &'a (dyn Fn() -> u64 + Sync),
+    done: bool,
+}
+
+impl<'a> Leaving<'a> {
+    pub(super) fn new(
+        store: &'a Arc<dyn Store>,
+        owner: &'a str,
+        run: &'a str,
+        step: &'a (dyn Fn() -> u64 + Sync),
+    ) -> Self {
+        Self { store, owner, run, step, done: false }
+    }
+
+    /// It was not left.
+    pub(super) fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.done {
+            return;
+        }
+        let (store, run, owner) = (self.store.clone(), self.run.to_owned(), self.owner.to_owned());
+        let expected = (self.step)();
+        runtime.spawn(async move {
+            let pending = Json::Null;
+            let step = Step {
+                run: &run,
+                owner: &owner,
+                expected,
+                messages: &[],
+                checkpoint: None,
+                status: RunStatus::Failed,
+                pending: &pending,
+                error: "the client went away before the run ended",
+                kept: None,
+            };
+            // One that failed has said so already, and is a step further.
+            if let Err(error) = store.keep_step(&step).await {
+                tracing::warn!(run, "failed to note that a run was left: {error}");
+            }
+        });
+    }
+}
