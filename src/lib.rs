@@ -19,6 +19,7 @@ pub mod anthropic;
 pub mod limits;
 pub mod valve;
 pub mod breaker;
+pub mod callback;
 pub mod figures;
 pub mod config;
 
@@ -39,7 +40,8 @@ pub mod llm;
 pub mod kernel;
 pub mod script;
 
-// -- life: the one snapshot, and the one writer that swaps it
+// -- life: agents and what they remember; the one snapshot, and the one writer that swaps it
+pub mod agent;
 pub mod host;
 
 // -- assembly: opens everything, owns every task
