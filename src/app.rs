@@ -1,20 +1,25 @@
 //! Everything a host is made of, opened in order and closed in order; owner of every task.
 
+use crate::agent::callbacks::Callbacks;
+use crate::agent::middleware::{Middleware, Parts};
+use crate::agent::{Begin, Decision, Ended, Given, Runs, Saved, Setup};
 use crate::config::{self, Config, Grants, Offered, Secret, SecretSource, SecretUnread, StoreAddress, Wire};
-use crate::context::Questions;
+use crate::context::{Events, Questions, Turn};
 use crate::fault::Fault;
-use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Snapshot};
-use crate::json::Json;
-use crate::kernel::ModelSettings;
-use crate::llm::{Anthropic, Choice, Demo, Fallback, Ollama, OpenAi, Patient, Provider, Rekeyed};
+use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Ready, Snapshot};
+use crate::json::{Json, Object};
+use crate::kernel::{ModelSettings, Reply, Wish};
+use crate::llm::{Anthropic, Choice, Demo, Fallback, Ollama, OpenAi, Patient, Piece, Provider, Rekeyed};
 use crate::net::Client;
 use crate::script::{Kind, Settings, beginning};
-use crate::store::{self, Store};
+use crate::store::{self, Run, Store};
+use crate::words::did_you_mean;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 /// A host with its store, its settings and its background tasks.
@@ -25,6 +30,8 @@ pub struct App {
     pub host: Arc<Host>,
     /// Questions of plugins that wait for an answer.
     pub questions: Questions,
+    /// The runs of agents.
+    pub runs: Arc<Runs>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
 }
 
@@ -45,7 +52,9 @@ impl App {
         let plan = plan(&config, Keys::Read)?;
         let store = store::open(&config.store).await?;
         let host = Host::open(plan, store).await?;
-        Ok(Arc::new(Self { config, host, questions: Questions::default(), tasks: Default::default() }))
+        let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
+        let (questions, tasks) = (Questions::default(), Default::default());
+        Ok(Arc::new(Self { config, host, questions, runs, tasks }))
     }
 
     /// Follows changes of files and valves from now on.
@@ -53,13 +62,81 @@ impl App {
         self.tasks.lock().spawn(self.host.clone().follow());
     }
 
+    /// A turn of a model: remembered where the model has a memory and the turn a conversation, which `begun`
+    /// hears of.
+    pub async fn turn(
+        &self,
+        ready: &Ready,
+        body: Json,
+        turn: &Turn,
+        wish: Wish,
+        begun: impl FnOnce(&Run),
+    ) -> Result<Reply, Fault> {
+        let facts = turn.facts();
+        // Open WebUI has titles and tags made of a chat: that is not said in it.
+        let is_task = turn.metadata().get("task").is_some_and(|task| !task.is_empty());
+        if !ready.memory || facts.chat_id.is_empty() || is_task {
+            return ready.kernel.turn(body, turn, wish).await;
+        }
+        let begin = Begin {
+            conversation: facts.chat_id.clone(),
+            body,
+            facts: facts.clone(),
+            context: turn.context().clone(),
+            events: turn.events().clone(),
+            stream: wish.stream,
+            given: Given::Known,
+            window: None,
+        };
+        let ended = self.runs.begin(&setup(ready), begin, begun).await?;
+        Ok(Reply::Answer(ended.answer))
+    }
+
+    /// Goes on with a run that waits, failed, or whose host died.
+    pub async fn resume(
+        &self,
+        run: &str,
+        decision: &Decision,
+        hash: Option<&str>,
+        events: Events,
+        stream: Option<Sender<Piece>>,
+    ) -> Result<Ended, Fault> {
+        let snapshot = self.host.snapshot();
+        let setup = |saved: &Saved| setup_of(&snapshot, saved);
+        self.runs.resume(run, decision, hash, setup, events, stream).await
+    }
+
     /// Ends the background tasks and lets go of the store.
     pub async fn close(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
+        self.runs.close().await;
         self.host.close().await;
         self.host.store().close().await;
     }
+}
+
+/// What a stored run would go on with now.
+pub fn setup_of(snapshot: &Snapshot, saved: &Saved) -> Result<Setup, Fault> {
+    Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
+}
+
+/// A model as its runs need it.
+fn setup(ready: &Ready) -> Setup {
+    Setup {
+        id: ready.facts.text("id").unwrap_or_default().into(),
+        kernel: ready.kernel.clone(),
+        model: ready.facts.clone(),
+        models: ready.models.clone(),
+        name: ready.facts.text("name").unwrap_or_default().into(),
+        callbacks: Callbacks::new(),
+        listeners: ready.callbacks.clone(),
+    }
+}
+
+/// Whether a host could be made of these settings; its scripts and providers' keys are not looked at.
+pub fn check(config: &Config) -> Result<(), OpenError> {
+    plan(config, Keys::Left).map(drop)
 }
 
 /// What a host with these settings would run now, and its store, for commands that only look: no
@@ -127,8 +204,18 @@ enum Keys {
 fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
     let providers =
         config.providers.iter().map(|settings| provider(settings, keys)).collect::<Result<Vec<_>, _>>()?;
-    let models = config.models.iter().map(|settings| model(settings, fallback(config, settings, &providers)));
-    let models = models.collect();
+    let known: Vec<(String, Choice)> = config
+        .models
+        .iter()
+        .filter_map(|settings| {
+            Some((settings.name.clone(), choice(&providers, &settings.provider, &settings.model)?))
+        })
+        .collect();
+    let models = config.models.iter().map(|settings| {
+        let middleware = middleware(settings, &known)?;
+        Ok(model(settings, fallback(config, settings, &providers), middleware))
+    });
+    let models = models.collect::<Result<Vec<_>, OpenError>>()?;
     let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
         let plans = all.iter().map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings)));
         plans.collect::<Vec<_>>()
@@ -253,7 +340,49 @@ fn fallback(
     Some(Arc::new(Fallback::new(first, others)))
 }
 
-fn model(settings: &config::ModelSettings, fallback: Option<Arc<dyn Provider>>) -> ModelPlan {
+/// A model of a provider that is there.
+fn choice(providers: &[ProviderPlan], provider: &str, model: &str) -> Option<Choice> {
+    let found = providers.iter().map(|plan| &plan.provider).find(|own| own.name() == provider)?;
+    Some(Choice { provider: found.clone(), model: model.to_owned() })
+}
+
+/// The middleware of a model: what its preset says, and over it what it says itself.
+fn middleware(
+    settings: &config::ModelSettings,
+    known: &[(String, Choice)],
+) -> Result<Vec<Middleware>, OpenError> {
+    let problem = |what: String| OpenError::Config(format!("model `{}`: {what}", settings.name));
+    let mut wanted: IndexMap<String, Json> = IndexMap::new();
+    if let Some(name) = &settings.preset {
+        let presets = Middleware::presets();
+        let preset = Middleware::preset(name).ok_or_else(|| {
+            let hint = did_you_mean(name, presets);
+            problem(format!("there is no preset {name:?}{hint}; there are: {}", presets.join(", ")))
+        })?;
+        wanted.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
+    }
+    for (name, options) in settings.middleware.as_object().map(Object::entries).unwrap_or_default() {
+        let all = wanted.entry(name.to_string()).or_insert_with(Json::object);
+        match options.as_object() {
+            Some(options) => options.entries().into_iter().for_each(|(key, value)| {
+                // Options of their own object: they fit.
+                let _ = all.set(&key, value);
+            }),
+            // What is no table is told by whoever reads the options.
+            None => *all = options,
+        }
+    }
+    let own = known.iter().find(|(name, _)| *name == settings.name).map(|(_, choice)| choice.clone());
+    let parts = Parts { model: own, others: known.to_vec(), needs_approval: None };
+    let made = wanted.iter().map(|(name, options)| Middleware::of(name, options, &parts).map_err(problem));
+    made.collect()
+}
+
+fn model(
+    settings: &config::ModelSettings,
+    fallback: Option<Arc<dyn Provider>>,
+    middleware: Vec<Middleware>,
+) -> ModelPlan {
     let list = |words: &[String]| words.iter().map(|word| Json::from(word.as_str())).collect::<Vec<_>>();
     let facts = Json::from([
         ("id", settings.name.as_str().into()),
@@ -280,5 +409,7 @@ fn model(settings: &config::ModelSettings, fallback: Option<Arc<dyn Provider>>) 
             ..ModelSettings::default()
         },
         facts: facts.freeze(),
+        memory: settings.memory,
+        middleware,
     }
 }

@@ -123,7 +123,7 @@ pub enum StoreAddress {
 }
 
 /// A model under a name of our own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelSettings {
     /// What clients call it.
     pub name: String,
@@ -143,6 +143,10 @@ pub struct ModelSettings {
     pub max_tool_iterations: usize,
     /// Whether conversations with a chat id are kept.
     pub memory: bool,
+    /// Middleware that goes well together, by its name.
+    pub preset: Option<String>,
+    /// Middleware by name, each with its options, unchecked: an object of objects.
+    pub middleware: Json,
 }
 
 /// What the configuration says of one plugin.

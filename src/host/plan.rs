@@ -1,5 +1,6 @@
 //! What the configuration says the host shall be: plugins' settings, providers, models.
 
+use crate::agent::middleware::Middleware;
 use crate::breaker::BreakerSettings;
 use crate::config::Grants;
 use crate::fault::Fault;
@@ -85,6 +86,10 @@ pub struct ModelPlan {
     pub settings: ModelSettings,
     /// What scripts see as `__model__`.
     pub facts: Json,
+    /// Whether its conversations are remembered.
+    pub memory: bool,
+    /// What holds it to its limits.
+    pub middleware: Vec<Middleware>,
 }
 
 impl Plan {

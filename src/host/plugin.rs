@@ -4,7 +4,7 @@ use crate::config::Grants;
 use crate::fault::{Breakage, Refusal};
 use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use crate::json::Json;
-use crate::script::{Kind, Pipe, Problem, Script, ScriptedTool, UserValves};
+use crate::script::{Kind, Pipe, Problem, Script, ScriptCallbacks, ScriptedTool, UserValves};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -88,6 +88,12 @@ impl Plugin {
             }
             _ => self.refusal().map(|message| refuser(&self.id, message)),
         }
+    }
+
+    /// Its callbacks, where it listens to agents.
+    pub(super) fn callbacks(&self) -> Option<ScriptCallbacks> {
+        let script = self.script.as_ref().filter(|_| self.state != State::Missing)?;
+        script.clone().into_callbacks(self.users.clone())
     }
 
     /// Why requests are refused because of it, when they are: a guard that cannot run.

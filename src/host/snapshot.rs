@@ -3,11 +3,12 @@
 use super::plan::{ModelPlan, Passes, Plan};
 use super::plugin::Plugin;
 use super::served::Served;
+use crate::agent::callbacks::{Callbacks, Listener};
 use crate::fault::{Fault, RequestFault};
-use crate::filter::Chain;
+use crate::filter::{Chain, Filter};
 use crate::json::Json;
 use crate::kernel::{Kernel, ModelSettings};
-use crate::llm::Provider;
+use crate::llm::{Formatted, Provider};
 use crate::script::{Kind, Offer, Pipes, Problem};
 use crate::tool::Tool;
 use crate::words::nearest;
@@ -37,8 +38,11 @@ pub struct Snapshot {
 #[derive(Default)]
 struct Selected {
     chain: Chain,
+    callbacks: Vec<Arc<dyn Listener>>,
     tools: Vec<Tool>,
     settings: ModelSettings,
+    /// Who answers for a configured model, as its middleware has it asked.
+    provider: Option<Arc<dyn Provider>>,
 }
 
 /// A model that a request named, ready to run.
@@ -49,6 +53,10 @@ pub struct Ready {
     pub facts: Json,
     /// What scripts see as `models::list()`.
     pub models: Json,
+    /// Whether its conversations are remembered.
+    pub memory: bool,
+    /// The scripts among its filters that listen to agents, in their order.
+    pub callbacks: Vec<Arc<dyn Listener>>,
 }
 
 /// Whether a filter runs for a request, and why not.
@@ -66,7 +74,7 @@ pub enum Decision {
     NotAskedFor,
     /// It never loaded.
     Broken,
-    /// It has no hooks.
+    /// It has no hooks, and no callbacks.
     NoHooks,
 }
 
@@ -118,7 +126,9 @@ impl Snapshot {
         }
         match &plugin.script {
             None => Decision::Broken,
-            Some(script) if script.hooks().next().is_none() => Decision::NoHooks,
+            Some(script) if script.hooks().next().is_none() && script.callbacks().next().is_none() => {
+                Decision::NoHooks
+            }
             Some(_) => Decision::Runs,
         }
     }
@@ -138,10 +148,22 @@ impl Snapshot {
         settings.files_handled = says(|manifest| manifest.file_handler);
         settings.hold = says(|manifest| manifest.hold);
         let wanted = model.map(|model| model.tools.as_slice()).unwrap_or_default();
+        let middleware = model.map(|model| model.middleware.as_slice()).unwrap_or_default();
+        let callbacks = listeners(&chosen);
+        let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
+        filters.extend(middleware.iter().flat_map(|one| one.filters().iter().cloned()));
+        if !callbacks.is_empty() {
+            filters.extend(Callbacks::filters());
+        }
+        let offered = self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned();
+        let wrap = |tool: Tool| middleware.iter().fold(tool, |tool, one| one.wrap_tool(tool));
+        let provider = model.and_then(|model| Some((model, self.served.serves(model).ok()?)));
         Selected {
-            chain: Chain::new(chosen.iter().filter_map(|plugin| plugin.filter()).collect()),
-            tools: self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned().collect(),
+            chain: Chain::new(filters),
+            callbacks,
+            tools: offered.map(wrap).collect(),
             settings,
+            provider: provider.map(|(model, provider)| held(model, provider)),
         }
     }
 
@@ -192,8 +214,11 @@ impl Snapshot {
             None => selected.settings.clone(),
         };
         let (chain, tools) = (selected.chain.clone(), selected.tools.clone());
-        let kernel = Kernel::assembled(chain, tools, Some(provider.clone()), settings, self.served.clone());
-        Ready { kernel, facts, models: self.listed.clone() }
+        let provider = selected.provider.as_ref().filter(|_| model.is_some()).unwrap_or(provider).clone();
+        let kernel = Kernel::assembled(chain, tools, Some(provider), settings, self.served.clone());
+        let memory = model.is_some_and(|model| model.memory);
+        let callbacks = selected.callbacks.clone();
+        Ready { kernel, facts, models: self.listed.clone(), memory, callbacks }
     }
 
     fn unknown(&self, name: &str) -> Fault {
@@ -254,6 +279,23 @@ impl Snapshot {
         });
         all
     }
+}
+
+/// Those who listen to agents, in the order in which their hooks run.
+fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
+    let place = |plugin: &Plugin| plugin.script.as_ref().map_or(0.0, |script| script.priority());
+    let mut chosen = chosen.to_vec();
+    chosen.sort_by(|a, b| place(a).total_cmp(&place(b)));
+    let callbacks = chosen.into_iter().filter_map(|plugin| plugin.callbacks());
+    callbacks.map(|callbacks| Arc::new(callbacks) as Arc<dyn Listener>).collect()
+}
+
+/// Who answers for a model, as its middleware has it asked. One with a memory keeps to the form it is asked
+/// for.
+fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
+    let provider =
+        model.middleware.iter().fold(provider.clone(), |provider, one| one.wrap_provider(provider));
+    if model.memory { Arc::new(Formatted::new(provider, Formatted::RETRIES)) } else { provider }
 }
 
 fn is_offered(tool: &Tool, wanted: &[String]) -> bool {

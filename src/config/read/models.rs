@@ -7,6 +7,7 @@ use crate::config::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Re
 use crate::config::reader::{Log, Reader};
 use crate::config::settings::ModelSettings;
 use crate::config::tree::{Node, Setting};
+use crate::json::Json;
 use crate::words::did_you_mean;
 use std::path::Path;
 use std::time::Duration;
@@ -165,6 +166,8 @@ fn model(
     let tools = it.texts("tools").unwrap_or_default();
     let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
     let memory = it.truth("memory").unwrap_or(false);
+    let preset = it.text("preset");
+    let middleware = middleware(&mut it);
     it.finish();
     Some(ModelSettings {
         name: name?,
@@ -176,7 +179,21 @@ fn model(
         tools,
         max_tool_iterations,
         memory,
+        preset,
+        middleware,
     })
+}
+
+/// `middleware = { call_limit = { max_model_calls = 5 } }`
+fn middleware(it: &mut Reader<'_>) -> Json {
+    match it.take("middleware").map(|setting| setting.opened().to_json()) {
+        None => Json::object(),
+        Some(all @ Json::Object(_)) => all,
+        Some(_) => {
+            it.wrong("middleware", "must be a table, such as { call_limit = { max_model_calls = 5 } }");
+            Json::object()
+        }
+    }
 }
 
 pub(super) fn demo_provider() -> ProviderSettings {
@@ -205,5 +222,7 @@ pub(super) fn demo_model() -> ModelSettings {
         tools: vec!["*".to_owned()],
         max_tool_iterations: 10,
         memory: false,
+        preset: None,
+        middleware: Json::object(),
     }
 }
