@@ -1,5 +1,6 @@
 //! The doors. Each reads its own wire, runs the one turn, and writes its own wire back.
 
+mod agents;
 mod auth;
 mod facts;
 mod messages;
@@ -30,6 +31,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/chat/completions", post(openai::chat))
         .route("/v1/messages", post(messages::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
+        .merge(agents::routes(&app))
         .fallback(reply::not_found)
         .method_not_allowed_fallback(reply::wrong_method)
         .layer(DefaultBodyLimit::disable())

@@ -8,18 +8,17 @@ use crate::fault::Fault;
 use crate::host::Ready;
 use crate::json::Json;
 use crate::net::sse;
-use crate::server::openai::{Item, Streaming};
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, header};
+use crate::server::openai::{Item, Streaming, as_events};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Begins the turn. Until its first word there is a status to tell the truth with.
 pub(super) async fn streamed(
-    app: &App,
+    app: &Arc<App>,
     ready: Ready,
     body: Json,
     facts: TurnFacts,
@@ -28,15 +27,14 @@ pub(super) async fn streamed(
 ) -> Result<Response, Fault> {
     // Other services' bytes would not be understood here.
     let (first, mut streaming) = Streaming::begin(app, ready, body, facts, context, headers, false).await?;
+    let mut response = Response::default();
+    streaming.name(&mut response);
     let rest = stream::poll_fn(move |context| streaming.poll_next(context));
     let items = stream::iter(first).chain(rest).boxed();
     let quiet = Some(app.config.server.keep_alive_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
     let sending = Sending { items, writer: Writer::default(), quiet };
     let bytes = stream::unfold(Some(sending), |sending| async { Some(sending?.next().await) });
-    let mut response = Response::new(Body::from_stream(bytes.map(Ok::<_, Infallible>)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    as_events(&mut response, bytes);
     Ok(response)
 }
 

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::host::Snapshot;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::server::openai::{EVENTS, events_header, named, read};
+use crate::server::openai::{EVENTS, Told, events_header, named, read};
 use crate::server::reply::json_response;
 use crate::server::{auth, facts};
 use axum::extract::{Request, State};
@@ -47,7 +47,8 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     }
     let turn = Turn::new(facts, context, Events::default());
     // Other services' bytes would not be understood here.
-    let reply = ready.kernel.turn(body, &turn, Wish { stream: None, raw: false }).await;
+    let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
+    let reply = app.turn(&ready, body, &turn, wish, told.hears()).await;
     let mut response = match reply {
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &anthropic::message(&answer)),
         Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
@@ -56,6 +57,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
+    told.name(&mut response);
     Ok(response)
 }
 

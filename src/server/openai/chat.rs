@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions`.
 
-use super::keep_alive::KeepAlive;
-use super::{relay, wire};
+use super::relay;
+use super::streaming::{Item, Streaming, Told};
 use crate::app::App;
 use crate::chat::request;
 use crate::context::{Context, Event, Events, Turn, TurnFacts};
@@ -9,20 +9,16 @@ use crate::fault::{Fault, RequestFault};
 use crate::host::{Ready, Snapshot};
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::llm::{self, Forwarded, Piece};
+use crate::llm;
 use crate::server::reply::{OpenAiError, json_response};
 use crate::server::{GENERATION, auth, facts};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
-use tokio::sync::mpsc;
 
 /// Clients that want to see what plugins emit say so with this header.
 pub(in crate::server) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
@@ -30,9 +26,6 @@ pub(in crate::server) const EVENTS: HeaderName = HeaderName::from_static("x-valv
 const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
 /// Emitted events in a header are cut here.
 const EVENTS_LENGTH: usize = 8 * 1024;
-/// Pieces that may wait for a slow client before the model's stream waits too.
-const AHEAD: usize = 32;
-
 /// One chat.
 pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
     // One snapshot for the whole turn, a streamed answer to its end.
@@ -82,7 +75,9 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         return streamed(&app, ready, body, facts, context, &parts).await;
     }
     let turn = Turn::new(facts, context, Events::default());
-    let reply = ready.kernel.turn(body, &turn, Wish { stream: None, raw: true }).await;
+    let told = Told::default();
+    let wish = Wish { stream: None, raw: true };
+    let reply = app.turn(&ready, body, &turn, wish, told.hears()).await;
     let mut response = match reply {
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &answer),
         Ok(Reply::Raw(forwarded)) => {
@@ -93,6 +88,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
+    told.name(&mut response);
     Ok(response)
 }
 
@@ -152,7 +148,8 @@ fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
     let untouched = ready.kernel.chain().filters().is_empty()
         && ready.kernel.toolbox().is_empty()
         && settings.system_prompt.is_none()
-        && settings.model.is_none();
+        && settings.model.is_none()
+        && !ready.memory;
     untouched.then(|| (ready, glance.stream.unwrap_or(false)))
 }
 
@@ -196,98 +193,8 @@ fn ascii(json: &str) -> String {
     out
 }
 
-/// What a streaming turn gives, in the order it gives it.
-pub(in crate::server) enum Item {
-    Piece(Piece),
-    Emitted(Json),
-    Raw(Forwarded),
-    Failed(Fault),
-}
-
-/// A turn and its client in one task: the turn runs while the client reads, and ends when the
-/// client goes away.
-pub(in crate::server) struct Streaming {
-    work: Option<BoxFuture<'static, Result<Reply, Fault>>>,
-    pieces: mpsc::Receiver<Piece>,
-    emitted: mpsc::UnboundedReceiver<Json>,
-    failed: Option<Fault>,
-}
-
-impl Streaming {
-    /// Begins a turn, and waits for the first that comes of it: until then there is a status to tell the
-    /// truth with. Raw bytes are no use to a door that speaks otherwise, nor where what is emitted has its
-    /// place between pieces.
-    pub(in crate::server) async fn begin(
-        app: &App,
-        ready: Ready,
-        body: Json,
-        facts: TurnFacts,
-        context: Context,
-        headers: &HeaderMap,
-        raw: bool,
-    ) -> Result<(Option<Item>, Self), Fault> {
-        let (sender, pieces) = mpsc::channel(AHEAD);
-        let (emitter, emitted) = mpsc::unbounded_channel();
-        let wants_events = wants_events(headers);
-        let events = if wants_events {
-            let send = move |event: &Event| drop(emitter.send(event.0.clone()));
-            Events::listening(send, Some(app.questions.clone()))
-        } else {
-            Events::default()
-        };
-        let turn = Turn::new(facts, context, events);
-        let wish = Wish { stream: Some(sender), raw: raw && !wants_events };
-        let work = async move { ready.kernel.turn(body, &turn, wish).await };
-        let mut streaming = Self { work: Some(Box::pin(work)), pieces, emitted, failed: None };
-        match std::future::poll_fn(|context| streaming.poll_next(context)).await {
-            Some(Item::Failed(fault)) => Err(fault),
-            first => Ok((first, streaming)),
-        }
-    }
-
-    pub(in crate::server) fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
-        loop {
-            // What is there is taken without asking the runtime: its turn-taking would say "later"
-            // of pieces that only this task can take.
-            if let Some(item) = self.take_ready() {
-                return Poll::Ready(Some(item));
-            }
-            let Some(work) = &mut self.work else {
-                return Poll::Ready(self.failed.take().map(Item::Failed));
-            };
-            let Poll::Ready(reply) = work.as_mut().poll(context) else {
-                return match self.take_ready() {
-                    Some(item) => Poll::Ready(Some(item)),
-                    None => self.wait_for_events(context),
-                };
-            };
-            self.work = None;
-            match reply {
-                Ok(Reply::Raw(forwarded)) => return Poll::Ready(Some(Item::Raw(forwarded))),
-                Ok(Reply::Answer(_)) => {}
-                Err(fault) => self.failed = Some(fault),
-            }
-        }
-    }
-
-    fn take_ready(&mut self) -> Option<Item> {
-        if let Ok(event) = self.emitted.try_recv() {
-            return Some(Item::Emitted(event));
-        }
-        self.pieces.try_recv().ok().map(Item::Piece)
-    }
-
-    /// Pieces come from the turn, which is polled here; events also from scripts on other threads.
-    fn wait_for_events(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
-        match self.emitted.poll_recv(context) {
-            Poll::Ready(Some(event)) => Poll::Ready(Some(Item::Emitted(event))),
-            _ => Poll::Pending,
-        }
-    }
-}
-
 async fn streamed(
-    app: &App,
+    app: &Arc<App>,
     ready: Ready,
     body: Json,
     facts: TurnFacts,
@@ -295,34 +202,8 @@ async fn streamed(
     parts: &Parts,
 ) -> Result<Response, Fault> {
     let keep_alive_ms = app.config.server.keep_alive_ms;
-    let begun = Streaming::begin(app, ready, body, facts, context, &parts.headers, true).await?;
-    let (first, mut streaming) = match begun {
-        (Some(Item::Raw(forwarded)), _) => return relay::relay(forwarded, keep_alive_ms).await,
-        begun => begun,
-    };
-    let rest = stream::poll_fn(move |context| streaming.poll_next(context));
-    let items = stream::iter(first).chain(rest);
-    let bytes = items
-        .map(|item| match item {
-            Item::Piece(piece) => wire::event(&piece),
-            Item::Emitted(event) => wire::emitted(&event),
-            Item::Failed(fault) => {
-                tracing::warn!("a stream ended with an error: {fault}");
-                // Its own end follows: see below.
-                wire::event(&Piece::new(crate::server::reply::body(&fault)))
-            }
-            Item::Raw(_) => Bytes::new(),
-        })
-        .chain(stream::once(std::future::ready(Bytes::from_static(wire::DONE))));
-    let bytes = KeepAlive::new(bytes, keep_alive_ms).map(Ok::<_, std::convert::Infallible>);
-    let mut response = Response::new(Body::from_stream(bytes));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(response)
-}
-
-fn wants_events(headers: &HeaderMap) -> bool {
-    let asks = headers.get(&EVENTS).is_some_and(|value| value == "1");
-    asks || headers.contains_key("x-openwebui-chat-id")
+    match Streaming::begin(app, ready, body, facts, context, &parts.headers, true).await? {
+        (Some(Item::Raw(forwarded)), _) => relay::relay(forwarded, keep_alive_ms).await,
+        (first, streaming) => Ok(streaming.respond(first, keep_alive_ms, std::future::ready(Bytes::new()))),
+    }
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 const COMMENT: &[u8] = b": keep-alive\n\n";
 
 /// The same bytes; comments come between events only, so that no event is torn.
-pub(super) struct KeepAlive<S> {
+pub(in crate::server) struct KeepAlive<S> {
     bytes: S,
     every: Duration,
     timer: Pin<Box<Sleep>>,
@@ -21,7 +21,7 @@ pub(super) struct KeepAlive<S> {
 
 impl<S> KeepAlive<S> {
     /// A comment after so many milliseconds of silence; 0: never.
-    pub(super) fn new(bytes: S, every_ms: u64) -> Self {
+    pub(in crate::server) fn new(bytes: S, every_ms: u64) -> Self {
         // A year is never.
         let never = Duration::from_secs(365 * 24 * 3600);
         let every = if every_ms == 0 { never } else { Duration::from_millis(every_ms) };

@@ -4,8 +4,11 @@ mod chat;
 mod keep_alive;
 mod models;
 mod relay;
+mod streaming;
 mod wire;
 
 pub(crate) use chat::chat;
-pub(super) use chat::{EVENTS, Item, Streaming, events_header, named, read};
+pub(super) use chat::{EVENTS, events_header, named, read};
+pub(super) use keep_alive::KeepAlive;
 pub(crate) use models::{model, models};
+pub(super) use streaming::{Item, Streaming, Told, as_events};

@@ -1,0 +1,217 @@
+//! A turn whose answer is streamed: the turn and its client in one task.
+
+use super::chat::EVENTS;
+use super::keep_alive::KeepAlive;
+use super::wire;
+use crate::app::App;
+use crate::context::{Context, Event, Events, Turn, TurnFacts};
+use crate::fault::Fault;
+use crate::host::Ready;
+use crate::json::Json;
+use crate::kernel::{Reply, Wish};
+use crate::llm::{Forwarded, Piece};
+use crate::server::reply;
+use crate::store::Run;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{self, Stream, StreamExt};
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context as TaskContext, Poll};
+use tokio::sync::mpsc;
+
+/// Names the run of an agent.
+const RUN: HeaderName = HeaderName::from_static("x-valvehouse-run");
+/// Names its conversation.
+const CHAT: HeaderName = HeaderName::from_static("x-valvehouse-chat-id");
+/// Pieces that may wait for a slow client before the model's stream waits too.
+const AHEAD: usize = 32;
+
+/// The run that a turn is, where it is one.
+#[derive(Clone, Default)]
+pub(in crate::server) struct Told(Arc<OnceLock<Run>>);
+
+impl Told {
+    /// Hears of the run when it begins.
+    pub(in crate::server) fn hears(&self) -> impl FnOnce(&Run) + Send + 'static {
+        let told = self.0.clone();
+        move |run| drop(told.set(run.clone()))
+    }
+
+    /// It.
+    pub(in crate::server) fn run(&self) -> Option<&Run> {
+        self.0.get()
+    }
+
+    /// Names it, and its conversation, in an answer.
+    pub(in crate::server) fn name(&self, response: &mut Response) {
+        let Some(run) = self.0.get() else { return };
+        for (name, value) in [(RUN, &run.id), (CHAT, &run.conversation)] {
+            // An id that fits no header came in a body; its client knows it.
+            if let Ok(value) = HeaderValue::from_str(value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+    }
+}
+
+/// What a streaming turn gives, in the order it gives it.
+pub(in crate::server) enum Item {
+    Piece(Piece),
+    Emitted(Json),
+    Raw(Forwarded),
+    Failed(Fault),
+}
+
+/// A turn and its client in one task: the turn runs while the client reads, and ends when the
+/// client goes away.
+pub(in crate::server) struct Streaming {
+    work: Option<BoxFuture<'static, Result<Reply, Fault>>>,
+    pieces: mpsc::Receiver<Piece>,
+    emitted: mpsc::UnboundedReceiver<Json>,
+    failed: Option<Fault>,
+    told: Told,
+}
+
+impl Streaming {
+    /// Begins a turn, and waits for the first that comes of it: until then there is a status to tell the
+    /// truth with. Raw bytes are no use to a door that speaks otherwise, nor where what is emitted has its
+    /// place between pieces.
+    pub(in crate::server) async fn begin(
+        app: &Arc<App>,
+        ready: Ready,
+        body: Json,
+        facts: TurnFacts,
+        context: Context,
+        headers: &HeaderMap,
+        raw: bool,
+    ) -> Result<(Option<Item>, Self), Fault> {
+        let raw = raw && !wants_events(headers);
+        let told = Told::default();
+        let (host, hears) = (app.clone(), told.hears());
+        let work = |events, sender| async move {
+            let turn = Turn::new(facts, context, events);
+            host.turn(&ready, body, &turn, Wish { stream: Some(sender), raw }, hears).await
+        };
+        Self::of(app, headers, told, work).await
+    }
+
+    /// The same for any work on a turn that emits and streams.
+    pub(in crate::server) async fn of<W>(
+        app: &App,
+        headers: &HeaderMap,
+        told: Told,
+        work: impl FnOnce(Events, mpsc::Sender<Piece>) -> W,
+    ) -> Result<(Option<Item>, Self), Fault>
+    where
+        W: Future<Output = Result<Reply, Fault>> + Send + 'static,
+    {
+        let (sender, pieces) = mpsc::channel(AHEAD);
+        let (emitter, emitted) = mpsc::unbounded_channel();
+        let events = if wants_events(headers) {
+            let send = move |event: &Event| drop(emitter.send(event.0.clone()));
+            Events::listening(send, Some(app.questions.clone()))
+        } else {
+            Events::default()
+        };
+        let work = Box::pin(work(events, sender));
+        let mut streaming = Self { work: Some(work), pieces, emitted, failed: None, told };
+        match std::future::poll_fn(|context| streaming.poll_next(context)).await {
+            Some(Item::Failed(fault)) => Err(fault),
+            first => Ok((first, streaming)),
+        }
+    }
+
+    /// The answer, as OpenAI's clients read it; `last` comes before the end of the stream.
+    pub(in crate::server) fn respond(
+        mut self,
+        first: Option<Item>,
+        keep_alive_ms: u64,
+        last: impl Future<Output = Bytes> + Send + 'static,
+    ) -> Response {
+        let mut response = Response::default();
+        self.name(&mut response);
+        let rest = stream::poll_fn(move |context| self.poll_next(context));
+        let items = stream::iter(first).chain(rest);
+        let bytes = items
+            .map(|item| match item {
+                Item::Piece(piece) => wire::event(&piece),
+                Item::Emitted(event) => wire::emitted(&event),
+                Item::Failed(fault) => {
+                    tracing::warn!("a stream ended with an error: {fault}");
+                    // Its own end follows: see below.
+                    wire::event(&Piece::new(reply::body(&fault)))
+                }
+                Item::Raw(_) => Bytes::new(),
+            })
+            .chain(stream::once(Box::pin(last)))
+            .filter(|bytes| std::future::ready(!bytes.is_empty()))
+            .chain(stream::once(std::future::ready(Bytes::from_static(wire::DONE))));
+        as_events(&mut response, KeepAlive::new(bytes, keep_alive_ms));
+        response
+    }
+
+    /// Names the run in an answer that is about to begin.
+    pub(in crate::server) fn name(&self, response: &mut Response) {
+        self.told.name(response);
+    }
+
+    pub(in crate::server) fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+        loop {
+            // What is there is taken without asking the runtime: its turn-taking would say "later"
+            // of pieces that only this task can take.
+            if let Some(item) = self.take_ready() {
+                return Poll::Ready(Some(item));
+            }
+            let Some(work) = &mut self.work else {
+                return Poll::Ready(self.failed.take().map(Item::Failed));
+            };
+            let Poll::Ready(reply) = work.as_mut().poll(context) else {
+                return match self.take_ready() {
+                    Some(item) => Poll::Ready(Some(item)),
+                    None => self.wait_for_events(context),
+                };
+            };
+            self.work = None;
+            match reply {
+                Ok(Reply::Raw(forwarded)) => return Poll::Ready(Some(Item::Raw(forwarded))),
+                Ok(Reply::Answer(_)) => {}
+                Err(fault) => self.failed = Some(fault),
+            }
+        }
+    }
+
+    fn take_ready(&mut self) -> Option<Item> {
+        if let Ok(event) = self.emitted.try_recv() {
+            return Some(Item::Emitted(event));
+        }
+        self.pieces.try_recv().ok().map(Item::Piece)
+    }
+
+    /// Pieces come from the turn, which is polled here; events also from scripts on other threads.
+    fn wait_for_events(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+        match self.emitted.poll_recv(context) {
+            Poll::Ready(Some(event)) => Poll::Ready(Some(Item::Emitted(event))),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// Makes an answer one of server-sent events.
+pub(in crate::server) fn as_events(
+    response: &mut Response,
+    bytes: impl Stream<Item = Bytes> + Send + 'static,
+) {
+    *response.body_mut() = Body::from_stream(bytes.map(Ok::<_, Infallible>));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let asks = headers.get(&EVENTS).is_some_and(|value| value == "1");
+    asks || headers.contains_key("x-openwebui-chat-id")
+}
