@@ -12,14 +12,16 @@ use tokio::sync::mpsc;
 pub(super) type Asked = mpsc::UnboundedReceiver<Json>;
 
 /// Events for a person at the keyboard: what plugins emit is talk, what they ask is to be answered.
-pub(super) fn listening(questions: &Questions, out: &Output) -> (Events, Asked) {
+///
+/// Without `questions` nobody can answer, and a run that may wait does.
+pub(super) fn listening(questions: Option<&Questions>, out: &Output) -> (Events, Asked) {
     let (ask, asked) = mpsc::unbounded_channel();
     let out = out.clone();
     let listen = move |event: &Event| match event.0.text("id") {
         Some(_) => drop(ask.send(event.0.clone())),
         None => tell(event, &out),
     };
-    (Events::listening(listen, Some(questions.clone())), asked)
+    (Events::listening(listen, questions.cloned()), asked)
 }
 
 fn tell(event: &Event, out: &Output) {
@@ -97,6 +99,7 @@ impl Question {
         }
         match part("message") {
             Some(message) => shown.push_str(&format!("\n  {message}")),
+            None if self.kind() == "approval" && data.text("tool").is_some() => shown.push_str(&call(&data)),
             None if data.text("title").is_some() || data.is_null() => {}
             // A type of the plugin's own: whatever it says.
             None => shown.push_str(&format!("\n  {}", clean(&data.to_string()))),
@@ -107,7 +110,7 @@ impl Question {
             shown.push_str(&format!("\n  {}) {}", place + 1, clean(&choice)));
         }
         shown.push_str(&match (self.kind().as_str(), part("placeholder")) {
-            ("confirmation", _) => "\n  [y/N] ".to_owned(),
+            ("confirmation" | "approval", _) => "\n  [y/N] ".to_owned(),
             (_, Some(hint)) if choices.is_empty() => format!("\n  ({hint}) > "),
             _ => "\n  > ".to_owned(),
         });
@@ -125,6 +128,10 @@ impl Question {
     /// The answer a line means; None when a yes or no is needed and it is neither.
     fn meant(&self, line: &str) -> Option<Json> {
         match self.kind().as_str() {
+            "approval" => {
+                let approved = if line.is_empty() { Some(false) } else { yes_or_no(line) };
+                approved.map(|approved| Json::from([("approved", approved.into())]))
+            }
             "confirmation" if line.is_empty() => Some(false.into()),
             "confirmation" => yes_or_no(line).map(Json::from),
             "input" => Some(self.choice(line).unwrap_or_else(|| line.into())),
@@ -141,6 +148,14 @@ impl Question {
         }
         choices.get(line.parse::<usize>().ok()?.checked_sub(1)?).map(Json::copy)
     }
+}
+
+/// The call that somebody has to approve, with its exact arguments.
+fn call(data: &Json) -> String {
+    let why = data.text("description").map(|why| format!("\n  {}", clean(&why).replace('\n', "\n  ")));
+    let arguments = data.get("arguments").unwrap_or_default().pretty(2).replace('\n', "\n  ");
+    let tool = data.text("tool").unwrap_or_default();
+    format!("{}\n  may `{}` run with {}?", why.unwrap_or_default(), clean(&tool), clean(&arguments))
 }
 
 /// A word to the person; programs need none.
@@ -168,6 +183,11 @@ mod tests {
         assert_eq!(shown(hint), "\n[input]\n  Which?\n  (a city) > ");
         let confirm = r#"{"type": "confirmation", "data": {"title": "Sure"}}"#;
         assert_eq!(shown(confirm), "\n[confirmation] Sure\n  [y/N] ");
+        let approval = r#"{"type": "approval", "data": {"tool": "pay", "arguments": {"amount": 10}, "description": "Pays"}}"#;
+        assert_eq!(
+            shown(approval),
+            "\n[approval]\n  Pays\n  may `pay` run with {\n    \"amount\": 10\n  }?\n  [y/N] "
+        );
         assert_eq!(shown(r#"{"type": "own", "data": [1]}"#), "\n[own]\n  [1]\n  > ");
     }
 
@@ -178,6 +198,10 @@ mod tests {
         assert_eq!(confirm.meant("n"), Some(false.into()));
         assert_eq!(confirm.meant(""), Some(false.into()));
         assert_eq!(confirm.meant("perhaps"), None);
+        let approval = question(r#"{"type": "approval"}"#);
+        assert_eq!(approval.meant("y").unwrap().to_string(), r#"{"approved":true}"#);
+        assert_eq!(approval.meant("").unwrap().to_string(), r#"{"approved":false}"#);
+        assert_eq!(approval.meant("why?"), None);
         let input = question(r#"{"type": "input", "data": {"choices": ["a", "3", "b"]}}"#);
         assert_eq!(input.meant("1"), Some("a".into()));
         assert_eq!(input.meant("3"), Some("3".into()));

@@ -1,5 +1,9 @@
 //! What can be asked for on the command line.
 
+mod runs;
+
+pub(super) use runs::{Resume, Runs, RunsDo};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -75,6 +79,10 @@ pub(super) enum Command {
     Serve(Serve),
     /// Ask a model through the same filters, without a server
     Chat(Chat),
+    /// Show and look after the runs of models with a memory
+    Runs(Runs),
+    /// Go on with a run that waits for a person, failed or was interrupted
+    Resume(Resume),
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
     /// Show all plugins and how they stand
@@ -116,10 +124,13 @@ pub(super) struct Serve {
   git diff | valvehouse chat                  the text comes from stdin
   valvehouse chat                             a conversation, line by line
   yes | valvehouse chat \"tidy up\"            questions are answered from stdin
+  valvehouse chat --continue \"and then?\"     on with the newest conversation of a model with a memory
+  valvehouse chat --continue=CHAT             with that one
 
 Questions of filters and tools are shown on stderr and answered with a line of stdin: text as it is,
 a choice also by its number, a confirmation with y or n (an empty line is no). At the end of stdin,
-and where the text came from there, nobody answers: who asked hears so at once.")]
+and where the text came from there, nobody answers: who asked hears so at once, and the run of a
+model with a memory waits (valvehouse resume).")]
 pub(super) struct Chat {
     /// What to say; without it stdin is read, or asked for at a terminal
     #[arg(value_name = "TEXT")]
@@ -133,6 +144,9 @@ pub(super) struct Chat {
     /// Write the answer when it is whole
     #[arg(long)]
     pub(super) no_stream: bool,
+    /// Go on with the newest conversation, or with that one
+    #[arg(long = "continue", value_name = "CHAT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(super) goes_on: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,25 +1,26 @@
 //! `valvehouse chat`: a turn, or a conversation, through the filters of the project.
 
-use super::answering;
 use super::args;
 use super::exit::{Exit, Failure};
 use super::lines::Lines;
 use super::output::Output;
-use super::{list, report};
+use super::runs::said_in_words;
+use super::{answering, list, report, spoken};
 use crate::app::App;
-use crate::chat::{event, message, response};
+use crate::chat::{message, response};
 use crate::config::Config;
 use crate::context::{Context, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
+use crate::store;
 use std::io::{self, IsTerminal, Read};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 
-/// Pieces that may wait for a slow terminal.
-const AHEAD: usize = 32;
+/// As many messages are shown of a conversation that goes on.
+const SHOWN: u64 = 6;
 
 pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Result<Exit, Failure> {
     let said = said(&asked.text)?;
@@ -31,13 +32,46 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Resu
         Said::Piped(_) => Lines::none(),
         Said::Once(_) | Said::AtTerminal => Lines::of_stdin(),
     };
-    let mut conversation = Conversation::new(app.clone(), asked, lines, out)?;
+    let done = talk(&app, asked, said, lines, out).await;
+    app.close().await;
+    done.map(|()| Exit::Done)
+}
+
+async fn talk(
+    app: &Arc<App>,
+    asked: args::Chat,
+    said: Said,
+    lines: Lines,
+    out: &Output,
+) -> Result<(), Failure> {
+    let before = match &asked.goes_on {
+        Some(id) => Some(before(app, id, asked.model.as_deref()).await?),
+        None => None,
+    };
+    let mut conversation = Conversation::new(app.clone(), asked, before.as_ref(), lines, out)?;
+    if let Some(before) = &before {
+        conversation.show_last(before).await?;
+    }
     let done = match said {
         Said::Once(text) | Said::Piped(text) => conversation.say(&text).await,
         Said::AtTerminal => conversation.at_terminal().await,
     };
-    app.close().await;
-    done.map(|()| Exit::Done)
+    conversation.say_how_to_continue();
+    done
+}
+
+/// The conversation that goes on: that one or, where none is named, the newest (of the model).
+async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conversation, Failure> {
+    if !id.is_empty() {
+        return Ok(app.runs.conversation(id).await?);
+    }
+    let newest = app.runs.store().conversations(model, 1).await?;
+    newest.into_iter().next().ok_or_else(|| {
+        let whose = model.map(|model| format!(" with {model}")).unwrap_or_default();
+        Failure::usage(format!(
+            "there is no conversation{whose} to go on with: those of models with `memory = true` are kept"
+        ))
+    })
 }
 
 /// Where the words come from.
@@ -75,24 +109,39 @@ struct Conversation<'a> {
     stream: bool,
     chat_id: String,
     messages: Vec<Json>,
+    /// The conversation that is kept, once one is.
+    kept: OnceLock<String>,
     /// What the person types.
     lines: Lines,
 }
 
 impl<'a> Conversation<'a> {
-    fn new(app: Arc<App>, asked: args::Chat, lines: Lines, out: &'a Output) -> Result<Self, Failure> {
+    fn new(
+        app: Arc<App>,
+        asked: args::Chat,
+        before: Option<&store::Conversation>,
+        lines: Lines,
+        out: &'a Output,
+    ) -> Result<Self, Failure> {
         let first = || app.host.snapshot().model_names().into_iter().next();
-        let model = asked.model.or_else(first).ok_or_else(|| {
+        let model = asked.model.or_else(|| before.map(|before| before.agent.clone())).or_else(first);
+        let model = model.ok_or_else(|| {
             Failure::usage("no model has a name of its own here; name one: --model PROVIDER/MODEL")
         })?;
+        if before.is_some() && !app.host.snapshot().ready(&model, &[])?.memory {
+            return Err(Failure::usage(format!(
+                "the model {model} keeps no conversations: set `memory = true` in its [[models]] entry"
+            )));
+        }
         Ok(Self {
             app,
             out,
             model,
             user: asked.user,
             stream: !asked.no_stream,
-            chat_id: uuid::Uuid::new_v4().to_string(),
+            chat_id: before.map_or_else(|| uuid::Uuid::new_v4().to_string(), |before| before.id.clone()),
             messages: Vec::new(),
+            kept: OnceLock::new(),
             lines,
         })
     }
@@ -119,44 +168,65 @@ impl<'a> Conversation<'a> {
     async fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
-        let (events, asked) = answering::listening(&self.app.questions, self.out);
+        let (events, asked) = answering::listening(Some(&self.app.questions), self.out);
         let turn = Turn::new(self.facts(&ready), Context::default(), events);
-        let (sender, pieces) = mpsc::channel(AHEAD);
+        let (sender, pieces) = mpsc::channel(spoken::AHEAD);
         let wish = Wish { stream: self.stream.then_some(sender), raw: false };
-        let work = ready.kernel.turn(self.body(), &turn, wish);
-        let turn = async { tokio::join!(work, write(pieces, self.out)) };
-        let (reply, written) = tokio::select! {
-            done = turn => done,
-            failure = answering::answer(asked, &self.app.questions, &mut self.lines, self.out) => return Err(failure),
-        };
-        let was_written = written?;
-        let answer = match reply {
-            Ok(Reply::Answer(answer)) => answer,
-            Ok(Reply::Raw(_)) => {
-                return Err(Fault::Host("the answer came unread, which was not asked for".into()).into());
-            }
-            Err(fault) => {
-                if was_written {
-                    self.out.line("")?;
+        let (body, kept, is_json) = (self.body(&ready), &self.kept, self.out.is_json());
+        let app = self.app.clone();
+        let work = async {
+            let mut run = String::new();
+            let begun = |begun: &store::Run| {
+                run.clone_from(&begun.id);
+                let _ = kept.set(begun.conversation.clone());
+            };
+            match app.turn(&ready, body, &turn, wish, begun).await? {
+                Reply::Answer(answer) => {
+                    if is_json && let Some(chat_id) = kept.get() {
+                        // An answer of ours takes any key.
+                        let _ = answer.set("run_id", run.as_str());
+                        let _ = answer.set("chat_id", chat_id.as_str());
+                    }
+                    Ok(answer)
                 }
-                return Err(fault.into());
+                Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
             }
         };
-        let said = response::message_of(&answer);
-        if self.out.is_json() {
-            self.out.json(&answer)?;
-        } else if was_written {
-            self.out.line("")?;
-        } else {
-            self.out.text(&message::text_of(&said))?;
-            self.out.line("")?;
-        }
-        self.messages.push(said.copy());
+        let answer = spoken::hear(work, pieces, asked, &self.app, &mut self.lines, self.out).await?;
+        spoken::say_how_to_go_on(&answer, self.out);
+        self.messages.push(response::message_of(&answer).copy());
         Ok(())
     }
 
-    fn body(&self) -> Json {
-        let messages: Vec<Json> = self.messages.iter().map(Json::copy).collect();
+    /// Shows the end of a conversation that goes on, and what its last run waits for.
+    async fn show_last(&self, before: &store::Conversation) -> Result<(), Failure> {
+        let store = self.app.runs.store();
+        let from = before.length.saturating_sub(SHOWN);
+        self.out.say(&format!("on with {}, {} messages so far", before.id, before.length));
+        for said in store.messages(&before.id, from, before.length).await? {
+            self.out.say(&said_in_words(&said, self.out.talk()));
+        }
+        if let Some(run) = store.runs(Some(&before.id), Some(store::RunStatus::Paused), 1).await?.first() {
+            let waits = spoken::waits_in_words(&run.pending);
+            self.out.say(&format!(
+                "run {} {waits}; what you say now cancels that, `valvehouse resume {}` decides it",
+                run.id, run.id
+            ));
+        }
+        Ok(())
+    }
+
+    /// A conversation that is kept can be gone on with.
+    fn say_how_to_continue(&self) {
+        if let Some(id) = self.kept.get() {
+            self.out.say(&format!("kept: valvehouse chat --continue={id}"));
+        }
+    }
+
+    fn body(&self, ready: &Ready) -> Json {
+        // Who remembers gets what is new.
+        let new = if ready.memory { self.messages.len().saturating_sub(1) } else { 0 };
+        let messages: Vec<Json> = self.messages.iter().skip(new).map(Json::copy).collect();
         let body = Json::from([
             ("model", self.model.as_str().into()),
             ("messages", messages.into()),
@@ -187,17 +257,4 @@ impl<'a> Conversation<'a> {
             ..TurnFacts::default()
         }
     }
-}
-
-/// Writes pieces as they come; whether there were any.
-async fn write(mut pieces: mpsc::Receiver<crate::llm::Piece>, out: &Output) -> io::Result<bool> {
-    let mut any = false;
-    while let Some(piece) = pieces.recv().await {
-        let text = event::text(&piece.event);
-        if !text.is_empty() && !out.is_json() {
-            out.text(&text)?;
-            any = true;
-        }
-    }
-    Ok(any)
 }

@@ -1,5 +1,5 @@
-//! `valvehouse check`: looks for mistakes in scripts; nothing of them runs but what lists a module's
-//! tools, and nothing is stored.
+//! `valvehouse check`: looks for mistakes in scripts and in the settings; nothing of the scripts runs but
+//! what lists a module's tools, and nothing is stored.
 
 use super::args;
 use super::exit::{Exit, Failure};
@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    app::check(config)?;
     let granted = app::stored_grants(config).await;
     let mut findings = Findings { granted, ..Findings::default() };
     if asked.paths.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::app::OpenError;
 use crate::config::ConfigError;
-use crate::fault::{Blame, Fault};
+use crate::fault::{Blame, Fault, RequestFault};
 use crate::store::StoreError;
 use std::io;
 use std::process::{ExitCode, Termination};
@@ -90,6 +90,7 @@ impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let exit = match (&fault, fault.blame()) {
             (Fault::Refused(_) | Fault::Unguarded { .. }, _) => Exit::Findings,
+            (Fault::Request { kind: RequestFault::Unusable, .. }, _) => Exit::Data,
             (_, Blame::Caller) => Exit::Usage,
             (_, Blame::Plugin) => Exit::Data,
             (_, Blame::Provider) => Exit::Unavailable,

@@ -77,12 +77,14 @@ struct Told {
 impl Told {
     fn new(plugin: &Plugin, decision: &Decision, asked: &args::Explain, config: &Config) -> Self {
         let script = plugin.script.as_ref();
+        let callbacks = script.iter().flat_map(|script| script.callbacks()).map(|callback| callback.name());
+        let hooks = script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
         Self {
             id: plugin.id.to_string(),
             part: Part::of(decision),
             word: word(decision),
             priority: script.map(|script| script.priority()),
-            hooks: script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name()).collect(),
+            hooks: hooks.chain(callbacks).collect(),
             reason: reason(plugin, decision, &asked.model, config),
             user_valves: asked.user.as_deref().map_or(Json::Null, |user| user_valves(plugin, user)),
         }

@@ -41,7 +41,7 @@ async fn invoke(
             out.say(&report::shown(problem, out.talk()));
         }
     }
-    let (events, questions) = answering::listening(&app.questions, out);
+    let (events, questions) = answering::listening(Some(&app.questions), out);
     let turn = Turn::new(facts(asked, &snapshot), context, events);
     // When the arguments came from stdin nobody is left there to answer.
     let mut lines = if asked.args.as_deref() == Some("-") { Lines::none() } else { Lines::of_stdin() };

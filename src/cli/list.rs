@@ -173,10 +173,12 @@ fn priority(plugin: &Plugin) -> Option<f64> {
     plugin.script.as_ref().filter(|_| plugin.kind == Kind::Filter).map(|script| script.priority())
 }
 
+/// What it acts at: hooks, callbacks, its own models.
 fn hooks(plugin: &Plugin) -> Vec<&'static str> {
     let hooks = plugin.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
+    let callbacks = plugin.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
     let pipes = plugin.script.iter().any(|script| !script.offers().is_empty());
-    hooks.chain(pipes.then_some("pipe")).collect()
+    hooks.chain(callbacks).chain(pipes.then_some("pipe")).collect()
 }
 
 fn tools(plugin: &Plugin) -> Vec<&str> {

@@ -13,6 +13,7 @@ mod project;
 mod providers;
 mod report;
 mod run;
+mod spoken;
 mod trace;
 
 mod chat;
@@ -21,6 +22,8 @@ mod confirm_removal;
 mod explain;
 mod grant;
 mod list;
+mod resume;
+mod runs;
 mod serve;
 mod stats;
 mod valves;

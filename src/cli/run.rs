@@ -3,7 +3,7 @@
 use super::args::{Command, Line};
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::{chat, check, confirm_removal, explain, grant, invoke, list, serve, trace, valves};
+use super::{chat, check, confirm_removal, explain, grant, invoke, list, resume, runs, serve, trace, valves};
 use crate::config::Config;
 use clap::Parser;
 use std::ffi::OsString;
@@ -38,6 +38,8 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     match line.command {
         Command::Serve(asked) => serve::run(asked, config, out).await,
         Command::Chat(asked) => chat::run(asked, config, out).await,
+        Command::Runs(asked) => runs::run(asked, &config, out).await,
+        Command::Resume(asked) => resume::run(asked, config, out).await,
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,
         Command::Check(asked) => check::run(&asked, &config, out).await,

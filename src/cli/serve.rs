@@ -5,6 +5,7 @@ use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
 use super::{list, report};
+use crate::agent::{INTERRUPTED, Wanted};
 use crate::app::App;
 use crate::config::{Config, Listen};
 use crate::host::{Change, Report, Standing};
@@ -34,6 +35,7 @@ pub(super) async fn run(asked: args::Serve, mut config: Config, out: &Output) ->
     let address = listener.local_addr().map_err(|error| unavailable(&config.server.listen, &error))?;
     let app = App::open(config).await?;
     greet(&app, address, out);
+    tell_waiting(&app, out).await;
     let news = tokio::spawn(tell_news(app.clone(), app.host.reports(), out.clone()));
     app.follow();
     let ended = serve(listener, &app, &mut signals, out).await;
@@ -41,6 +43,18 @@ pub(super) async fn run(asked: args::Serve, mut config: Config, out: &Output) ->
     // Whoever asked for the end twice does not wait for a disk.
     let _ = timeout(CLOSING, app.close()).await;
     ended
+}
+
+/// Says which runs of agents somebody has to look at: they wait, or were broken off with an earlier host.
+async fn tell_waiting(app: &App, out: &Output) {
+    for word in [INTERRUPTED, "paused"] {
+        let wanted = Wanted { status: Some(word.to_owned()), limit: 1_000, ..Wanted::default() };
+        match app.runs.list(&wanted).await {
+            Ok(runs) if runs.is_empty() => {}
+            Ok(runs) => out.say(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),
+            Err(fault) => out.say(&format!("failed to look for runs that are {word}: {fault}")),
+        }
+    }
 }
 
 async fn bind(listen: &Listen) -> Result<TcpListener, Failure> {

@@ -1,0 +1,75 @@
+//! `valvehouse resume`: goes on with a run, in this process.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::lines::Lines;
+use super::output::Output;
+use super::{answering, list, report, spoken};
+use crate::agent::{Decision, Runs};
+use crate::app::{self, App};
+use crate::config::Config;
+use crate::json::Json;
+use std::io::{self, IsTerminal};
+use tokio::sync::mpsc;
+
+pub(super) async fn run(asked: args::Resume, config: Config, out: &Output) -> Result<Exit, Failure> {
+    let decision = decision(&asked)?;
+    let app = App::open(config).await?;
+    for problem in list::problems(&app.host.snapshot()) {
+        out.say(&report::shown(&problem, out.talk()));
+    }
+    let done = resume(&app, &asked, &decision, out).await;
+    app.close().await;
+    done.map(|()| Exit::Done)
+}
+
+async fn resume(app: &App, asked: &args::Resume, decision: &Decision, out: &Output) -> Result<(), Failure> {
+    let id = &asked.run;
+    if *decision == Decision::GoOn {
+        say_what_has_to_be_decided(app, id, out).await?;
+    }
+    // Elsewhere than at a terminal a further question waits for the next time.
+    let is_terminal = io::stdin().is_terminal();
+    let (events, questions) = answering::listening(is_terminal.then_some(&app.questions), out);
+    let mut lines = if is_terminal { Lines::of_stdin() } else { Lines::none() };
+    let (sender, pieces) = mpsc::channel(spoken::AHEAD);
+    let stream = (!asked.no_stream).then_some(sender);
+    let work = async { Ok(app.resume(id, decision, None, events, stream).await?.answer) };
+    let answer = spoken::hear(work, pieces, questions, app, &mut lines, out).await?;
+    spoken::say_how_to_go_on(&answer, out);
+    Ok(())
+}
+
+/// A tool that may have run is nothing a step can ask about again.
+async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Output) -> Result<(), Failure> {
+    let run = app.runs.run(id).await?;
+    let saved = app.runs.last_saved(&run).await?;
+    let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());
+    let pending = Runs::pending_action(&run, saved.as_ref(), setup.as_ref());
+    if pending.text("type").as_deref() == Some("unfinished_tool") {
+        out.say(&spoken::ways_on(id, &pending));
+    }
+    Ok(())
+}
+
+fn decision(asked: &args::Resume) -> Result<Decision, Failure> {
+    if let Some(reason) = &asked.reject {
+        let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
+        return Ok(Decision::Reject { reason: reason.map(str::to_owned) });
+    }
+    if let Some(answer) = &asked.answer {
+        return Ok(Decision::Answer(answer.as_str().into()));
+    }
+    if asked.retry {
+        return Ok(Decision::Retry);
+    }
+    if !asked.approve {
+        return Ok(Decision::GoOn);
+    }
+    let arguments = asked.arguments.as_deref().map(|text| match Json::parse(text.as_bytes()) {
+        Ok(object @ Json::Object(_)) => Ok(object),
+        Ok(other) => Err(Failure::usage(format!("--arguments must be a JSON object, not {}", other.kind()))),
+        Err(error) => Err(Failure::usage(format!("--arguments is no JSON: {error}"))),
+    });
+    Ok(Decision::Approve { arguments: arguments.transpose()? })
+}

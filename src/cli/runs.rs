@@ -1,0 +1,220 @@
+//! `valvehouse runs`: the runs of models with a memory, and the conversations they are part of.
+
+use super::args::{Runs as Asked, RunsDo};
+use super::exit::{Exit, Failure};
+use super::output::{Output, Paint, clean, count, table};
+use super::spoken::{waits_in_words, ways_on};
+use crate::agent::{
+    INTERRUPTED, Runs, Setup, Wanted, checkpoint_to_json, conversation_to_json, run_to_json, standing,
+};
+use crate::app;
+use crate::chat::{Call, message};
+use crate::config::Config;
+use crate::json::Json;
+use crate::store::{self, Prune, Run};
+use std::io::Read;
+use std::path::Path;
+
+/// As much of a text fits into a line of a table.
+const IN_A_LINE: usize = 60;
+/// As many checkpoints are listed.
+const LISTED: u64 = 1000;
+
+pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let store = store::open(&config.store).await?;
+    let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());
+    let done = obey(&runs, asked, config, out).await;
+    runs.store().close().await;
+    done.map(|()| Exit::Done)
+}
+
+async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Output) -> Result<(), Failure> {
+    match asked.what {
+        None => {
+            let (conversation, status) = (asked.chat, asked.status);
+            list(runs, &Wanted { agent: None, conversation, status, limit: asked.limit }, out).await
+        }
+        Some(RunsDo::Show { run }) => show(runs, &run, config, out).await,
+        Some(RunsDo::Checkpoints { chat }) => checkpoints(runs, &chat, out).await,
+        Some(RunsDo::Fork { checkpoint, new }) => {
+            let forked = runs.fork(&checkpoint, &new).await?;
+            let said = many(forked.length, "message");
+            tell(out, &conversation_to_json(&forked), &format!("`{new}` begins with {said}; {}", on(&new)))
+        }
+        Some(RunsDo::Export { chat }) => Ok(out.json(&runs.export(&chat).await?)?),
+        Some(RunsDo::Import { file, chat }) => {
+            let imported = runs.import(&exported(&file)?, chat.as_deref()).await?;
+            let (id, said) = (&imported.id, many(imported.length, "message"));
+            tell(out, &conversation_to_json(&imported), &format!("`{id}` has {said}; {}", on(id)))
+        }
+        Some(RunsDo::Prune { chat, keep }) => {
+            if let Some(chat) = &chat {
+                runs.conversation(chat).await?;
+            }
+            let usual = Prune::default();
+            let whole_runs = keep.unwrap_or(usual.whole_runs);
+            let keep = Prune { whole_runs, runs: usual.runs.max(whole_runs) };
+            let dropped = runs.store().prune(chat.as_deref(), keep).await?;
+            let told = Json::from([("dropped", dropped.into())]);
+            tell(out, &told, &format!("dropped {}", many(dropped, "checkpoint")))
+        }
+        Some(RunsDo::Forget { chat }) => {
+            runs.forget(&chat).await?;
+            let told = Json::from([("chat_id", chat.as_str().into()), ("deleted", true.into())]);
+            tell(out, &told, &format!("`{chat}` is forgotten"))
+        }
+    }
+}
+
+fn on(chat: &str) -> String {
+    format!("valvehouse chat --continue={chat}")
+}
+
+/// What was done: a result for programs, a word to people.
+fn tell(out: &Output, told: &Json, words: &str) -> Result<(), Failure> {
+    if out.is_json() {
+        out.json(told)?;
+    } else {
+        out.say(&clean(words));
+    }
+    Ok(())
+}
+
+fn exported(file: &Path) -> Result<Json, Failure> {
+    let mut bytes = Vec::new();
+    let (name, read) = match file.to_str() {
+        Some("-") => ("stdin".to_owned(), std::io::stdin().read_to_end(&mut bytes).map(drop)),
+        _ => (file.display().to_string(), std::fs::read(file).map(|read| bytes = read)),
+    };
+    read.map_err(|error| Failure::data(format!("failed to read {name}: {error}")))?;
+    Json::parse(&bytes).map_err(|error| Failure::data(format!("{name} is no JSON: {error}")))
+}
+
+async fn list(runs: &Runs, wanted: &Wanted, out: &Output) -> Result<(), Failure> {
+    let found = match wanted.status {
+        Some(_) => runs.list(wanted).await?,
+        None => runs.list_by_need(wanted).await?,
+    };
+    if out.is_json() {
+        let all: Vec<Json> = found.iter().map(|(run, agent)| run_to_json(run, agent)).collect();
+        out.json(&Json::from([("runs", all.into())]))?;
+        return Ok(());
+    }
+    if found.is_empty() {
+        out.say("no runs: only those of models with `memory = true` in valvehouse.toml are kept");
+        return Ok(());
+    }
+    let paint = out.results();
+    let head = ["RUN", "STATUS", "CHAT", "MODEL", "WHEN", "WAITS FOR, OR FAILED WITH"];
+    let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
+    rows.extend(found.iter().map(|(run, agent)| row(run, agent, paint)));
+    out.line(&table(&rows))?;
+    Ok(())
+}
+
+fn row(run: &Run, agent: &str, paint: Paint) -> Vec<String> {
+    let waits = waits_in_words(&run_to_json(run, agent).get("pending_action").unwrap_or_default());
+    let why = if waits.is_empty() { clean(&run.error) } else { waits };
+    vec![
+        paint.bold(&run.id),
+        status(run, paint),
+        in_a_line(&clean(&run.conversation)),
+        clean(agent),
+        time(run.updated_at),
+        in_a_line(&why),
+    ]
+}
+
+fn status(run: &Run, paint: Paint) -> String {
+    match standing(run) {
+        word @ ("paused" | INTERRUPTED) => paint.yellow(word),
+        word @ "failed" => paint.red(word),
+        word @ ("done" | "running") => paint.green(word),
+        word => word.to_owned(),
+    }
+}
+
+async fn show(runs: &Runs, id: &str, config: &Config, out: &Output) -> Result<(), Failure> {
+    let run = runs.run(id).await?;
+    let setup = setup(runs, &run, config).await?;
+    let state = runs.state(&run, setup.as_ref()).await?;
+    if out.is_json() {
+        out.json(&state)?;
+        return Ok(());
+    }
+    let text = |key: &str| state.text(key).map(|text| clean(&text)).unwrap_or_default();
+    let paint = out.results();
+    out.line(&format!("run      {}", paint.bold(&clean(id))))?;
+    out.line(&format!("chat     {}, with {}", text("chat_id"), text("agent")))?;
+    out.line(&format!("status   {}, step {}, {}", status(&run, paint), run.step, time(run.updated_at)))?;
+    if !run.error.is_empty() {
+        out.line(&format!("error    {}", clean(&run.error)))?;
+    }
+    let pending = state.get("pending_action").unwrap_or_default();
+    if !pending.is_null() {
+        out.line(&format!("waits    {}", waits_in_words(&pending)))?;
+    }
+    out.line("")?;
+    for said in state.get("full_messages").unwrap_or_default().items() {
+        out.line(&said_in_words(&said, paint))?;
+    }
+    if run.status.can_go_on() && !run.is_alive() {
+        out.say(&format!("\n{}", ways_on(id, &pending)));
+    }
+    Ok(())
+}
+
+/// What the run would go on with; none where the project does not have its model any more.
+async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>, Failure> {
+    let Some(saved) = runs.last_saved(run).await? else { return Ok(None) };
+    let (snapshot, store) = app::look(config).await?;
+    let setup = app::setup_of(&snapshot, &saved).ok();
+    store.close().await;
+    Ok(setup)
+}
+
+/// A message as people read it: who, what, and which tools they call.
+pub(super) fn said_in_words(said: &Json, paint: Paint) -> String {
+    let text = clean(&message::text_of(said)).trim_end().replace('\n', "\n  ");
+    let calls = Call::all(said);
+    let calls = calls.iter().map(|call| format!("calls {} {}", clean(&call.name), clean(&call.arguments)));
+    let parts: Vec<String> = Some(text).filter(|text| !text.is_empty()).into_iter().chain(calls).collect();
+    format!("{} {}", paint.dim(&format!("{}:", message::role_of(said))), parts.join("\n  "))
+}
+
+async fn checkpoints(runs: &Runs, chat: &str, out: &Output) -> Result<(), Failure> {
+    runs.conversation(chat).await?;
+    let all = runs.store().checkpoints(chat, LISTED).await?;
+    if out.is_json() {
+        let all: Vec<Json> = all.iter().map(checkpoint_to_json).collect();
+        out.json(&Json::from([("checkpoints", all.into())]))?;
+        return Ok(());
+    }
+    let paint = out.results();
+    let head = ["CHECKPOINT", "RUN", "STEP", "AFTER", "MESSAGES", "WHEN"];
+    let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
+    rows.extend(all.into_iter().map(|one| {
+        let (step, length) = (one.step.to_string(), one.length.to_string());
+        vec![paint.bold(&one.id), one.run, step, clean(&one.name), length, time(one.saved_at)]
+    }));
+    out.line(&table(&rows))?;
+    Ok(())
+}
+
+fn many(number: u64, one: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), one)
+}
+
+fn in_a_line(text: &str) -> String {
+    let line = text.replace(['\n', '\t'], " ");
+    match line.char_indices().nth(IN_A_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// Milliseconds since 1970, as a time of day where this machine is.
+fn time(milliseconds: i64) -> String {
+    let Ok(time) = jiff::Timestamp::from_millisecond(milliseconds) else { return "-".to_owned() };
+    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
