@@ -1,0 +1,214 @@
+//! Agents on the command line: runs that wait in one process and go on in another, conversations that are
+//! continued, branched off, carried elsewhere and forgotten. Every command is a process of its own.
+
+use crate::cli::{Project, Ran};
+use std::process::Command;
+use valvehouse::json::Json;
+
+/// A model with a memory that answers without a network, and calls what it is told to.
+const CLERK: &str = "[[models]]\nname = \"clerk\"\nprovider = \"demo\"\nmodel = \"demo\"\nmemory = true\n\
+     tools = [\"pay\", \"human_input\"]\n[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
+     [[models]]\nname = \"plain\"\nprovider = \"demo\"\nmodel = \"demo\"\n";
+const PAY: &str = r#"/*
+description: Pays.
+*/
+const parameters = #{ amount: #{ type: "integer", required: true } };
+fn handler(args) { `paid ${args.amount}` }
+"#;
+/// Asks a person before each payment.
+const APPROVAL: &str = r#"
+fn pre_invocation(ctx) {
+    if ctx.tool.name != "pay" { return; }
+    let said = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
+    if !said.approved { return skip(#{ error: "rejected", reason: said.reason }); }
+}
+"#;
+
+fn clerk() -> Project {
+    Project::new().with("valvehouse.toml", CLERK).with("tools/pay.rhai", PAY).filter("approval", APPROVAL)
+}
+
+/// The only run there is, as programs see it.
+fn only_run(project: &Project) -> Json {
+    let runs = project.run("--format json runs").ends(0).json().get("runs").unwrap().items();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    runs[0].clone()
+}
+
+fn text(json: &Json, path: &str) -> String {
+    json.at_path(path).as_str().unwrap_or_else(|| panic!("{path} is no text in {json}")).to_owned()
+}
+
+/// A run that waits for approval, in a conversation of its own.
+fn paying(project: &Project) -> (String, String) {
+    project.run("chat pay 10").ends(0).prints("Waiting for a person").says("--reject [REASON]");
+    let run = only_run(project);
+    assert_eq!(text(&run, "status"), "paused");
+    (text(&run, "run_id"), text(&run, "chat_id"))
+}
+
+#[test]
+fn a_run_pauses_in_one_process_and_goes_on_in_another() {
+    let project = clerk();
+    let (run, chat) = paying(&project);
+    project.run("runs").ends(0).prints("paused").prints("whether `pay` may run with").prints(&run);
+    let shown = project.run(&format!("runs show {run}")).ends(0);
+    shown.prints(&chat).prints("calls pay {\"amount\":10}").says(&format!("resume {run} --approve"));
+    project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
+    assert_eq!(text(&only_run(&project), "status"), "done");
+    // What is over cannot be decided again.
+    project.run(&format!("resume {run} --approve")).ends(2).says("waits for nothing");
+    project.run("resume none").ends(2).says("there is no run `none`");
+}
+
+#[test]
+fn a_person_changes_the_arguments_or_rejects_and_says_why() {
+    let project = clerk();
+    let (run, _) = paying(&project);
+    project.run(&format!("resume {run} --approve --arguments []")).ends(2).says("must be a JSON object");
+    let words = ["resume", &run, "--approve", "--arguments", r#"{"amount": 3}"#];
+    project.run_with(&words, "").ends(0).prints("paid 3");
+
+    let project = clerk();
+    let (run, _) = paying(&project);
+    let ran = project.run_with(&["resume", &run, "--reject", "too dear"], "").ends(0);
+    assert!(!ran.out.contains("paid"), "{}", ran.out);
+    ran.prints("too dear");
+}
+
+#[test]
+fn without_a_decision_and_a_terminal_a_run_waits_again_and_says_how_to_go_on() {
+    let project = clerk();
+    let (run, _) = paying(&project);
+    let ran = project.run(&format!("resume {run}")).ends(0);
+    ran.prints("Waiting for a person").says(&format!("valvehouse resume {run} --approve --arguments JSON"));
+    let json = project.run(&format!("--format json resume {run}")).ends(0).json();
+    assert_eq!((text(&json, "run_id"), text(&json, "pending_action.type")), (run, "approval".into()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn at_a_terminal_the_person_is_asked_right_there() {
+    let project = clerk();
+    let (run, _) = paying(&project);
+    let command = format!("{} resume {run}", env!("CARGO_BIN_EXE_valvehouse"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).current_dir(project.path(""));
+    let Some(ran) = Project::answering(script, "y\n") else {
+        println!("skipped: there is no `script` here, which makes a terminal");
+        return;
+    };
+    let said = ran.out.replace('\r', "");
+    assert!(said.contains("may `pay` run with {\n    \"amount\": 10\n  }?"), "{said}");
+    assert!(said.contains("paid 10"), "{said}");
+}
+
+#[test]
+fn a_question_is_answered_with_text() {
+    let project = clerk();
+    project.run_with(&["chat", "human_input 'Which city?'"], "").ends(0).prints("Which city?");
+    let run = text(&only_run(&project), "run_id");
+    project.run(&format!("resume {run} --approve")).ends(2).says("asks a question");
+    project.run(&format!("resume {run} --answer Oslo")).ends(0).prints("Oslo");
+}
+
+#[test]
+fn a_conversation_goes_on_in_another_process_with_what_was_said() {
+    let project = clerk();
+    let first = project.run("chat hello").ends(0).says("valvehouse chat --continue=");
+    let chat = first.talk.split("--continue=").nth(1).unwrap().trim().to_owned();
+    let second = project.run_with(&["chat", "--continue", "and then"], "").ends(0);
+    second.says(&format!("on with {chat}, 2 messages so far")).says("user: hello");
+    project.run_with(&["chat", &format!("--continue={chat}"), "at last"], "").ends(0).says("user: and then");
+    let exported = project.run(&format!("runs export {chat}")).ends(0).json();
+    let said = exported.get("messages").unwrap().items();
+    let said: Vec<_> = said.iter().filter(|one| one.text("role").as_deref() == Some("user")).collect();
+    assert_eq!(
+        said.iter().map(|one| text(one, "content")).collect::<Vec<_>>(),
+        ["hello", "and then", "at last"]
+    );
+    let json = project.run_with(&["--format", "json", "chat", "--continue", "more"], "").ends(0).json();
+    assert_eq!(text(&json, "chat_id"), chat);
+
+    project.run("chat --continue=none hi").ends(2).says("no conversation `none`");
+    project.run("chat --model plain --continue hi").ends(2).says("no conversation with plain");
+    let plain = project.run(&format!("chat --model plain --continue={chat} hi")).ends(2);
+    plain.says("set `memory = true`");
+    let forgets = project.run("chat --model plain hi").ends(0);
+    assert!(!forgets.talk.contains("--continue"), "{}", forgets.talk);
+}
+
+#[test]
+fn saying_something_else_cancels_what_waits() {
+    let project = clerk();
+    let (run, chat) = paying(&project);
+    let ran = project.run_with(&["chat", "--continue", "never mind"], "").ends(0);
+    ran.says("what you say now cancels that");
+    let shown = project.run(&format!("runs show {run}")).ends(0).prints("cancelled");
+    assert!(!shown.talk.contains("resume"), "{}", shown.talk);
+    project.run(&format!("resume {run} --approve")).ends(2).says("cancelled");
+    project.run(&format!("runs --chat {chat} --status done")).ends(0).prints("done");
+    project.run("runs --status odd").ends(2).says("`odd` is no status");
+}
+
+#[test]
+fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
+    let project = clerk();
+    let (run, chat) = paying(&project);
+    let exported = project.run(&format!("runs export {chat}")).ends(0);
+    let steps = project.run(&format!("--format json runs checkpoints {chat}")).ends(0).json();
+    let first = text(&steps, "checkpoints.0.checkpoint_id");
+    project.run(&format!("runs checkpoints {chat}")).ends(0).prints(&first).prints("paused");
+    project.run(&format!("runs fork {first} b")).ends(0).says("chat --continue=b");
+    project.run(&format!("runs fork {first} b")).ends(2).says("there is a conversation `b` already");
+    project.run_with(&["chat", "--continue=b", "hello"], "").ends(0);
+
+    // In another project it goes on where it stood.
+    let other = clerk();
+    other.write("chat.json", &exported.out);
+    other.run("runs import chat.json --chat c").ends(0).says("chat --continue=c");
+    other.run("runs import chat.json --chat c").ends(2).says("there is a conversation `c` already");
+    other.run("runs import none.json").ends(65).says("none.json");
+    other.write("odd.json", "{}");
+    other.run("runs import odd.json").ends(65).says("format");
+    other.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
+
+    project.run(&format!("runs prune --keep 0 --chat {chat}")).ends(0).says("dropped");
+    project.run(&format!("runs forget {chat}")).ends(0).says("is forgotten");
+    project.run(&format!("runs forget {chat}")).ends(2).says("no conversation");
+    project.run(&format!("resume {run} --approve")).ends(2).says("there is no run");
+}
+
+#[test]
+fn a_host_sees_what_a_process_beside_it_decided() {
+    let project = clerk();
+    let (run, chat) = paying(&project);
+    let server = project.serve("");
+    assert!(server.get(&format!("/api/v1/agents/runs/{run}")).contains("\"status\":\"paused\""));
+    project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
+    let shown = server.get(&format!("/api/v1/agents/conversations/{chat}"));
+    assert!(shown.contains("paid 10"), "{shown}");
+    assert!(server.get(&format!("/api/v1/agents/runs/{run}")).contains("\"status\":\"done\""));
+}
+
+impl Project {
+    /// How a command ends that is answered; none where there is no such command.
+    #[cfg(target_os = "linux")]
+    fn answering(mut command: Command, answer: &str) -> Option<Ran> {
+        use std::io::Write;
+        use std::process::Stdio;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        // Open until it ends: at the end of input the terminal is gone.
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Some(Ran {
+            code: output.status.code().unwrap_or(-1),
+            out: text(output.stdout),
+            talk: text(output.stderr),
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! Scripts that listen to agents: which of them are told, and what they find when they are.
+
+use crate::host::TestHost;
+use std::sync::Arc;
+use valvehouse::agent::callbacks::{Callback, Callbacks, Teller, Who};
+use valvehouse::context::Turn;
+use valvehouse::json::Json;
+
+const LISTENS: &str = "const callbacks = true;
+    fn on_custom_event(event, state) { state.heard = (state.heard ?? \"\") + event.name; }";
+
+fn teller(host: &TestHost, turn: &Turn, asked: &[String]) -> Teller {
+    let ready = host.snapshot().ready("demo", asked).unwrap_or_else(|fault| panic!("{fault}"));
+    Teller::new(Who::default(), Callbacks::new()).with_listeners(&ready.callbacks, turn)
+}
+
+#[tokio::test]
+async fn those_that_run_for_the_model_are_told_in_their_order() {
+    let host = TestHost::new()
+        .filter("first", format!("const Valves = #{{ priority: -1 }}; {LISTENS}"))
+        .filter("special", format!("/*\nglobal: false\n*/\n{LISTENS}"))
+        .filter("asked", format!("const toggle = true; {LISTENS}"))
+        .filter("off", LISTENS)
+        .filter("both", format!("{LISTENS} fn inlet(body, state) {{ state.heard = \"hook \"; body }}"))
+        .filter("deaf", "fn inlet(body) { body }")
+        .config("[filters.off]\nenabled = false\n")
+        .start()
+        .await;
+    let ready = host.snapshot().ready("demo", &[]).unwrap_or_else(|fault| panic!("{fault}"));
+    let names: Vec<&str> = ready.callbacks.iter().map(|listener| listener.name()).collect();
+    assert_eq!(names, ["first", "both"]);
+    assert!(ready.callbacks[0].hears(Callback::CustomEvent) && !ready.callbacks[0].hears(Callback::Text));
+
+    let turn = Turn::default();
+    let body = r#"{"model":"demo","messages":[{"role":"user","content":"hi"}]}"#;
+    let body = Json::parse(body.as_bytes()).unwrap();
+    let wish = valvehouse::kernel::Wish { stream: None, raw: false };
+    ready.kernel.turn(body, &turn, wish).await.map(drop).unwrap();
+    // The turn is over by now.
+    let told = teller(&host, &turn, &["asked".to_owned()]);
+    told.custom("a", &Json::Null);
+    told.custom("b", &Json::Null);
+    told.drain().await;
+    let heard = |id: &str| turn.state(id).text("heard").map(String::from);
+    assert_eq!(heard("first").as_deref(), Some("ab"));
+    assert_eq!(heard("asked").as_deref(), Some("ab"));
+    assert_eq!(heard("both").as_deref(), Some("hook ab"), "it finds what its hooks have kept");
+    assert_eq!([heard("special"), heard("off"), heard("deaf")], [None, None, None]);
+    let snapshot = host.snapshot();
+    let sums = snapshot.plugins["first"].script.as_ref().unwrap().figures().sums();
+    assert_eq!((sums[0].0.as_str(), sums[0].1.calls), ("on_custom_event", 2));
+}
+
+#[tokio::test]
+async fn a_script_that_breaks_is_told_of_and_changes_nothing() {
+    let breaks = "const callbacks = true; fn on_custom_event(event) { event.no.such(); }";
+    let host = TestHost::new().filter("breaks", breaks).filter("listens", LISTENS).start().await;
+    let turn = Turn::default();
+    let told = Arc::new(teller(&host, &turn, &[]));
+    told.custom("a", &Json::Null);
+    told.drain().await;
+    assert_eq!(turn.state("listens").text("heard").as_deref(), Some("a"));
+    assert_eq!(host.ask("hi").await.status, 200);
+}

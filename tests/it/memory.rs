@@ -1,0 +1,324 @@
+//! Models with a memory: a chat id goes on with what was said.
+
+use crate::host::{TestHost, until};
+use crate::upstream::{Asked, MODEL, Reply, chunk};
+use serde_json::{Value, json};
+use valvehouse::agent::Decision;
+use valvehouse::context::Events;
+use valvehouse::store::RunStatus;
+
+const REMEMBERS: &str = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]";
+
+const PAY: &str = r#"
+const tool = #{ description: "Pays.", parameters: #{ amount: #{ type: "integer", required: true } } };
+fn handler(args) { #{ paid: args.amount } }
+"#;
+
+/// Asks before every payment.
+const ASKS: &str = r#"
+fn pre_invocation(ctx) {
+    let answer = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
+    if answer.approved != true { return skip(#{ error: "rejected", reason: answer.reason }); }
+    ctx
+}
+"#;
+
+/// Counts the user messages it sees; calls `pay` when the last one says so.
+fn model(asked: &Asked) -> Reply {
+    let body = asked.json();
+    let messages = body["messages"].as_array().unwrap();
+    let last = messages.last().unwrap();
+    let users = messages.iter().filter(|message| message["role"] == "user").count();
+    let text = last["content"].as_str().unwrap_or_default();
+    let message = match (last["role"].as_str(), text.strip_prefix("pay ")) {
+        (Some("user"), Some(amount)) => json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": format!("call_{users}"), "type": "function",
+             "function": {"name": "pay", "arguments": format!("{{\"amount\":{amount}}}")}}]}),
+        (Some("tool"), _) => json!({"role": "assistant", "content": format!("done: {text}")}),
+        _ => json!({"role": "assistant", "content": format!("answer {users}")}),
+    };
+    let finish = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}]}))
+}
+
+async fn host(setup: crate::host::Setup) -> TestHost {
+    let host = setup.config(REMEMBERS).start().await;
+    host.upstream.script(model);
+    host
+}
+
+fn says(chat: &str, texts: &[(&str, &str)]) -> Value {
+    let messages: Vec<Value> =
+        texts.iter().map(|(role, text)| json!({"role": role, "content": text})).collect();
+    json!({"model": "assistant", "chat_id": chat, "messages": messages})
+}
+
+/// Role and text of all that a conversation remembers.
+async fn remembered(host: &TestHost, chat: &str) -> Vec<String> {
+    let messages = host.store().messages(chat, 0, 10_000).await.unwrap();
+    let messages: Vec<Value> =
+        messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect();
+    let word = |message: &Value| {
+        let said = match message["tool_calls"].as_array() {
+            Some(calls) => format!("calls {}", calls[0]["function"]["name"].as_str().unwrap()),
+            None => message["content"].as_str().unwrap_or_default().to_owned(),
+        };
+        format!("{}: {said}", message["role"].as_str().unwrap())
+    };
+    messages.iter().map(word).collect()
+}
+
+#[tokio::test]
+async fn new_messages_go_on_with_what_was_said() {
+    let host = host(TestHost::new()).await;
+    assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 1");
+    let answer = host.chat(&says("a", &[("user", "two")])).await;
+    assert_eq!(answer.text(), "answer 2");
+    assert_eq!(answer.header("x-valvehouse-chat-id"), Some("a"));
+    assert!(answer.header("x-valvehouse-run").is_some());
+    assert_eq!(host.chat(&says("b", &[("user", "one")])).await.text(), "answer 1", "another conversation");
+    let all = ["user: one", "assistant: answer 1", "user: two", "assistant: answer 2"];
+    assert_eq!(remembered(&host, "a").await, all);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_everything_again_says_only_what_is_new() {
+    let host = host(TestHost::new()).await;
+    let mut said = vec![("system", "be kind"), ("user", "one")];
+    assert_eq!(host.chat(&says("a", &said)).await.text(), "answer 1");
+    said.extend([("assistant", "answer 1"), ("user", "two")]);
+    let mut body = says("a", &said);
+    body["stream"] = true.into();
+    host.upstream.reply(Reply::text("answer 2"));
+    assert_eq!(host.chat(&body).await.text(), "answer 2");
+    assert_eq!(
+        remembered(&host, "a").await,
+        ["system: be kind", "user: one", "assistant: answer 1", "user: two", "assistant: answer 2"]
+    );
+    let seen = host.upstream.last().json();
+    assert_eq!(seen["messages"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn of_a_system_message_that_changes_with_each_request_the_model_reads_the_latest_alone() {
+    let host = host(TestHost::new()).await;
+    let (mut said, clocks) = (Vec::new(), ["it is one", "it is two", "it is three", "it is three"]);
+    let answers: Vec<String> = (1..=clocks.len()).map(|turn| format!("answer {turn}")).collect();
+    for (clock, answer) in clocks.iter().zip(&answers) {
+        said.push(("user", "and now?"));
+        let all = [vec![("system", *clock)], said.clone()].concat();
+        assert_eq!(host.chat(&says("a", &all)).await.text(), *answer);
+        let seen = host.upstream.last().json()["messages"].as_array().unwrap().clone();
+        let systems: Vec<&Value> = seen.iter().filter(|message| message["role"] == "system").collect();
+        assert_eq!(systems, [&json!({"role": "system", "content": clock})]);
+        assert_eq!(seen.len(), all.len());
+        said.push(("assistant", answer));
+    }
+    let remembered = remembered(&host, "a").await;
+    assert_eq!(remembered.iter().filter(|said| said.starts_with("system: ")).count(), 3, "all are kept");
+}
+
+#[tokio::test]
+async fn a_client_that_edited_what_was_said_begins_a_branch_and_nothing_is_lost() {
+    let host = host(TestHost::new()).await;
+    host.chat(&says("a", &[("user", "one")])).await;
+    host.chat(&says("a", &[("user", "two")])).await;
+    let edited = [("user", "one"), ("assistant", "answer 1"), ("user", "deux")];
+    let answer = host.chat(&says("a", &edited)).await;
+    assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-chat-id")), ("answer 2", Some("a~1")));
+    assert_eq!(remembered(&host, "a").await.len(), 4);
+    // Each line goes on with whoever repeats it.
+    let more = [edited.to_vec(), vec![("assistant", "answer 2"), ("user", "trois")]].concat();
+    assert_eq!(host.chat(&says("a", &more)).await.header("x-valvehouse-chat-id"), Some("a~1"));
+    assert_eq!(remembered(&host, "a~1").await.len(), 6);
+}
+
+#[tokio::test]
+async fn a_conversation_is_its_users_own() {
+    let host = host(TestHost::new()).await;
+    let mut body = says("a", &[("user", "one")]);
+    body["user"] = "ann".into();
+    assert_eq!(host.chat(&body).await.status, 200);
+    body["user"] = "bob".into();
+    host.chat(&body).await.refused(403, "somebody else's");
+    // Nor can he put himself between her and it.
+    body["messages"] = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"},
+        {"role": "user", "content": "z"}]);
+    host.chat(&body).await.refused(403, "somebody else's");
+    assert_eq!(remembered(&host, "a").await.len(), 2);
+    body["user"] = "ann".into();
+    assert_eq!(host.chat(&body).await.header("x-valvehouse-chat-id"), Some("a~1"));
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_person_and_goes_on_when_somebody_decides() {
+    let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
+    for (decision, result, told) in [
+        (Decision::Approve { arguments: None }, r#"done: {"paid":5}"#, "paid"),
+        (
+            Decision::Reject { reason: Some("too much".into()) },
+            r#"done: {"error":"rejected","reason":"too much"}"#,
+            "too much",
+        ),
+        (
+            Decision::Approve { arguments: Some(valvehouse::json::Json::parse(b"{\"amount\":2}").unwrap()) },
+            r#"done: {"note":"a person changed the arguments of this call before it ran","arguments":{"amount":2},"result":{"paid":2}}"#,
+            "changed",
+        ),
+    ] {
+        let chat = format!("c-{told}");
+        let waits = host.chat(&says(&chat, &[("user", "pay 5")])).await;
+        assert!(waits.text().contains("asks whether `pay` may run with {\"amount\":5}"), "{}", waits.text());
+        let run = waits.header("x-valvehouse-run").unwrap().to_owned();
+        assert_eq!(waits.json()["pending_action"]["question"]["data"]["arguments"], json!({"amount": 5}));
+        let stored = host.store().run(&run).await.unwrap().unwrap();
+        assert_eq!(stored.status, RunStatus::Paused);
+        let asked = host.upstream.asked().len();
+        let ended = host.app().resume(&run, &decision, None, Events::default(), None).await.unwrap();
+        let answer: Value = serde_json::from_str(&ended.answer.to_string()).unwrap();
+        assert_eq!(answer["choices"][0]["message"]["content"], result);
+        assert_eq!(host.upstream.asked().len(), asked + 1, "the model is not asked again for what it said");
+        let all = remembered(&host, &chat).await;
+        assert_eq!(all[..2], ["user: pay 5", "assistant: calls pay"]);
+        assert_eq!(all[2..], [format!("tool: {}", &result[6..]), format!("assistant: {result}")]);
+        let again = host.app().resume(&run, &Decision::Retry, None, Events::default(), None).await;
+        assert!(again.unwrap_err().to_string().contains("done"), "it is over");
+    }
+}
+
+#[tokio::test]
+async fn who_says_something_else_instead_leaves_the_call_cancelled() {
+    let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
+    let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
+    let run = waits.header("x-valvehouse-run").unwrap().to_owned();
+    // What stood in the answer's place comes back from clients that send everything.
+    let text = waits.text();
+    let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "never mind")];
+    assert_eq!(host.chat(&says("a", &all)).await.text(), "answer 2");
+    let remembered = remembered(&host, "a").await;
+    assert_eq!(remembered[..2], ["user: pay 5", "assistant: calls pay"]);
+    assert!(remembered[2].starts_with("tool: {\"error\":\"cancelled\""), "{remembered:?}");
+    assert_eq!(remembered[3..], ["user: never mind", "assistant: answer 2"]);
+    let gone = host.app().resume(&run, &Decision::Approve { arguments: None }, None, Events::default(), None);
+    assert!(gone.await.unwrap_err().to_string().contains("cancelled"));
+}
+
+#[tokio::test]
+async fn a_client_that_never_saw_the_answer_after_a_pause_goes_on_with_it() {
+    let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
+    let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
+    let run = waits.header("x-valvehouse-run").unwrap();
+    let yes = Decision::Approve { arguments: None };
+    host.app().resume(run, &yes, None, Events::default(), None).await.unwrap();
+    let text = waits.text();
+    let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "thanks")];
+    let answer = host.chat(&says("a", &all)).await;
+    assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-chat-id")), ("answer 2", Some("a")));
+    let remembered = remembered(&host, "a").await;
+    assert_eq!(remembered[3..], ["assistant: done: {\"paid\":5}", "user: thanks", "assistant: answer 2"]);
+}
+
+#[tokio::test]
+async fn another_answer_is_a_branch_and_the_same_words_again_are_said_again() {
+    let host = host(TestHost::new()).await;
+    host.chat(&says("a", &[("user", "one")])).await;
+    assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 2", "said again");
+    let again = [("user", "one"), ("assistant", " answer 1\n"), ("user", "one")];
+    assert_eq!(host.chat(&says("a", &again)).await.header("x-valvehouse-chat-id"), Some("a~1"));
+    assert_eq!(remembered(&host, "a").await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_run_whose_client_went_away_can_be_gone_on_with() {
+    let host = host(TestHost::new().tool("pay", PAY)).await;
+    let gate = crate::upstream::Gate::closed();
+    host.upstream.reply(Reply::text("late").behind(&gate));
+    let asking = tokio::spawn(host.posting(says("a", &[("user", "one")]).to_string()).send());
+    host.upstream.was_asked(1).await;
+    asking.abort();
+    until("the run is left", || async {
+        let runs = host.store().runs(Some("a"), Some(RunStatus::Failed), 10).await.unwrap();
+        runs.iter().any(|run| run.error.contains("went away"))
+    })
+    .await;
+    host.upstream.script(model);
+    let run = host.store().runs(Some("a"), None, 10).await.unwrap().remove(0);
+    let ended = host.app().resume(&run.id, &Decision::GoOn, None, Events::default(), None).await.unwrap();
+    assert!(ended.answer.to_string().contains("answer 1"));
+    assert_eq!(remembered(&host, "a").await, ["user: one", "assistant: answer 1"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_waits_ends_well_with_what_it_waits_for() {
+    let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]});
+    host.upstream.reply(Reply::raw(
+        "text/event-stream",
+        [
+            chunk(&json!({"role": "assistant", "content": "I pay. "}), None),
+            chunk(&call, None),
+            chunk(&json!({}), Some("tool_calls")),
+            "data: [DONE]\n\n".to_owned(),
+        ]
+        .concat(),
+    ));
+    let mut body = says("a", &[("user", "pay 5")]);
+    body["stream"] = true.into();
+    let answer = host.chat(&body).await;
+    let text = answer.text();
+    let run = answer.header("x-valvehouse-run").unwrap().to_owned();
+    assert!(text.starts_with("I pay. Waiting for a person: run ") && text.contains(&run), "{text}");
+    assert_eq!(answer.finishes(), ["stop"]);
+    let (sender, mut pieces) = tokio::sync::mpsc::channel(1_000);
+    host.upstream.script(|_| Reply::text("paid"));
+    let yes = Decision::Approve { arguments: None };
+    let ended = host.app().resume(&run, &yes, None, Events::default(), Some(sender)).await.unwrap();
+    assert!(ended.pending_action.is_null());
+    let mut streamed = String::new();
+    while let Some(piece) = pieces.recv().await {
+        let event: Value = serde_json::from_str(&piece.event.to_string()).unwrap();
+        streamed += event["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
+    }
+    assert!(streamed.ends_with("paid"), "{streamed}");
+    let all = ["user: pay 5", "assistant: calls pay", "tool: {\"paid\":5}", "assistant: paid"];
+    assert_eq!(remembered(&host, "a").await, all);
+}
+
+#[tokio::test]
+async fn anthropics_door_remembers_too() {
+    let host = host(TestHost::new()).await;
+    for (text, expected) in [("one", "answer 1"), ("two", "answer 2")] {
+        let body = json!({"model": "assistant", "max_tokens": 100,
+            "messages": [{"role": "user", "content": text}]});
+        let asked = host.request("POST", "/v1/messages").header("x-valvehouse-chat-id", "m");
+        let answer = asked.body(body.to_string()).send().await.unwrap().text().await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["content"][0]["text"], expected, "{answer}");
+    }
+    assert_eq!(remembered(&host, "m").await.len(), 4);
+}
+
+#[tokio::test]
+async fn without_a_chat_id_nothing_is_remembered_and_nobody_can_be_waited_for() {
+    let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
+    let mut body = says("", &[("user", "one")]);
+    body.as_object_mut().unwrap().remove("chat_id");
+    let answer = host.chat(&body).await;
+    assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-run")), ("answer 1", None));
+    body["messages"] = json!([{"role": "user", "content": "pay 5"}]);
+    let answer = host.chat(&body).await;
+    assert_eq!(answer.status, 500, "a guard that cannot ask does not let the tool run: {}", answer.body());
+    assert!(host.store().conversations(None, 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_client_asks_about_a_conversation_is_not_said_in_it() {
+    let host = host(TestHost::new()).await;
+    host.chat(&says("a", &[("user", "one")])).await;
+    let mut body = says("a", &[("user", "a title for this, please")]);
+    body["metadata"] = json!({"task": "title_generation", "chat_id": "a"});
+    assert_eq!(host.chat(&body).await.text(), "answer 1");
+    assert_eq!(remembered(&host, "a").await.len(), 2);
+}
