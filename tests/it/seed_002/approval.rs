@@ -1,0 +1,101 @@
+//! `human_approval` of a configured model from question to answer, over HTTP.
+
+use crate::host::{Answer, TestHost};
+use crate::upstream::{Asked, MODEL, Reply};
+use serde_json::{Value, json};
+
+const CONFIG: &str = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\n\
+    tools = [\"*\"]\nmiddleware = { human_approval = { mode = \"selective\", tools = [\"pay\"] } }";
+
+const PAY: &str = r#"
+const parameters = #{ amount: #{ type: "integer", required: true } };
+fn handler(args) { #{ paid: args.amount } }
+"#;
+
+/// Pays when asked to, and says then what came of it.
+fn model(asked: &Asked) -> Reply {
+    let body = asked.json();
+    let last = body["messages"].as_array().unwrap().last().unwrap();
+    let text = last["content"].as_str().unwrap_or_default();
+    if last["role"] == "tool" {
+        return Reply::fitting(asked, text);
+    }
+    let calls = json!([{"id": "call_1", "type": "function",
+        "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]);
+    let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}))
+}
+
+async fn host() -> TestHost {
+    let host = TestHost::new().tool("pay", PAY).config(CONFIG).start().await;
+    host.upstream.script(model);
+    host
+}
+
+fn says(chat: &str) -> Value {
+    json!({"model": "assistant", "chat_id": chat, "messages": [{"role": "user", "content": "pay"}]})
+}
+
+async fn waits(host: &TestHost, chat: &str) -> String {
+    let answer = host.chat(&says(chat)).await;
+    assert!(answer.text().contains("asks whether `pay` may run with {\"amount\":5}"), "{}", answer.body());
+    answer.header("x-valvehouse-run").unwrap().to_owned()
+}
+
+async fn decide(host: &TestHost, run: &str, decision: &Value) -> Answer {
+    let path = format!("/api/v1/agents/runs/{run}/resume");
+    Answer::of(host.request("POST", &path).body(decision.to_string())).await
+}
+
+/// The results that tools gave in a conversation.
+async fn results(host: &TestHost, chat: &str) -> Vec<String> {
+    let lines = super::lines(&host.store().messages(chat, 0, 99).await.unwrap());
+    lines.iter().filter_map(|line| line.strip_prefix("tool: ")).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_person_approves_rejects_or_changes_what_a_tool_may_do() {
+    let host = host().await;
+    for (decision, words) in [
+        (json!({"decision": "approve"}), "\"paid\":5"),
+        (json!({"decision": "reject", "reason": "too dear"}), "too dear"),
+        (json!({"decision": "approve", "arguments": {"amount": 2}}), "\"paid\":2"),
+    ] {
+        let run = waits(&host, words).await;
+        let path = format!("/api/v1/agents/runs/{run}");
+        let state = host.get(&path).await.json();
+        assert_eq!(state["pending_action"]["by"], "human_approval");
+        assert_eq!(state["tool_calls"][0]["function"]["name"], "pay");
+        let decided = decide(&host, &run, &decision).await;
+        assert_eq!(decided.status, 200, "{}", decided.body());
+        let results = results(&host, words).await;
+        assert_eq!(results.len(), 1, "{results:?}");
+        assert!(results[0].contains(words), "{results:?}");
+        assert_eq!(host.get(&path).await.json()["status"], "done");
+        assert_eq!(decide(&host, &run, &decision).await.status, 409, "decided once");
+    }
+}
+
+#[tokio::test]
+async fn changed_arguments_are_checked_as_the_models_are() {
+    let host = host().await;
+    let run = waits(&host, "c").await;
+    let wrong = decide(&host, &run, &json!({"decision": "approve", "arguments": "all"})).await;
+    assert_eq!(wrong.status, 400, "{}", wrong.body());
+    decide(&host, &run, &json!({"decision": "approve", "arguments": {"amount": "much"}})).await;
+    let results = results(&host, "c").await;
+    assert!(
+        results.len() == 1 && results[0].contains("amount") && !results[0].contains("paid"),
+        "{results:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_decision_waits_for_the_next_process_as_well() {
+    let mut host = host().await;
+    let run = waits(&host, "c").await;
+    host.restart().await;
+    assert_eq!(decide(&host, &run, &json!({"decision": "approve"})).await.status, 200);
+    assert_eq!(results(&host, "c").await, ["{\"paid\":5}"]);
+}

@@ -1,0 +1,139 @@
+//! Agents through whatever may happen to them: everything that was said stays, in order and once, and every
+//! tool call has exactly one result, in what is kept and in what the model sees.
+
+mod oracle;
+mod world;
+
+use proptest::prelude::*;
+use world::World;
+
+/// A tool that the model calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It works.
+    Works,
+    /// It tells the model that it cannot.
+    Fails,
+    /// It ends the turn the first time and works the second.
+    Breaks,
+    /// A person is asked first.
+    Guarded,
+}
+
+/// What the model answers when it is asked.
+#[derive(Debug, Clone)]
+enum Answer {
+    Text,
+    Calls(Vec<Kind>),
+    Fails,
+}
+
+/// What a person decides.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    Approve,
+    Change,
+    Reject,
+    Answer(bool),
+    GoOn,
+    Retry,
+}
+
+/// Something that is done with an agent.
+#[derive(Debug, Clone)]
+enum Action {
+    /// The person says something; what an earlier run waited for is left.
+    Say {
+        answers: Vec<Answer>,
+        streamed: bool,
+    },
+    Decide {
+        choice: Choice,
+        answers: Vec<Answer>,
+    },
+    /// Another agent takes over what this one exports.
+    Move,
+    Save,
+    /// Becomes what one of the checkpoints says, counted from the latest.
+    Load(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Nowhere,
+    WhenAsked,
+    Always,
+}
+
+#[derive(Debug, Clone)]
+struct Plan {
+    kept: Kept,
+    window: u64,
+    threshold: u64,
+    /// Whether the model that writes summaries can.
+    writes: bool,
+    actions: Vec<Action>,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![4 => Just(Kind::Works), 2 => Just(Kind::Fails), 1 => Just(Kind::Breaks), 3 => Just(Kind::Guarded)]
+}
+
+fn answers() -> impl Strategy<Value = Vec<Answer>> {
+    let answer = prop_oneof![
+        2 => Just(Answer::Text),
+        4 => prop::collection::vec(kind(), 1..4).prop_map(Answer::Calls),
+        1 => Just(Answer::Fails),
+    ];
+    prop::collection::vec(answer, 0..4)
+}
+
+fn choice() -> impl Strategy<Value = Choice> {
+    prop_oneof![
+        4 => Just(Choice::Approve),
+        2 => Just(Choice::Change),
+        2 => Just(Choice::Reject),
+        2 => any::<bool>().prop_map(Choice::Answer),
+        1 => Just(Choice::GoOn),
+        2 => Just(Choice::Retry),
+    ]
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        5 => (answers(), any::<bool>()).prop_map(|(answers, streamed)| Action::Say { answers, streamed }),
+        6 => (choice(), answers()).prop_map(|(choice, answers)| Action::Decide { choice, answers }),
+        2 => Just(Action::Move),
+        2 => Just(Action::Save),
+        1 => (0..30_usize).prop_map(Action::Load),
+    ]
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let kept = prop_oneof![Just(Kept::Nowhere), Just(Kept::WhenAsked), Just(Kept::Always)];
+    let actions = prop::collection::vec(action(), 1..14);
+    (kept, 1..5_u64, 2..8_u64, any::<bool>(), actions).prop_map(
+        |(kept, window, threshold, writes, actions)| Plan { kept, window, threshold, writes, actions },
+    )
+}
+
+/// More or fewer of them: `VALVEHOUSE_CASES=2000`.
+fn cases() -> u32 {
+    std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_everything_said_stays_once_and_each_call_has_one_result(plan in plan()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut world = World::new(&plan).await;
+            for action in &plan.actions {
+                world.does(action).await;
+                world.is_as_expected(action).await;
+            }
+        });
+    }
+}

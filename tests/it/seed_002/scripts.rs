@@ -1,0 +1,171 @@
+//! Every callback as a script hears it, over HTTP: `const callbacks = true`.
+
+use crate::host::{TestHost, until};
+use crate::upstream::{Asked, MODEL, Reply};
+use serde_json::{Value, json};
+use valvehouse::agent::callbacks::Callback;
+
+const REMEMBERS: &str = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]";
+
+/// A tool that looks something up, and fails when it is asked for nothing.
+const LOOK: &str = r#"/*
+tag: retriever
+*/
+const parameters = #{ q: #{ type: "string" } };
+fn handler(args) { if args.q == "nothing" { throw "there is nothing"; } "found " + args.q }
+"#;
+
+const ASKS: &str = r#"
+fn pre_invocation(ctx) {
+    if ctx.args.q == "secret" {
+        let answer = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
+        if answer.approved != true { return skip("no"); }
+    }
+    ctx
+}
+fn inlet(body) { emit(#{ type: "begun", data: #{ n: 1 } }); body }
+"#;
+
+/// A script with a function for each callback, which counts and notes what it is told in `kv`.
+fn listener() -> String {
+    let functions = Callback::ALL.map(|callback| {
+        let name = callback.name();
+        format!("fn {name}(event) {{ note(event); }}\n")
+    });
+    format!(
+        "/*\nrequirements: kv\n*/\nconst callbacks = true;\n\
+         fn note(event) {{ let all = kv::get(\"all\", []); all.push(event); kv::set(\"all\", all); }}\n{}",
+        functions.concat()
+    )
+}
+
+fn calls(q: &str) -> Value {
+    json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": json!({"q": q}).to_string()}}]})
+}
+
+/// Calls `look` when the user says so; fails when told to break.
+fn model(asked: &Asked) -> Reply {
+    let body = asked.json();
+    let last = body["messages"].as_array().unwrap().last().unwrap().clone();
+    let text = last["content"].as_str().unwrap_or_default();
+    if text == "break" {
+        return Reply::raw("application/json", r#"{"error":{"message":"broken"}}"#).status(500);
+    }
+    let message = match text.strip_prefix("look ") {
+        Some(q) if last["role"] == "user" => calls(q),
+        _ if body["stream"] == true => return Reply::words(["all ", "done"]),
+        _ => json!({"role": "assistant", "content": "all done"}),
+    };
+    let finish = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}]}))
+}
+
+async fn host() -> TestHost {
+    let setup = TestHost::new().filter("listens", listener()).filter("asks", ASKS).tool("look", LOOK);
+    let host = setup.config(REMEMBERS).start().await;
+    host.upstream.script(model);
+    host
+}
+
+fn says(text: &str, stream: bool) -> Value {
+    json!({"model": "assistant", "chat_id": "c", "stream": stream, "messages": [{"role": "user", "content": text}]})
+}
+
+/// What the script has heard once it has heard of the last moment.
+async fn heard(host: &TestHost, last: &str) -> Vec<Value> {
+    let look = || async {
+        let rows = host.store().kv_all().await.unwrap();
+        let row = rows.iter().find(|row| row.key == "all");
+        row.map(|row| serde_json::from_str::<Vec<Value>>(&row.value.to_string()).unwrap()).unwrap_or_default()
+    };
+    until(last, || async { look().await.iter().any(|event| event["event"] == last) }).await;
+    look().await
+}
+
+fn names(heard: &[Value]) -> String {
+    heard.iter().map(|event| event["event"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn a_script_hears_a_run_in_its_order_and_each_thing_once() {
+    let host = host().await;
+    assert_eq!(host.chat(&says("look tea", false)).await.text(), "all done");
+    let heard = heard(&host, "on_chain_end").await;
+    let expected = "on_chain_start on_turn_start on_custom_event on_llm_start on_llm_call on_llm_end \
+        on_agent_action on_tool_start on_retriever_start on_tool_call on_tool_end on_retriever_end on_llm_start \
+        on_llm_call on_llm_end on_text on_agent_finish on_turn_end on_chain_end";
+    assert_eq!(names(&heard), expected);
+    assert!(
+        heard.iter().all(|event| event["agent_id"] == "assistant" && event["run_id"] == heard[0]["run_id"])
+    );
+    let of = |name: &str| heard.iter().find(|event| event["event"] == name).unwrap();
+    assert_eq!(of("on_tool_end")["result"], "found tea");
+    assert_eq!(of("on_tool_call")["args"], json!({"q": "tea"}));
+    assert_eq!(of("on_custom_event")["name"], "begun");
+    assert_eq!(of("on_agent_finish")["text"], "all done");
+    assert_eq!(of("on_chain_start")["input"][0]["content"], "look tea");
+}
+
+#[tokio::test]
+async fn a_script_hears_the_pieces_of_a_stream() {
+    let host = host().await;
+    assert_eq!(host.chat(&says("hello", true)).await.text(), "all done");
+    let heard = heard(&host, "on_chain_end").await;
+    for name in ["on_token", "on_llm_new_token"] {
+        let tokens: Vec<_> = heard.iter().filter(|event| event["event"] == name).collect();
+        let text: String = tokens.iter().map(|event| event["token"].as_str().unwrap()).collect();
+        assert_eq!(text, "all done", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_hears_what_fails() {
+    let host = host().await;
+    assert_eq!(host.chat(&says("look nothing", false)).await.text(), "all done");
+    let of_tool = names(&heard(&host, "on_chain_end").await);
+    for name in ["on_tool_error", "on_retriever_error"] {
+        assert_eq!(of_tool.matches(name).count(), 1, "{of_tool}");
+    }
+    assert_eq!(host.chat(&says("break", false)).await.status, 500);
+    let all = names(&heard(&host, "on_chain_error").await);
+    for name in ["on_llm_error", "on_turn_error", "on_chain_error"] {
+        assert_eq!(all.matches(name).count(), 1, "{all}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_hears_a_pause_and_nothing_twice() {
+    let host = host().await;
+    let waits = host.chat(&says("look secret", false)).await;
+    let run = waits.header("x-valvehouse-run").unwrap().to_owned();
+    let heard_before = heard(&host, "on_interrupt").await;
+    assert_eq!(heard_before.last().unwrap()["pending"]["question"]["data"]["tool"], "look");
+    let path = format!("/api/v1/agents/runs/{run}/resume");
+    let decided = host.request("POST", &path).body(r#"{"decision":"approve"}"#);
+    assert_eq!(crate::host::Answer::of(decided).await.status, 200);
+    let all = heard(&host, "on_chain_end").await;
+    let once = "on_chain_start on_turn_start on_custom_event on_agent_action on_tool_start on_retriever_start \
+        on_interrupt on_resume on_tool_call on_tool_end on_retriever_end on_agent_finish on_turn_end on_chain_end";
+    for name in once.split_whitespace() {
+        let count = all.iter().filter(|event| event["event"] == name).count();
+        assert_eq!(count, 1, "{name} in {}", names(&all));
+    }
+    assert!(all.iter().all(|event| event["run_id"] == run.as_str()));
+}
+
+#[tokio::test]
+async fn a_script_hears_that_a_model_is_asked_again() {
+    let config =
+        format!("{REMEMBERS}\nmiddleware = {{ model_retry = {{ initial_delay_ms = 1, max_delay_ms = 1 }} }}");
+    let host = TestHost::new().filter("listens", listener()).config(&config).start().await;
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    host.upstream.script(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0 => Reply::raw("application/json", r#"{"error":{"message":"busy"}}"#).status(503),
+        _ => Reply::text("all done"),
+    });
+    assert_eq!(host.chat(&says("hello", false)).await.text(), "all done");
+    let heard = heard(&host, "on_chain_end").await;
+    assert_eq!(names(&heard).matches("on_retry").count(), 1, "{}", names(&heard));
+}

@@ -1,0 +1,263 @@
+//! The table of the state: a test for each row.
+
+use super::*;
+use crate::kernel::calls;
+use parking_lot::Mutex;
+use valvehouse::agent::Decision;
+use valvehouse::agent::callbacks::Callbacks;
+use valvehouse::agent::summary::Summarization;
+use valvehouse::fault::Fault;
+use valvehouse::filter::{Filter, Verdict::Continue};
+
+const SCHEMA: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
+    {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}"#;
+
+/// A call of the weather, then an answer.
+fn looks() -> Vec<Reply> {
+    vec![calls("", &[("weather", r#"{"city":"Oslo"}"#)]), "warm".into()]
+}
+
+#[tokio::test]
+async fn every_row_of_the_table_is_there_under_its_name_and_nothing_else() {
+    let rows = "id name system_prompt tools tool_handlers llm_config graph max_iterations messages buffer_config \
+        scratchpad pending_action response_format callbacks middlewares middleware_chain storage \
+        auto_checkpoint run_id";
+    let (builder, _) = agent(["hi"]);
+    let state = builder.build().unwrap().state().to_json();
+    let keys: Vec<String> = state.as_object().unwrap().keys().iter().map(ToString::to_string).collect();
+    assert_eq!(keys.join(" "), rows);
+}
+
+#[tokio::test]
+async fn state_id_is_whose_conversation_it_is() {
+    let (_folder, store) = store().await;
+    let (builder, _) = agent(["hi"]);
+    let mut agent = builder.storage(store.clone()).auto_checkpoint(true).build().unwrap();
+    agent.run("hello").await.unwrap();
+    assert_eq!(agent.state().id, "a-1");
+    let stored = store.conversation(agent.conversation()).await.unwrap().unwrap();
+    assert_eq!(stored.agent, "a-1");
+}
+
+#[tokio::test]
+async fn state_name_is_what_callbacks_are_told_and_its_id_without_one() {
+    assert_eq!(agent(["hi"]).0.build().unwrap().state().name, "a-1");
+    let heard = Arc::new(Mutex::new(String::new()));
+    let told = heard.clone();
+    let listens = Callbacks::new().on_chain_start(move |event| told.lock().push_str(&event.agent_name));
+    let mut agent = agent(["hi"]).0.name("Ann").callbacks(listens).build().unwrap();
+    agent.run("hello").await.unwrap();
+    assert_eq!((agent.state().name.as_str(), heard.lock().as_str()), ("Ann", "Ann"));
+}
+
+#[tokio::test]
+async fn state_system_prompt_is_sent_first_and_never_stored() {
+    let (builder, model) = agent(["hi"]);
+    let mut agent = builder.system_prompt("Be kind.").build().unwrap();
+    agent.run("one").await.unwrap();
+    agent.set_system_prompt("Be brief.").unwrap();
+    agent.run("two").await.unwrap();
+    let requests = model.requests();
+    assert_eq!(sent(&requests[0]), ["system: Be kind.", "user: one"]);
+    assert_eq!(sent(&requests[1]), ["system: Be brief.", "user: one", "assistant: hi", "user: two"]);
+    assert_eq!(agent.state().system_prompt, "Be brief.");
+    assert!(!lines(&agent.state().messages).iter().any(|line| line.starts_with("system")));
+}
+
+#[tokio::test]
+async fn state_tools_are_what_the_model_reads_of_them() {
+    let (builder, model) = agent(["hi"]);
+    let mut agent = builder.tool(weather()).build().unwrap();
+    agent.add_tool(crate::kernel::echo()).unwrap();
+    agent.run("hello").await.unwrap();
+    assert_eq!(Json::from(agent.state().tools.clone()), model.requests()[0].get("tools").unwrap());
+    let first = &agent.state().tools[0];
+    assert_eq!(first.text("type").as_deref(), Some("function"));
+    assert_eq!(first.at_path("function.description"), "Tells the weather.".into());
+    assert!(agent.remove_tool("weather").unwrap() && !agent.remove_tool("weather").unwrap());
+    agent.run("again").await.unwrap();
+    assert_eq!(model.requests()[1].at_path("tools").items().len(), 1);
+}
+
+#[tokio::test]
+async fn state_tool_handlers_run_when_the_model_calls_them() {
+    let mut agent = agent(looks()).0.tool(weather()).build().unwrap();
+    agent.run("how is it?").await.unwrap();
+    assert_eq!(agent.state().tool_handlers.keys().collect::<Vec<_>>(), ["weather"]);
+    let expected = ["user: how is it?", "assistant: calls weather", "tool: sunny in Oslo", "assistant: warm"];
+    assert_eq!(lines(&agent.state().messages), expected);
+}
+
+#[tokio::test]
+async fn state_llm_config_goes_along_with_every_request() {
+    let (builder, model) = agent(looks());
+    let config = json(r#"{"model":"m-1","temperature":0.5,"stop":["x"]}"#);
+    let mut agent = builder.tool(weather()).llm_config(config.clone()).build().unwrap();
+    agent.run("hello").await.unwrap();
+    for request in model.requests() {
+        for key in ["model", "temperature", "stop"] {
+            assert_eq!(request.get(key), config.get(key));
+        }
+    }
+    assert_eq!(agent.state().llm_config, config);
+}
+
+#[tokio::test]
+async fn state_graph_names_the_steps_and_what_may_follow_each() {
+    let (_folder, store) = store().await;
+    let mut agent =
+        agent(looks()).0.tool(weather()).storage(store.clone()).auto_checkpoint(true).build().unwrap();
+    agent.run("hello").await.unwrap();
+    let graph = agent.state().graph.clone().unwrap();
+    let nodes = graph.get("nodes").unwrap().items();
+    assert!(nodes.contains(&graph.get("entry").unwrap()) && nodes.contains(&graph.get("end").unwrap()));
+    for checkpoint in agent.list_checkpoints().await.unwrap() {
+        let whole = store.checkpoint(&checkpoint.id).await.unwrap().unwrap();
+        assert!(nodes.contains(&whole.state.at_path("progress.next")), "{}", whole.name);
+    }
+}
+
+#[tokio::test]
+async fn state_max_iterations_is_how_often_one_run_may_ask_the_model() {
+    let (builder, model) = agent([calls("", &[("weather", r#"{"city":"Oslo"}"#)])]);
+    let mut agent = builder.tool(weather()).max_iterations(3).build().unwrap();
+    let fault = agent.run("for ever").await.unwrap_err();
+    assert!(matches!(fault, Fault::ToolLoop { limit: 3, .. }), "{fault:?}");
+    assert_eq!((model.requests().len(), agent.state().max_iterations), (3, 3));
+}
+
+#[tokio::test]
+async fn state_messages_are_the_whole_conversation_however_little_the_model_sees() {
+    let (builder, model) = agent(["yes"]);
+    let mut agent = builder.middleware("summarization", window(2)).build().unwrap();
+    for text in ["one", "two", "three", "four"] {
+        agent.run(text).await.unwrap();
+    }
+    let all: Vec<String> = ["one", "two", "three", "four"]
+        .iter()
+        .flat_map(|text| [format!("user: {text}"), "assistant: yes".into()])
+        .collect();
+    assert_eq!(lines(&agent.state().messages), all);
+    assert!(sent(&model.requests()[3]).len() < 5);
+}
+
+#[tokio::test]
+async fn state_buffer_config_cuts_what_a_run_begins_with_stored_or_not() {
+    let (_folder, store) = store().await;
+    for storage in [None, Some(store)] {
+        let (mut builder, model) = agent(["yes"]);
+        if let Some(store) = storage {
+            builder = builder.storage(store).auto_checkpoint(true);
+        }
+        let config = Summarization { window_size: 3, ..Summarization::default() };
+        let mut agent = builder.buffer_config(config).build().unwrap();
+        for text in ["one", "two", "three"] {
+            agent.run(text).await.unwrap();
+        }
+        assert_eq!(sent(&model.requests()[2]), ["user: two", "assistant: yes", "user: three"]);
+        assert_eq!(agent.state().messages.len(), 6);
+        assert_eq!(agent.state().to_json().at_path("buffer_config.window_size"), 3_i64.into());
+    }
+}
+
+#[tokio::test]
+async fn state_scratchpad_tells_what_was_done_on_the_way() {
+    let mut agent = agent(looks()).0.tool(weather()).build().unwrap();
+    agent.run("hello").await.unwrap();
+    let entries = Json::from(agent.state().scratchpad.clone()).to_string();
+    assert_eq!(entries, r#"[{"type":"tool_call","name":"weather","args":{"city":"Oslo"},"ok":true}]"#);
+}
+
+#[tokio::test]
+async fn state_pending_action_is_what_a_person_has_to_decide() {
+    let mut agent = asking(agent(looks()).0.tool(weather())).build().unwrap();
+    let said = agent.run("hello").await.unwrap();
+    let pending = agent.state().pending_action.clone().unwrap();
+    assert_eq!(pending, said.pending_action);
+    assert_eq!(pending.at_path("question.data.arguments"), json(r#"{"city":"Oslo"}"#));
+    assert_eq!(agent.resume(Decision::Approve { arguments: None }).await.unwrap().text(), "warm");
+    assert!(agent.state().pending_action.is_none());
+}
+
+#[tokio::test]
+async fn state_response_format_is_kept_to() {
+    let (builder, model) = agent(["three", r#"{"price":3}"#]);
+    let mut agent = builder.response_format(json(SCHEMA)).build().unwrap();
+    assert_eq!(agent.run("how much?").await.unwrap().text(), r#"{"price":3}"#);
+    assert_eq!(agent.state().response_format, Some(json(SCHEMA)));
+    assert_eq!(model.requests()[0].get("response_format"), Some(json(SCHEMA)));
+    assert_eq!(lines(&agent.state().messages), ["user: how much?", r#"assistant: {"price":3}"#]);
+}
+
+#[tokio::test]
+async fn state_callbacks_are_named_in_what_is_written_of_it() {
+    let listens = Callbacks::new().on_tool_start(|_| ()).on_chain_end(|_| ());
+    let agent = agent(["hi"]).0.callbacks(listens).build().unwrap();
+    let names = agent.state().to_json().get("callbacks").unwrap();
+    assert_eq!(names.to_string(), r#"["on_chain_end","on_tool_start"]"#);
+}
+
+#[tokio::test]
+async fn state_middlewares_are_listed_with_their_options() {
+    let options = json(r#"{"max_model_calls":1}"#);
+    let builder = agent(looks()).0.tool(weather()).middleware("call_limit", options.clone());
+    let mut agent = builder.build().unwrap();
+    assert_eq!(agent.state().middlewares, [("call_limit".to_owned(), options)]);
+    assert!(agent.run("hello").await.is_err(), "the second model call is one too many");
+}
+
+#[tokio::test]
+async fn state_middleware_chain_is_made_of_all_filters_in_running_order() {
+    let mine = Filter::pre_chat("mine", |ctx| Ok(Continue(ctx)));
+    let builder = agent(["hi"]).0.middleware("summarization", Json::object()).filter(mine);
+    let agent = builder.middleware("call_limit", Json::object()).build().unwrap();
+    let chain = agent.state().middleware_chain.clone().unwrap();
+    assert_eq!(chain, ["call_limit", "call_limit", "summarization", "mine"]);
+}
+
+#[tokio::test]
+async fn state_storage_has_the_conversation_for_the_next_process() {
+    let (_folder, store) = store().await;
+    let one = |replies: Vec<Reply>| {
+        let (builder, model) = agent(replies);
+        let builder = builder.storage(store.clone()).auto_checkpoint(true).conversation("c");
+        (builder.build().unwrap(), model)
+    };
+    one(vec!["hi".into()]).0.run("one").await.unwrap();
+    let (mut later, model) = one(vec!["again".into()]);
+    later.load_latest().await.unwrap();
+    later.run("two").await.unwrap();
+    let all = ["user: one", "assistant: hi", "user: two"];
+    assert_eq!(sent(&model.requests()[0]), all);
+    assert_eq!(lines(&store.messages("c", 0, 99).await.unwrap())[..3], all);
+    assert!(later.state().to_json().get("storage").unwrap().as_bool().unwrap());
+}
+
+#[tokio::test]
+async fn state_auto_checkpoint_keeps_every_step_and_without_it_nothing_is_kept_until_asked() {
+    let (_folder, store) = store().await;
+    for auto in [true, false] {
+        let builder = agent(looks()).0.tool(weather()).storage(store.clone()).auto_checkpoint(auto);
+        let mut agent = builder.build().unwrap();
+        agent.run("hello").await.unwrap();
+        let kept = agent.list_checkpoints().await.unwrap();
+        assert_eq!(kept.len() > 3, auto, "{kept:?}");
+        let id = agent.save_checkpoint().await.unwrap();
+        assert_eq!(agent.list_checkpoints().await.unwrap()[0].id, id);
+        let length = store.conversation(agent.conversation()).await.unwrap().unwrap().length;
+        assert_eq!(length, 4);
+    }
+}
+
+#[tokio::test]
+async fn state_run_id_is_of_the_latest_run() {
+    let mut agent = asking(agent(looks()).0.tool(weather())).build().unwrap();
+    assert_eq!(agent.state().run_id, None);
+    let waits = agent.run("hello").await.unwrap();
+    let first = agent.state().run_id.clone().unwrap();
+    assert_eq!(waits.response.text("run_id").as_deref(), Some(first.as_str()));
+    agent.resume(Decision::GoOn).await.unwrap();
+    assert_eq!(agent.state().run_id.as_deref(), Some(first.as_str()), "the same one goes on");
+    agent.run("never mind").await.unwrap();
+    assert_ne!(agent.state().run_id, Some(first));
+}

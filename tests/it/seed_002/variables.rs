@@ -1,0 +1,85 @@
+//! `seeds/003` along the runs of an agent: what a filter, a tool or the caller sets, the next one sees.
+
+use super::*;
+use crate::kernel::{calls, counter, said};
+use valvehouse::filter::{Filter, Verdict};
+
+/// Counts twice, then answers; as often as there are runs.
+fn counts() -> Vec<Reply> {
+    let round = || vec![calls("", &[("count", "{}"), ("count", "{}")]), Reply::text("done")];
+    [round(), round()].concat()
+}
+
+fn number(agent: &Agent) -> Option<Json> {
+    agent.variables().get("counter")
+}
+
+#[tokio::test]
+async fn tools_pass_the_context_on_from_call_to_call_and_from_run_to_run() {
+    let (_folder, store) = store().await;
+    for storage in [None, Some(store)] {
+        let (mut builder, model) = agent(counts());
+        if let Some(store) = storage {
+            builder = builder.storage(store).auto_checkpoint(true);
+        }
+        let mut agent = builder.tool(counter()).build().unwrap();
+        agent.run("count").await.unwrap();
+        assert_eq!(said(&model.requests()[1], "tool"), ["1", "2"]);
+        agent.run("count").await.unwrap();
+        assert_eq!(said(&model.requests()[3], "tool"), ["1", "2", "3", "4"]);
+        assert_eq!(number(&agent), Some(4_i64.into()));
+    }
+}
+
+#[tokio::test]
+async fn the_caller_may_set_a_variable_between_two_runs() {
+    let mut agent = agent(counts()).0.tool(counter()).variables(json(r#"{"counter":10}"#)).build().unwrap();
+    agent.run("count").await.unwrap();
+    assert_eq!(number(&agent), Some(12_i64.into()));
+    agent.set_variable("counter", 100_i64);
+    agent.run("count").await.unwrap();
+    assert_eq!(number(&agent), Some(102_i64.into()));
+}
+
+#[tokio::test]
+async fn a_filter_refuses_a_chat_by_what_the_variables_say() {
+    let auth = || {
+        Filter::pre_chat("auth", |ctx| {
+            let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
+            Ok(if may { Verdict::Continue(ctx) } else { Verdict::Error("unauthorized".into()) })
+        })
+    };
+    let (builder, model) = agent(["hi"]);
+    let mut agent = builder.filter(auth()).build().unwrap();
+    let refused = agent.run("hello").await.unwrap_err();
+    assert!(refused.to_string().contains("unauthorized") && model.requests().is_empty());
+    agent.set_variable("permissions", json(r#"["read","chat"]"#));
+    assert_eq!(agent.run("hello").await.unwrap().text(), "hi");
+}
+
+#[tokio::test]
+async fn a_tool_reads_whose_agent_it_is() {
+    let tool = Tool::from_fn_with_context("who", |_, context| Ok(context.get_or("user_id", "").into()));
+    let (builder, model) = agent([calls("", &[("who", "{}")]), "done".into()]);
+    let mut agent = builder.tool(tool).variables(json(r#"{"user_id":"u123"}"#)).build().unwrap();
+    agent.run("who am I?").await.unwrap();
+    assert_eq!(said(&model.requests()[1], "tool"), ["u123"]);
+}
+
+#[tokio::test]
+async fn variables_survive_the_process_and_a_pause() {
+    let (_folder, store) = store().await;
+    let make = |replies: Vec<Reply>| {
+        let builder = asking(agent(replies).0.tool(counter())).conversation("c");
+        builder.storage(store.clone()).auto_checkpoint(true).build().unwrap()
+    };
+    let mut first = make(counts());
+    first.set_variable("counter", 5_i64);
+    first.run("count").await.unwrap();
+    let mut second = make(vec!["done".into()]);
+    second.load_latest().await.unwrap();
+    for _ in 0..2 {
+        second.resume(valvehouse::agent::Decision::Approve { arguments: None }).await.unwrap();
+    }
+    assert_eq!(number(&second), Some(7_i64.into()));
+}
