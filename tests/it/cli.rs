@@ -33,37 +33,37 @@ const BROKEN: &str = "fn inlet(body) {\n    body.x = ;\n    body\n}\n";
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
 
 /// A project folder that goes away with the test.
-struct Project(tempfile::TempDir);
+pub(crate) struct Project(tempfile::TempDir);
 
 impl Project {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn with(self, file: &str, text: &str) -> Self {
+    pub(crate) fn with(self, file: &str, text: &str) -> Self {
         self.write(file, text);
         self
     }
 
-    fn filter(self, id: &str, text: &str) -> Self {
+    pub(crate) fn filter(self, id: &str, text: &str) -> Self {
         self.with(&format!("filters/{id}.rhai"), text)
     }
 
-    fn path(&self, file: &str) -> PathBuf {
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
         self.0.path().join(file)
     }
 
-    fn write(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         let path = self.path(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    fn run(&self, words: &str) -> Ran {
+    pub(crate) fn run(&self, words: &str) -> Ran {
         self.run_with(&words.split_whitespace().collect::<Vec<_>>(), "")
     }
 
-    fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
+    pub(crate) fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
         let mut child = valvehouse(self.0.path(), words).stdin(Stdio::piped()).spawn().unwrap();
         // A command that does not read has closed it.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
@@ -82,7 +82,7 @@ impl Project {
         }
     }
 
-    fn serve(&self, words: &str) -> Server {
+    pub(crate) fn serve(&self, words: &str) -> Server {
         let words: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
         Self::listens(valvehouse(self.0.path(), &words))
     }
@@ -118,39 +118,39 @@ fn signal(id: u32, name: &str) {
 
 /// How a command ended.
 #[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    talk: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) talk: String,
 }
 
 impl Ran {
     #[track_caller]
-    fn ends(self, code: i32) -> Self {
+    pub(crate) fn ends(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.out, self.talk);
         self
     }
 
     #[track_caller]
-    fn prints(self, text: &str) -> Self {
+    pub(crate) fn prints(self, text: &str) -> Self {
         assert!(self.out.contains(text), "{text:?} is missing in:\n{}", self.out);
         self
     }
 
     #[track_caller]
-    fn says(self, text: &str) -> Self {
+    pub(crate) fn says(self, text: &str) -> Self {
         assert!(self.talk.contains(text), "{text:?} is missing in:\n{}", self.talk);
         self
     }
 
     #[track_caller]
-    fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         Json::parse(self.out.as_bytes()).unwrap_or_else(|error| panic!("{error} in {:?}", self.out))
     }
 }
 
 /// A host that runs, and ends with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     talk: Receiver<String>,
     address: String,
@@ -175,14 +175,24 @@ impl Server {
     fn chat(&self, turns: usize) -> (u16, String) {
         let messages = vec![r#"{"role":"user","content":"hello"}"#; turns].join(",");
         let body = format!(r#"{{"model":"demo","messages":[{messages}]}}"#);
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(
-            stream,
+        self.ask(&format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
-        )
-        .unwrap();
+        ))
+    }
+
+    /// The body of a page that is there.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let (status, body) =
+            self.ask(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    fn ask(&self, request: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -190,7 +200,7 @@ impl Server {
     }
 
     /// The exit code, once it ends.
-    fn ends(&mut self) -> Option<i32> {
+    pub(crate) fn ends(&mut self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -596,6 +606,16 @@ fn explain_says_who_runs_in_which_order_and_why_not() {
     let ran = ran.prints("[filters.off] enabled = false").prints("the model `b` does not list it");
     ran.prints("\"filter_ids\": [\"asked\"]").prints("see valvehouse check bad");
     project.run("explain --model c").ends(2).says("the model `c` does not exist");
+}
+
+#[test]
+fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() {
+    let listens = "const callbacks = true;\nfn on_tool_start(event) {}\nfn on_tool_begin(event) {}";
+    let project = Project::new().filter("listens", listens);
+    project.run("list").ends(0).prints("on_tool_start");
+    project.run("explain --model demo").ends(0).prints("1.  listens").prints("on_tool_start");
+    let checked = project.run("check").ends(0);
+    checked.prints("`on_tool_begin` is no callback and never called").prints("did you mean `on_tool_");
 }
 
 #[test]

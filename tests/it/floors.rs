@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Foreign crates and the one module that names them.
-const DOORS: [(&str, &str); 7] = [
+const DOORS: [(&str, &str); 9] = [
     ("rhai", "script"),
     ("notify", "script"),
     ("axum", "server"),
@@ -13,6 +13,8 @@ const DOORS: [(&str, &str); 7] = [
     ("reqwest", "net"),
     ("clap", "cli"),
     ("arc_swap", "host"),
+    ("jsonschema", "llm"),
+    ("tiktoken_rs", "chat"),
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::kernel::*;
 use std::sync::Arc;
+use valvehouse::agent::middleware::{Middleware, Parts};
 use valvehouse::breaker::BreakerSettings;
 use valvehouse::config::{Config, KINDS, Retry, Timeouts};
 use valvehouse::context::Context;
@@ -92,7 +93,11 @@ fn the_configuration_is_one() {
     let config = Config::load_with(folder.path(), [], &[]).unwrap();
     assert_eq!(config.providers[0].name, "openai");
     assert_eq!(config.models[0].tools, ["dice", "tag:weather", "todo_add"]);
-    assert_eq!(config.fallbacks(&config.models[1]).len(), 2);
+    let model = |name: &str| config.models.iter().find(|model| model.name == name).unwrap();
+    assert_eq!(config.fallbacks(model("steady")).len(), 2);
+    assert!(model("clerk").memory && Middleware::preset(model("helper").preset.as_ref().unwrap()).is_some());
+    let approval = model("helper").middleware.get("human_approval").unwrap();
+    Middleware::of("human_approval", &approval, &Parts::default()).unwrap();
     let groq = &config.providers[1];
     // What it shows as defaults is the default.
     assert_eq!((groq.retry, groq.breaker), (Retry::default(), BreakerSettings::default()));

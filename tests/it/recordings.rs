@@ -25,9 +25,9 @@ const TOUCHES: &str = "fn stream(event) { event.touched = true; event }";
 const HOLDS: &str = "/*\nhold: true\n*/\nfn outlet(body) { body }";
 
 /// An answer as it was recorded.
-struct Recording {
-    name: String,
-    body: Bytes,
+pub(crate) struct Recording {
+    pub(crate) name: String,
+    pub(crate) body: Bytes,
 }
 
 impl Recording {
@@ -42,20 +42,20 @@ impl Recording {
         Self { name, body: body.into() }
     }
 
-    fn is(&self, kind: &str) -> bool {
+    pub(crate) fn is(&self, kind: &str) -> bool {
         self.name.starts_with(kind)
     }
 
-    fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         self.name.ends_with(".sse") || self.name.ends_with(".jsonl")
     }
 
     /// Whether an error is among the events.
-    fn fails(&self) -> bool {
+    pub(crate) fn fails(&self) -> bool {
         self.name.contains("error")
     }
 
-    fn content_type(&self) -> &'static str {
+    pub(crate) fn content_type(&self) -> &'static str {
         match () {
             () if self.is_stream() => "text/event-stream; charset=utf-8",
             () if self.name.ends_with(".ndjson") => "application/x-ndjson",
@@ -98,7 +98,7 @@ fn recordings(folder: &str) -> Vec<Recording> {
 }
 
 /// Our own, and where they are those of the developers.
-fn all() -> Vec<Recording> {
+pub(crate) fn all() -> Vec<Recording> {
     let own = recordings("tests/fixtures");
     assert!(!own.is_empty(), "tests/fixtures is part of the project");
     // A second work tree stands one folder deeper.

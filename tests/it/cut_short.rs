@@ -1,0 +1,158 @@
+//! A service whose stream ends anywhere, under a model with a memory: the same words or a clear error,
+//! the whole answer remembered or nothing of it, and a run that can be tried again.
+
+use crate::host::{TestHost, streaming};
+use crate::recordings::{self, Recording};
+use crate::upstream::Reply;
+use futures::StreamExt as _;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use valvehouse::agent::Decision;
+use valvehouse::context::Events;
+use valvehouse::store::RunStatus;
+
+const REMEMBERS: &str =
+    "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true";
+/// Looks at every event, as filters do.
+const LOOKS: &str = "fn stream(event) { event }";
+
+/// Between two cuts, unless VALVEHOUSE_CASES asks for every byte.
+const STRIDE: usize = 37;
+/// Longer ones say nothing new: they are cut at as many places as one of this length.
+const LONGEST: usize = 4_000;
+/// Chats at once.
+const AT_ONCE: usize = 16;
+
+/// How a stream ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum End {
+    /// The service says that this was all.
+    Well,
+    /// The connection breaks.
+    Breaks,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Cut {
+    recording: usize,
+    at: usize,
+    end: End,
+}
+
+impl Cut {
+    fn chat(&self) -> String {
+        format!("{}-{}-{:?}", self.recording, self.at, self.end)
+    }
+}
+
+/// What came of a chat.
+#[derive(Debug, PartialEq)]
+struct Came {
+    text: String,
+    error: Option<String>,
+    run: Option<String>,
+    remembered: Vec<Value>,
+}
+
+async fn ask(host: &TestHost, chat: &str) -> Came {
+    let mut body = streaming("assistant", chat);
+    body["chat_id"] = chat.into();
+    let answer = host.chat(&body).await;
+    let run = answer.header("x-valvehouse-run").map(str::to_owned);
+    let (text, error) = match answer.status {
+        200 => {
+            let events = answer.events();
+            let word = |event: &Value| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned);
+            let error = events.iter().find_map(|event| event["error"]["message"].as_str());
+            (events.iter().filter_map(word).collect(), error.map(str::to_owned))
+        }
+        _ => (String::new(), Some(answer.message())),
+    };
+    Came { text, error, run, remembered: remembered(host, chat).await }
+}
+
+async fn remembered(host: &TestHost, chat: &str) -> Vec<Value> {
+    let messages = host.store().messages(chat, 0, 100).await.unwrap();
+    messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
+}
+
+/// Where recordings are cut.
+fn cuts(all: &[Recording]) -> Vec<Cut> {
+    let everywhere = std::env::var_os("VALVEHOUSE_CASES").is_some();
+    let mut cuts = Vec::new();
+    for (recording, Recording { body, .. }) in all.iter().enumerate() {
+        let longer = body.len().div_ceil(LONGEST).max(1);
+        let stride = if everywhere { longer } else { STRIDE * longer };
+        for (turn, at) in (0..body.len()).step_by(stride).enumerate() {
+            let end = if turn % 2 == 0 { End::Breaks } else { End::Well };
+            cuts.push(Cut { recording, at, end });
+        }
+    }
+    cuts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_tried_again() {
+    let host = TestHost::new().config(REMEMBERS).filter("looks", LOOKS).start().await;
+    let mut all = recordings::all();
+    all.retain(|recording| recording.is("chat.") && recording.is_stream() && !recording.fails());
+    let all = Arc::new(all);
+    let cuts = cuts(&all);
+    let by_chat: HashMap<String, Cut> = cuts.iter().map(|cut| (cut.chat(), cut.clone())).collect();
+    let (asked, known) = (Mutex::new(HashSet::new()), all.clone());
+    host.upstream.script(move |question| {
+        let said = question.said();
+        let cut = by_chat.get(&said).filter(|_| asked.lock().unwrap().insert(said.clone()));
+        let number: usize = said.split('-').next().unwrap().parse().unwrap();
+        let recording = &known[number];
+        let kind = recording.content_type();
+        match cut {
+            Some(cut) if cut.end == End::Breaks => {
+                Reply::bytes(kind, recording.body.slice(..cut.at)).then_cut()
+            }
+            Some(cut) => Reply::bytes(kind, recording.body.slice(..cut.at)),
+            None => Reply::bytes(kind, recording.body.clone()),
+        }
+    });
+    let mut wholes = Vec::new();
+    for number in 0..all.len() {
+        let came = ask(&host, &format!("{number}-whole")).await;
+        assert_eq!((&came.error, came.remembered.len()), (&None, 2), "{}: {came:?}", all[number].name);
+        wholes.push(came);
+    }
+    let checked = futures::stream::iter(&cuts).map(|cut| check(&host, &all, &wholes, cut));
+    let whole: Vec<bool> = checked.buffer_unordered(AT_ONCE).collect().await;
+    let count = whole.iter().filter(|whole| **whole).count();
+    println!(
+        "{} cuts of {} streams: {count} lost nothing, {} were told and tried again",
+        cuts.len(),
+        all.len(),
+        cuts.len() - count
+    );
+}
+
+/// One cut; whether nothing was lost by it.
+async fn check(host: &TestHost, all: &[Recording], wholes: &[Came], cut: &Cut) -> bool {
+    let (chat, whole) = (cut.chat(), &wholes[cut.recording]);
+    let came = ask(host, &chat).await;
+    let what = format!("{} {cut:?}: {came:?}, whole: {:?}", all[cut.recording].name, whole.text);
+    if came.error.is_none() {
+        assert_eq!(came.text, whole.text, "{what}");
+        assert_eq!(came.remembered[1..], whole.remembered[1..], "{what}");
+        return true;
+    }
+    assert!(whole.text.starts_with(&came.text), "{what}");
+    assert_eq!(came.remembered.len(), 1, "{what}");
+    let run = came.run.clone().or(newest_run(host, &chat).await).unwrap_or_else(|| panic!("{what}"));
+    let stored = host.store().run(&run).await.unwrap().unwrap();
+    assert_eq!(stored.status, RunStatus::Failed, "{what}");
+    let ended = host.app().resume(&run, &Decision::GoOn, None, Events::default(), None).await;
+    ended.unwrap_or_else(|fault| panic!("{what}: {fault}"));
+    assert_eq!(remembered(host, &chat).await[1..], whole.remembered[1..], "{what}");
+    false
+}
+
+async fn newest_run(host: &TestHost, chat: &str) -> Option<String> {
+    host.store().runs(Some(chat), None, 1).await.unwrap().pop().map(|run| run.id)
+}

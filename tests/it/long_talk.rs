@@ -1,0 +1,150 @@
+//! A conversation of many turns: what the model sees, what is read and what is kept of a turn stay as
+//! small as they were, and everything that was said is there.
+
+use crate::host::TestHost;
+use crate::upstream::{Asked, MODEL, Reply};
+use serde_json::{Value, json};
+use valvehouse::chat::tokens::Counter;
+use valvehouse::json::Json;
+
+const TURNS: usize = 100;
+/// Turns after which nothing may grow any more.
+const SETTLED: usize = 40;
+const WINDOW: usize = 6;
+const THRESHOLD: usize = 10;
+const MOST_TOKENS: usize = 900;
+
+const LOOK: &str = r#"
+const parameters = #{ at: #{ type: "integer", required: true } };
+fn handler(args) { `seen ${args.at}: ` + "much to see here ".repeat(3) }
+"#;
+
+fn config(summarize: bool) -> String {
+    format!(
+        "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"look\"]\n\
+         system_prompt = \"Be brief.\"\n\
+         middleware = {{ summarization = {{ window_size = {WINDOW}, compress_threshold = {THRESHOLD}, \
+         token_threshold = 700, max_tokens = {MOST_TOKENS}, summarize = {summarize} }} }}"
+    )
+}
+
+/// Whether a model call is one for a summary.
+fn is_for_summary(asked: &Asked) -> bool {
+    asked.text().contains("You keep the memory of a conversation")
+}
+
+/// Looks at every third thing it is told, and answers the rest.
+fn model(asked: &Asked) -> Reply {
+    let said = asked.said();
+    let number: usize = said.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    let calls = |number: usize| {
+        json!({"role": "assistant", "content": null, "tool_calls": [{"id": format!("call_{number}"),
+            "type": "function", "function": {"name": "look", "arguments": json!({"at": number}).to_string()}}]})
+    };
+    let message = match () {
+        () if is_for_summary(asked) => {
+            json!({"role": "assistant", "content": "They talk of numbers. ".repeat(20)})
+        }
+        () if said.starts_with("turn") && number.is_multiple_of(3) => calls(number),
+        () => json!({"role": "assistant", "content": format!("answer to {said}")}),
+    };
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
+}
+
+/// What the model was sent in one call.
+struct Sent {
+    bytes: usize,
+    messages: usize,
+    tokens: usize,
+}
+
+fn sent(asked: &Asked) -> Sent {
+    let body = asked.json();
+    let messages = body["messages"].as_array().unwrap();
+    let counter = Counter::of(MODEL).with_media();
+    let tokens =
+        messages.iter().map(|message| counter.message(&Json::parse(message.to_string().as_bytes()).unwrap()));
+    Sent { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
+}
+
+/// What the store has of the conversation: rows of checkpoints, the bytes of the largest new one, and what
+/// the agent keeps.
+struct Kept {
+    checkpoints: usize,
+    state: usize,
+    lasting: usize,
+}
+
+async fn kept(host: &TestHost) -> Kept {
+    let store = host.store();
+    let all = store.checkpoints("long", 10_000).await.unwrap();
+    let run = &store.runs(Some("long"), None, 1).await.unwrap()[0].id;
+    let state = store.latest_checkpoint(run).await.unwrap().unwrap().state.to_string().len();
+    let lasting = store.conversation("long").await.unwrap().unwrap().kept.to_string().len();
+    Kept { checkpoints: all.len(), state, lasting }
+}
+
+async fn talk(summarize: bool) {
+    let host = TestHost::new().config(&config(summarize)).tool("look", LOOK).start().await;
+    host.upstream.script(model);
+    let mut said = 0;
+    let mut by_turn = Vec::new();
+    for turn in 1..=TURNS {
+        let before = host.upstream.asked().len();
+        let body = json!({"model": "assistant", "chat_id": "long",
+            "messages": [{"role": "user", "content": format!("turn {turn} of a long talk")}]});
+        let answer = host.chat(&body).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        said += if turn % 3 == 0 { 4 } else { 2 };
+        let asked = host.upstream.asked().split_off(before);
+        for asked in asked.iter().filter(|asked| !is_for_summary(asked)) {
+            let sent = sent(asked);
+            assert!(sent.messages <= THRESHOLD + 3, "turn {turn}: {} messages", sent.messages);
+            assert!(sent.tokens <= MOST_TOKENS, "turn {turn}: {} tokens", sent.tokens);
+            let text = asked.text();
+            assert!(text.contains(&format!("turn {turn} of")), "the newest is always there");
+            assert!(text.contains("Be brief."), "what the operator says is, too");
+        }
+        let bytes = asked.iter().map(|asked| sent(asked).bytes).max().unwrap();
+        by_turn.push((bytes, kept(&host).await));
+    }
+    let full = host.store().messages("long", 0, u64::MAX).await.unwrap();
+    assert_eq!(full.len(), said, "everything that was said is there");
+    let texts: Vec<Value> =
+        full.iter().map(|said| serde_json::from_str(&said.to_string()).unwrap()).collect();
+    for turn in 1..=TURNS {
+        let text = format!("turn {turn} of a long talk");
+        assert_eq!(texts.iter().filter(|said| said["content"] == text.as_str()).count(), 1);
+    }
+    let (early, late) = by_turn.split_at(TURNS - SETTLED);
+    let early = &early[early.len() - SETTLED..];
+    type Measure = fn(&(usize, Kept)) -> usize;
+    let measures: [(&str, Measure); 3] = [
+        ("bytes the model is sent", |turn| turn.0),
+        ("bytes of a checkpoint", |turn| turn.1.state),
+        ("bytes the agent keeps", |turn| turn.1.lasting),
+    ];
+    for (what, measure) in measures {
+        let (before, after) =
+            (early.iter().map(measure).max().unwrap(), late.iter().map(measure).max().unwrap());
+        // Numbers grow by a digit, and the last window is not the same as the one before.
+        assert!(
+            after <= before + before / 4 + 64,
+            "{what} grow, summarize = {summarize}: {before}, then {after}"
+        );
+    }
+    let checkpoints = by_turn.last().unwrap().1.checkpoints;
+    // The last step of each run stays, all steps of five, and those since old ones were dropped last.
+    assert!(checkpoints <= TURNS + 5 * 9 + 20 * 6, "old checkpoints go: {checkpoints}");
+}
+
+#[tokio::test]
+async fn with_summaries_a_long_talk_costs_no_more_than_a_short_one() {
+    talk(true).await;
+}
+
+#[tokio::test]
+async fn with_a_window_alone_a_long_talk_costs_no_more_than_a_short_one() {
+    talk(false).await;
+}

@@ -1,0 +1,5 @@
+//! Hosts that are processes of their own, on one store: they are killed, and they work side by side.
+
+mod killed;
+mod serve;
+mod together;

@@ -1,0 +1,177 @@
+//! A project whose host is a process that can be killed, and what a person does with it.
+
+use crate::host::{PATIENCE, client};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+use valvehouse::store::{Conversations as _, Sqlite};
+
+/// Not to be run twice without asking. It takes its time, before and after it did its work.
+const PAY: &str = r#"/*
+requirements: files
+*/
+const parameters = #{ what: #{ type: "string", required: true } };
+fn handler(args) {
+    for turn in 0..50_000 {}
+    files::write("paid", args.what + "\n", #{ append: true });
+    for turn in 0..50_000 {}
+    `paid ${args.what}`
+}
+"#;
+
+/// Does no harm when it runs twice.
+const NOTE: &str = r#"/*
+requirements: files
+idempotent: true
+*/
+const parameters = #{ what: #{ type: "string", required: true } };
+fn handler(args) {
+    files::write("noted", args.what + "\n", #{ append: true });
+    `noted ${args.what}`
+}
+"#;
+
+/// A project folder with its store.
+pub(super) struct Project(TempDir);
+
+impl Project {
+    pub(super) fn new(upstream: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!(
+            "[[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{upstream}\"\napi_key = \"sk\"\n\
+             retry = {{ times = 0 }}\nbreaker = {{ breaks = 0 }}\n\
+             [[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]\n\
+             [grants.pay]\nfiles = [\"work\"]\n[grants.note]\nfiles = [\"work\"]\n"
+        );
+        for (name, text) in
+            [("valvehouse.toml", config.as_str()), ("tools/pay.rhai", PAY), ("tools/note.rhai", NOTE)]
+        {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        std::fs::create_dir_all(folder.path().join("work")).unwrap();
+        Self(folder)
+    }
+
+    /// Starts a host.
+    pub(super) async fn serve(&self) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
+            command.env_remove(name);
+        }
+        command.args(["serve", "--port", "0"]).current_dir(self.0.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let address = tokio::task::spawn_blocking(move || {
+            let mut heard = Vec::new();
+            for line in lines.by_ref() {
+                if let Some((_, rest)) = line.split_once("http://") {
+                    let address: String =
+                        rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
+                    // Read on, or it would block at a full pipe.
+                    std::thread::spawn(move || lines.for_each(drop));
+                    return address;
+                }
+                heard.push(line);
+            }
+            panic!("the host does not start:\n{}", heard.join("\n"));
+        })
+        .await
+        .unwrap();
+        Server { child, url: format!("http://{address}"), client: client() }
+    }
+
+    /// What a conversation remembers.
+    pub(super) async fn said(&self, chat: &str) -> Vec<Value> {
+        let store = Sqlite::open(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
+        let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
+        messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
+    }
+
+    /// What a tool wrote.
+    pub(super) fn lines(&self, file: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.0.path().join("work").join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The same of one conversation.
+    pub(super) fn lines_of(&self, file: &str, chat: &str) -> Vec<String> {
+        let own = format!("{chat}/");
+        self.lines(file).into_iter().filter(|line| line.starts_with(&own)).collect()
+    }
+}
+
+/// A host that runs.
+pub(super) struct Server {
+    child: Child,
+    url: String,
+    client: reqwest::Client,
+}
+
+impl Server {
+    /// Sends it the signal that nothing survives.
+    pub(super) fn dies(&self) {
+        Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status().unwrap();
+    }
+
+    /// Kills it, so that it can do nothing more.
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        // Its process number is gone when it was waited for.
+        self.child.wait().unwrap();
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let request = self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE);
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
+            None => request,
+        };
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    /// Says something in a conversation.
+    pub(super) async fn says(&self, chat: &str, text: &str) -> Value {
+        self.tries(chat, text).await.1
+    }
+
+    /// The same, with the status.
+    pub(super) async fn tries(&self, chat: &str, text: &str) -> (u16, Value) {
+        let body = json!({"model": "assistant", "chat_id": chat, "user": chat,
+            "messages": [{"role": "user", "content": text}]});
+        self.ask("POST", "/v1/chat/completions", Some(&body)).await
+    }
+
+    /// The runs of a conversation, the newest first.
+    pub(super) async fn runs(&self, chat: &str) -> Vec<Value> {
+        let (status, list) =
+            self.ask("GET", &format!("/api/v1/agents/assistant/runs?chat_id={chat}"), None).await;
+        assert_eq!(status, 200, "{list}");
+        list["data"].as_array().unwrap_or_else(|| panic!("{list}")).clone()
+    }
+
+    /// What a run waits for.
+    pub(super) async fn pending(&self, run: &str) -> Value {
+        let (status, pending) = self.ask("GET", &format!("/api/v1/agents/runs/{run}/pending"), None).await;
+        assert_eq!(status, 200, "{pending}");
+        pending["pending_action"].clone()
+    }
+
+    /// Decides on a run.
+    pub(super) async fn decides(&self, run: &str, decision: &Value) -> (u16, Value) {
+        self.ask("POST", &format!("/api/v1/agents/runs/{run}/resume"), Some(decision)).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

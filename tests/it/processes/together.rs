@@ -1,0 +1,64 @@
+//! Two hosts on one store that talk in the same conversation.
+
+use super::serve::{Project, Server};
+use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use serde_json::json;
+use std::time::Duration;
+
+/// What each of the people says, one after the other.
+const SAYS: usize = 12;
+
+/// Answers the last word.
+fn echo(asked: &Asked) -> Reply {
+    let message = json!({"role": "assistant", "content": format!("heard {}", asked.said())});
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
+    .after(Duration::from_millis(5))
+}
+
+/// Says everything there is to say, each as often as it takes; gives how often somebody else was faster.
+async fn say_all(server: &Server, name: &str) -> usize {
+    let mut refused = 0;
+    for number in 0..SAYS {
+        let text = format!("{name} {number}");
+        loop {
+            let (status, answer) = server.tries("shared", &text).await;
+            if status == 200 {
+                assert_eq!(answer["choices"][0]["message"]["content"], format!("heard {text}"));
+                break;
+            }
+            assert_eq!(status, 409, "{answer}");
+            let told = answer["error"]["message"].as_str().unwrap();
+            assert!(told.contains("`shared`") && told.contains("try again"), "{told}");
+            refused += 1;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+    }
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hosts_that_talk_in_one_conversation_lose_and_double_nothing() {
+    let upstream = Upstream::start().await;
+    upstream.script(echo);
+    let project = Project::new(&upstream.url());
+    let (one, other) = tokio::join!(project.serve(), project.serve());
+    let people = [say_all(&one, "ann"), say_all(&one, "bob"), say_all(&other, "cid"), say_all(&other, "dee")];
+    let refused: usize = futures::future::join_all(people).await.into_iter().sum();
+    let said = project.said("shared").await;
+    let texts: Vec<&str> = said.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    for pair in texts.chunks(2) {
+        assert_eq!(pair[1], format!("heard {}", pair[0]), "each is answered before the next one speaks");
+    }
+    for name in ["ann", "bob", "cid", "dee"] {
+        let own: Vec<&str> = texts.iter().step_by(2).copied().filter(|text| text.starts_with(name)).collect();
+        let all: Vec<String> = (0..SAYS).map(|number| format!("{name} {number}")).collect();
+        assert_eq!(own, all, "in their order, none twice");
+    }
+    assert_eq!(texts.len(), 2 * 4 * SAYS);
+    let grown: Vec<usize> =
+        upstream.asked().iter().map(|asked| asked.json()["messages"].as_array().unwrap().len()).collect();
+    let expected: Vec<usize> = (0..4 * SAYS).map(|turn| 2 * turn + 1).collect();
+    assert_eq!(grown, expected, "everybody knew all that was said before");
+    println!("{} messages by two hosts, {refused} times one had to wait for the other", 4 * SAYS);
+}
