@@ -67,11 +67,7 @@ impl Server {
 
     /// What all its threads had of the processors, those that are gone included; in hundredths of a second.
     pub(crate) fn processor_time(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // After the name, which may have spaces in it, the twelfth and thirteenth.
-        let (_, numbers) = stat.rsplit_once(')').unwrap_or_default();
-        let ticks = numbers.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());
-        Duration::from_millis(10 * ticks.sum::<u64>())
+        processor_time(&self.child.id().to_string())
     }
 
     /// Its bytes that memory backs.
@@ -91,6 +87,15 @@ impl Drop for Server {
 pub(crate) fn resident(process: &str) -> usize {
     let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
+}
+
+/// What all threads of a process (`self`, or its number) had of the processors, in hundredths of a second.
+pub(crate) fn processor_time(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // After the name, which may have spaces in it, the twelfth and thirteenth.
+    let (_, numbers) = stat.rsplit_once(')').unwrap_or_default();
+    let ticks = numbers.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());
+    Duration::from_millis(10 * ticks.sum::<u64>())
 }
 
 /// One chat of one message: its status and the answer as it came.
