@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::net::{Call, Client, Response, shown};
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use std::fmt;
 use std::time::Duration;
 use url::Url;
@@ -134,6 +134,24 @@ pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Fault>>) {
     let rest = async { while let Some(Ok(_)) = body.next().await {} };
     // Too slow is no harm: the connection is closed instead.
     let _ = tokio::time::timeout(AFTER_LAST, rest).await;
+}
+
+/// What reads an answer as it comes.
+pub(super) trait Reads: Send + 'static {
+    /// The next piece; none after the last.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Fault>>> + Send;
+}
+
+/// All that is read, in order. An error is the last item.
+pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Fault>> {
+    stream::unfold(Some(reader), |reader| async {
+        let mut reader = reader?;
+        match reader.next().await? {
+            Ok(piece) => Some((Ok(piece), Some(reader))),
+            Err(fault) => Some((Err(fault), None)),
+        }
+    })
+    .boxed()
 }
 
 /// The answer that pieces are pieces of.

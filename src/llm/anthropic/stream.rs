@@ -7,11 +7,11 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
-use crate::llm::service::drain;
+use crate::llm::service::{Reads, drain, read};
 use crate::net::sse::{Event, Parser};
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use std::collections::VecDeque;
 
 /// The pieces of a streamed answer. An error is the last item.
@@ -28,14 +28,7 @@ pub(super) fn pieces(
         ready: VecDeque::new(),
         input: Input::Open,
     };
-    stream::unfold(Some(reader), |reader| async {
-        let mut reader = reader?;
-        match reader.next().await? {
-            Ok(piece) => Some((Ok(piece), Some(reader))),
-            Err(fault) => Some((Err(fault), None)),
-        }
-    })
-    .boxed()
+    read(reader)
 }
 
 struct Reader {
@@ -55,7 +48,7 @@ enum Input {
     Ended,
 }
 
-impl Reader {
+impl Reads for Reader {
     async fn next(&mut self) -> Option<Result<Piece, Fault>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
@@ -88,7 +81,9 @@ impl Reader {
             }
         }
     }
+}
 
+impl Reader {
     fn read(&mut self, event: &Event) -> Result<(), Fault> {
         // Some services end as OpenAI's do.
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {

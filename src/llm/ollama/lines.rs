@@ -5,10 +5,10 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
-use crate::llm::service::drain;
+use crate::llm::service::{Reads, drain, read};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use std::collections::VecDeque;
 
 /// A line may be this long: calls come whole.
@@ -29,14 +29,7 @@ pub(super) fn pieces(
         ready: VecDeque::new(),
         state: State::Going,
     };
-    stream::unfold(Some(lines), |lines| async {
-        let mut lines = lines?;
-        match lines.next().await? {
-            Ok(chunk) => Some((Ok(Piece::new(chunk)), Some(lines))),
-            Err(fault) => Some((Err(fault), None)),
-        }
-    })
-    .boxed()
+    read(lines)
 }
 
 struct Lines {
@@ -60,11 +53,11 @@ enum State {
     Done,
 }
 
-impl Lines {
-    async fn next(&mut self) -> Option<Result<Json, Fault>> {
+impl Reads for Lines {
+    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
-                return Some(Ok(chunk));
+                return Some(Ok(Piece::new(chunk)));
             }
             if self.state == State::Done {
                 drain(&mut self.body).await;
@@ -90,7 +83,9 @@ impl Lines {
             }
         }
     }
+}
 
+impl Lines {
     /// The next line that is not empty.
     fn line(&mut self) -> Option<BytesMut> {
         loop {

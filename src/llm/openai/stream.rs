@@ -5,11 +5,11 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
-use crate::llm::service::drain;
+use crate::llm::service::{Reads, drain, read};
 use crate::net::sse::{Event, Parser};
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use std::collections::BTreeMap;
 
 /// The pieces of a streamed answer. An error is the last item.
@@ -18,14 +18,7 @@ pub(super) fn pieces(
     body: BoxStream<'static, Result<Bytes, Fault>>,
 ) -> BoxStream<'static, Result<Piece, Fault>> {
     let reader = Reader { origin, body, parser: Parser::default(), ended: false, choices: BTreeMap::new() };
-    stream::unfold(Some(reader), |reader| async {
-        let mut reader = reader?;
-        match reader.next().await? {
-            Ok(piece) => Some((Ok(piece), Some(reader))),
-            Err(fault) => Some((Err(fault), None)),
-        }
-    })
-    .boxed()
+    read(reader)
 }
 
 struct Reader {
@@ -43,7 +36,7 @@ enum Line {
     Nothing,
 }
 
-impl Reader {
+impl Reads for Reader {
     async fn next(&mut self) -> Option<Result<Piece, Fault>> {
         loop {
             match self.parser.next() {
@@ -73,7 +66,9 @@ impl Reader {
             }
         }
     }
+}
 
+impl Reader {
     fn read(&mut self, event: Event) -> Result<Line, Fault> {
         match event.data.trim_ascii() {
             b"" => return Ok(Line::Nothing),
