@@ -43,6 +43,11 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
+/// Bytes as hexadecimal digits, two each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A name as a title: `max_turns` becomes `Max Turns`.
 pub fn title_case(name: &str) -> String {
     let capitalised = name.split(['_', '-', ' ']).filter(|word| !word.is_empty()).map(|word| {

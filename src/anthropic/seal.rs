@@ -1,8 +1,8 @@
 //! What can be known of a text without holding it: how long it is, and whether it is still the same.
 
 use crate::json::Json;
+use crate::words::hex;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// The seal of a text that grows.
 #[derive(Debug, Clone, Default)]
@@ -25,11 +25,7 @@ impl Seal {
 
     /// Puts the seal on an item: `length` in characters, and `digest`.
     pub(super) fn put_on(&self, item: &Json) {
-        let mut digest = String::new();
-        for byte in &self.hash.clone().finalize()[..8] {
-            // A string takes whatever is written.
-            let _ = write!(digest, "{byte:02x}");
-        }
+        let digest = hex(&self.hash.clone().finalize()[..8]);
         // New fields of an object just made: they fit.
         let _ = item.set("length", self.length);
         let _ = item.set("digest", digest);

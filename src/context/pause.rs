@@ -5,6 +5,7 @@
 //! to the exact words of its question: other arguments, and it is asked anew.
 
 use crate::json::Json;
+use crate::words::hex;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +32,7 @@ impl Pending {
             ("question", self.question.clone()),
             ("call", self.call.get("id").unwrap_or_default()),
         ]);
-        Sha256::digest(exact.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(exact.to_string()))
     }
 }
 

@@ -535,7 +535,7 @@ impl Reload {
                         source: script.file.text.to_string(),
                         imports: script.file.imports.to_json(),
                         security: plugin.security,
-                        saved_at: now_ms(),
+                        saved_at: crate::store::now(),
                     });
                 }
             }
@@ -574,9 +574,4 @@ fn unreadable(found: &Found) -> BTreeMap<Arc<str>, &Problem> {
         .filter(|problem| !found.files.contains_key(problem.id.as_str()))
         .map(|problem| (problem.id.as_str().into(), problem))
         .collect()
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }

@@ -7,6 +7,7 @@
 use super::problem::Problem;
 use super::source::MAX_SOURCE;
 use crate::json::Json;
+use crate::words::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ impl Imports {
                 Err(problem) => add(&problem.message),
             }
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 
     /// For the store: what can be read again without the files.

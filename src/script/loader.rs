@@ -6,6 +6,7 @@
 use super::imports::{Imports, is_module};
 use super::problem::Problem;
 use super::source::{Kind, MAX_SOURCE, SourceFile};
+use crate::words::hex;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::Metadata;
@@ -296,7 +297,7 @@ fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, 
         )));
     }
     let bytes = std::fs::read(path).map_err(|error| problem(format!("cannot read this file: {error}")))?;
-    let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|error| {
         problem(format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()))
             .help("save it as UTF-8; a script is a text file")

@@ -13,7 +13,7 @@ use crate::json::{Json, Number};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Longest key, in bytes.
 pub const LONGEST_KEY: usize = 512;
@@ -83,11 +83,7 @@ pub struct Kv {
 
 impl Default for Kv {
     fn default() -> Self {
-        Self::with_clock(|| {
-            // A clock before 1970 is nobody's problem.
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        })
+        Self::with_clock(super::now)
     }
 }
 

@@ -143,8 +143,8 @@ pub async fn open(address: &StoreAddress) -> Result<Arc<dyn Store>, StoreError> 
     }
 }
 
-/// Milliseconds since 1970.
-fn now() -> i64 {
+/// Milliseconds since 1970. A clock before that is nobody's problem.
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -2,7 +2,7 @@
 
 use crate::callback::Callback;
 use crate::json::{Json, Object};
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::store;
 
 /// Whose run it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,15 +34,13 @@ pub struct CallbackEvent {
 
 impl CallbackEvent {
     pub(super) fn now(callback: Callback, data: Json, who: &Who) -> Self {
-        // A clock before 1970 is nobody's problem.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             callback,
             data,
             agent_id: who.agent_id.clone(),
             agent_name: who.agent_name.clone(),
             run_id: who.run_id.clone(),
-            timestamp: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            timestamp: store::now(),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::chat::{Call, Head, message, request, response, split};
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::{Answer, Piece, Provider, Request};
+use crate::words::hex;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream;
@@ -140,7 +141,7 @@ fn fingerprint(messages: &[Json]) -> String {
         hash.update(message::text_of(message).as_bytes());
         hash.update([0]);
     }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize()[..6])
 }
 
 #[cfg(test)]

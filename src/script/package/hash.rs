@@ -1,5 +1,6 @@
 //! `hash::…`: digests in lower-case hexadecimal.
 
+use crate::words::hex;
 use hmac::{Hmac, Mac};
 use md5::Md5;
 use rhai::plugin::*;
@@ -23,10 +24,6 @@ pub(super) mod functions {
         let mac = mac.expect("HMAC takes a key of any length").chain_update(text);
         hex(&mac.finalize().into_bytes())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::find::{Kind, find};
 use super::{Settings, Strategy};
 use crate::json::{Json, Object};
+use crate::words::hex;
 use compact_str::CompactString;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -122,7 +123,7 @@ impl Settings {
     fn hash(&self, text: &str) -> String {
         let mut hash = Hmac::<Sha256>::new_from_slice(&self.key).expect("a key may have any length");
         hash.update(text.as_bytes());
-        hash.finalize().into_bytes().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize().into_bytes()[..6])
     }
 }
 
