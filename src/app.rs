@@ -330,13 +330,10 @@ fn fallback(
     model: &config::ModelSettings,
     providers: &[ProviderPlan],
 ) -> Option<Arc<dyn Provider>> {
-    let choice = |provider: &str, model: &str| {
-        let provider = providers.iter().map(|plan| &plan.provider).find(|known| known.name() == provider)?;
-        Some(Choice { provider: provider.clone(), model: model.to_owned() })
-    };
+    let others = config.fallbacks(model).into_iter();
     let others: Vec<Choice> =
-        config.fallbacks(model).into_iter().filter_map(|(provider, model)| choice(provider, model)).collect();
-    let first = choice(&model.provider, &model.model).filter(|_| !others.is_empty())?;
+        others.filter_map(|(provider, model)| choice(providers, provider, model)).collect();
+    let first = choice(providers, &model.provider, &model.model).filter(|_| !others.is_empty())?;
     Some(Arc::new(Fallback::new(first, others)))
 }
 

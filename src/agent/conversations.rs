@@ -1,9 +1,8 @@
 //! Conversations as people handle them: looked at, branched off, carried elsewhere, forgotten.
 
 use super::Runs;
-use super::memory::{self, SUMMARIZATION};
+use super::memory;
 use super::pending::conflict;
-use super::runs::unkept;
 use super::saved::Saved;
 use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
@@ -44,7 +43,7 @@ pub fn checkpoint_to_json(checkpoint: &Checkpoint) -> Json {
 impl Runs {
     /// The conversation of that id.
     pub async fn conversation(&self, id: &str) -> Result<Conversation, Fault> {
-        let conversation = self.store().conversation(id).await.map_err(unkept)?;
+        let conversation = self.store().conversation(id).await?;
         conversation.ok_or_else(|| {
             missing(format!("there is no conversation `{id}`"), "chat_id", "conversation_not_found")
         })
@@ -52,7 +51,7 @@ impl Runs {
 
     /// The checkpoint of that id.
     pub async fn checkpoint(&self, id: &str) -> Result<Checkpoint, Fault> {
-        let checkpoint = self.store().checkpoint(id).await.map_err(unkept)?;
+        let checkpoint = self.store().checkpoint(id).await?;
         checkpoint.ok_or_else(|| {
             let message = format!(
                 "there is no checkpoint `{id}`, or it was dropped since; `valvehouse runs checkpoints CHAT` lists them"
@@ -69,7 +68,7 @@ impl Runs {
         let checkpoint = self.checkpoint(checkpoint).await?;
         let saved = Saved::from_json(&checkpoint.state)?;
         let original = self.conversation(&checkpoint.conversation).await?;
-        let spoken = self.store().messages(&original.id, 0, checkpoint.length).await.map_err(unkept)?;
+        let spoken = self.store().messages(&original.id, 0, checkpoint.length).await?;
         let kept = kept_then(&original, &saved, &spoken);
         let forked = self.store().fork(&original.id, checkpoint.length, id, &kept).await;
         if !forked.map_err(refused)? {
@@ -80,7 +79,7 @@ impl Runs {
 
     /// A conversation as one object, with everything of it.
     pub async fn export(&self, id: &str) -> Result<Json, Fault> {
-        let exported = self.store().export(id).await.map_err(unkept)?;
+        let exported = self.store().export(id).await?;
         match exported {
             Some(exported) => Ok(exported),
             // Says that it is not there.
@@ -100,7 +99,7 @@ impl Runs {
 
     /// Forgets a conversation and everything of it.
     pub async fn forget(&self, id: &str) -> Result<(), Fault> {
-        if self.store().forget_conversation(id).await.map_err(unkept)? {
+        if self.store().forget_conversation(id).await? {
             return Ok(());
         }
         self.conversation(id).await.map(drop)
@@ -114,12 +113,7 @@ fn kept_then(original: &Conversation, saved: &Saved, spoken: &[Json]) -> Json {
     if let Some(user) = original.kept.get("user") {
         let _ = before.set("user", user.copy());
     }
-    let kept = memory::remembering(&before, spoken);
-    let _ = kept.set("variables", saved.variables.copy());
-    if let Some(summary) = saved.states.get(SUMMARIZATION) {
-        let _ = kept.set(SUMMARIZATION, summary.copy());
-    }
-    kept
+    memory::leaving(&memory::remembering(&before, spoken), saved)
 }
 
 fn missing(message: String, param: &'static str, code: &'static str) -> Fault {
@@ -139,6 +133,6 @@ fn refused(error: StoreError) -> Fault {
             code: None,
             kind: RequestFault::Unusable,
         },
-        _ => unkept(error),
+        _ => error.into(),
     }
 }

@@ -144,9 +144,9 @@ impl Agent {
         let made = state.middlewares.iter().map(|(name, options)| Middleware::of(name, options, &parts));
         let middleware: Vec<Middleware> =
             made.collect::<Result<_, _>>().map_err(|wrong| Fault::invalid(wrong, None))?;
-        provider = middleware.iter().fold(provider, |provider, one| one.wrap_provider(provider));
+        provider = Middleware::provider_of(&middleware, provider);
         let mut filters = self.filters.clone();
-        filters.extend(middleware.iter().flat_map(|one| one.filters().iter().cloned()));
+        filters.extend(Middleware::filters_of(&middleware));
         if state.response_format.is_some() {
             provider = Arc::new(Formatted::new(provider, Formatted::RETRIES));
         }
@@ -158,7 +158,7 @@ impl Agent {
             max_tool_iterations: state.max_iterations,
             ..ModelSettings::default()
         };
-        let wrap = |tool: &Tool| middleware.iter().fold(tool.clone(), |tool, one| one.wrap_tool(tool));
+        let wrap = |tool: &Tool| Middleware::tool_of(&middleware, tool.clone());
         let tools: Vec<Tool> = state.tool_handlers.values().map(wrap).collect();
         let builder = Kernel::builder().filters(filters).tools(tools).settings(settings);
         self.kernel = builder.provider(provider).build();

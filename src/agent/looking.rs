@@ -2,7 +2,6 @@
 
 use super::memory::SUMMARIZATION;
 use super::pending::of_unfinished;
-use super::runs::unkept;
 use super::saved::Saved;
 use super::{Runs, Setup, summary};
 use crate::callback::Callback;
@@ -71,7 +70,7 @@ impl Runs {
         let status = wanted.status.as_deref().map(status_of).transpose()?;
         let looks_through = wanted.agent.is_some() || status == Some(RunStatus::Running);
         let most = if looks_through { LOOKED_THROUGH } else { wanted.limit };
-        let runs = self.store().runs(wanted.conversation.as_deref(), status, most).await.map_err(unkept)?;
+        let runs = self.store().runs(wanted.conversation.as_deref(), status, most).await?;
         let mut agents: HashMap<String, String> = HashMap::new();
         let mut found = Vec::new();
         for run in runs {
@@ -81,7 +80,7 @@ impl Runs {
             let agent = match agents.get(&run.conversation) {
                 Some(agent) => agent.clone(),
                 None => {
-                    let conversation = self.store().conversation(&run.conversation).await.map_err(unkept)?;
+                    let conversation = self.store().conversation(&run.conversation).await?;
                     let agent = conversation.map(|conversation| conversation.agent).unwrap_or_default();
                     agents.insert(run.conversation.clone(), agent.clone());
                     agent
@@ -112,7 +111,7 @@ impl Runs {
 
     /// Where a run stood after its last step; none before the first.
     pub async fn last_saved(&self, run: &Run) -> Result<Option<Saved>, Fault> {
-        let checkpoint = self.store().latest_checkpoint(&run.id).await.map_err(unkept)?;
+        let checkpoint = self.store().latest_checkpoint(&run.id).await?;
         checkpoint.map(|checkpoint| Saved::from_json(&checkpoint.state)).transpose()
     }
 
@@ -132,10 +131,10 @@ impl Runs {
 
     /// Everything there is to know of a run.
     pub async fn state(&self, run: &Run, setup: Option<&Setup>) -> Result<Json, Fault> {
-        let conversation = self.store().conversation(&run.conversation).await.map_err(unkept)?;
+        let conversation = self.store().conversation(&run.conversation).await?;
         let conversation =
             conversation.ok_or_else(|| Fault::Host(format!("the conversation of run {} is gone", run.id)))?;
-        let full = self.store().messages(&conversation.id, 0, conversation.length).await.map_err(unkept)?;
+        let full = self.store().messages(&conversation.id, 0, conversation.length).await?;
         let saved = self.last_saved(run).await?;
         let state = run_to_json(run, &conversation.agent);
         let pending = Self::pending_action(run, saved.as_ref(), setup);

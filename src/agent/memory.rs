@@ -5,7 +5,6 @@
 //! the summary stands for is not even read, so that a turn costs the same however long the talk was.
 
 use super::pending::{cancelled, is_waiting};
-use super::runs::unkept;
 use super::saved::Saved;
 pub(super) use super::summary::NAME as SUMMARIZATION;
 use crate::chat::history::{is_role, keep_last};
@@ -13,6 +12,7 @@ use crate::chat::{Call, message};
 use crate::fault::{Fault, RequestFault};
 use crate::json::{Json, Object};
 use crate::store::{Conversation, Store, StoreError};
+use crate::words::hex;
 use sha2::{Digest, Sha256};
 
 /// How far back a call without a result is looked for.
@@ -41,7 +41,7 @@ pub(super) async fn recall(
     user: &Json,
     said: Vec<Json>,
 ) -> Result<Recalled, Fault> {
-    let lines = lines(store, id).await.map_err(unkept)?;
+    let lines = lines(store, id).await?;
     let user = user.get("id").unwrap_or_default();
     let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
     if own.is_empty() && !lines.is_empty() {
@@ -65,7 +65,7 @@ pub(super) async fn recall(
     };
     match line {
         None => Ok(begin(id.to_owned(), &user, rest)),
-        Some(line) => go_on(store, line, rest, systems).await.map_err(unkept),
+        Some(line) => go_on(store, line, rest, systems).await.map_err(Fault::from),
     }
 }
 
@@ -76,10 +76,10 @@ fn is_of(kept: &Json, user: &Json) -> bool {
 
 /// Goes on with exactly this conversation; all of it is new.
 pub(super) async fn goes_on(store: &dyn Store, id: &str, said: Vec<Json>) -> Result<Recalled, Fault> {
-    match store.conversation(id).await.map_err(unkept)? {
+    match store.conversation(id).await? {
         None => Ok(begin(id.to_owned(), &Json::Null, said)),
         Some(line) => {
-            let past = Past::of(store, &line).await.map_err(unkept)?;
+            let past = Past::of(store, &line).await?;
             let mut new = cancelled(&past.tail);
             new.extend(said);
             Ok(past.with(&line, new, Vec::new()))
@@ -259,8 +259,7 @@ impl Seen {
             _ => message::text_of(message).trim().to_owned(),
         };
         let hash = Sha256::digest(format!("{}\n{content}", self.hash));
-        let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { count: self.count + 1, hash, answered: false }
+        Self { count: self.count + 1, hash: hex(&hash), answered: false }
     }
 
     /// What is new in messages whose beginning is all of this; none where it is not. Also the system

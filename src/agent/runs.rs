@@ -11,7 +11,7 @@ use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
 use crate::kernel::Progress;
 use crate::llm::Piece;
-use crate::store::{Beginning, Begun, First, Prune, Run, Store, StoreError};
+use crate::store::{Beginning, Begun, First, Prune, Run, Store};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -152,7 +152,7 @@ impl Runs {
             let leaving = self.leaving(&run, &|| 1);
             let begun = self.store.begin_run(&beginning).await;
             leaving.done();
-            match begun.map_err(unkept)? {
+            match begun? {
                 Begun::Begun(run) => return Ok((run, recalled, saved)),
                 Begun::Busy(other) => {
                     return Err(conflict(format!(
@@ -198,11 +198,11 @@ impl Runs {
         let claimed = self.store.claim_run(id, run.step, &self.owner, std::process::id()).await;
         let Ok(Some(run)) = &claimed else {
             leaving.done();
-            claimed.map_err(unkept)?;
+            claimed?;
             return Err(conflict(format!("run {id} is {} and cannot be gone on with", run.status.name())));
         };
         let conversation = self.store.conversation(&run.conversation).await;
-        let conversation = conversation.map_err(unkept)?;
+        let conversation = conversation?;
         let kept = conversation.map(|conversation| conversation.kept).unwrap_or_default();
         let keeper = self.keeper(run, kept);
         leaving.done();
@@ -267,7 +267,7 @@ impl Runs {
 
     /// The run of that id.
     pub async fn run(&self, id: &str) -> Result<Run, Fault> {
-        let run = self.store.run(id).await.map_err(unkept)?;
+        let run = self.store.run(id).await?;
         run.ok_or_else(|| Fault::Request {
             message: format!("there is no run `{id}`; `valvehouse runs` lists them"),
             param: None,
@@ -278,11 +278,9 @@ impl Runs {
 
     /// Where a run stood after its last step.
     pub async fn saved(&self, run: &Run) -> Result<Saved, Fault> {
-        let checkpoint = self.store.latest_checkpoint(&run.id).await.map_err(unkept)?;
-        let checkpoint = checkpoint.ok_or_else(|| {
+        self.last_saved(run).await?.ok_or_else(|| {
             conflict(format!("run {} ended before its first step was kept: say it again", run.id))
-        })?;
-        Saved::from_json(&checkpoint.state)
+        })
     }
 
     fn turn_of(&self, conversation: &str) -> Arc<tokio::sync::Mutex<()>> {
@@ -318,9 +316,4 @@ fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
     let progress = Progress::new(begin.body.clone());
     let saved = Saved::new(progress, &facts, variables, recalled.states.copy(), length);
     Saved { metadata: begin.context.metadata().copy(), ..saved }
-}
-
-/// A store that fails is our fault, and said with its own words.
-pub(super) fn unkept(error: StoreError) -> Fault {
-    Fault::Host(error.to_string())
 }

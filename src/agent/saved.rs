@@ -54,7 +54,7 @@ impl Saved {
     pub(super) fn of(&self, progress: &Progress, turn: &Turn, length: u64) -> Self {
         Self {
             // Live values go on; what is kept does not.
-            progress: Progress::from_json(&progress.to_json()).unwrap_or_else(|| progress.clone()),
+            progress: progress.copy(),
             facts: self.facts.clone(),
             variables: turn.context().variables().copy(),
             metadata: turn.metadata().copy(),

@@ -3,7 +3,6 @@
 use super::journal::{Keeper, Kept};
 use super::memory;
 use super::pending::conflict;
-use super::runs::unkept;
 use super::saved::Saved;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -75,7 +74,7 @@ impl<'a> StoreKeeper<'a> {
             error: kept.error,
             kept: is_news.then_some(&lasting),
         };
-        if !self.store.keep_step(&step).await.map_err(unkept)? {
+        if !self.store.keep_step(&step).await? {
             return Err(conflict(format!("run {} went on elsewhere", self.run.id)));
         }
         let mut at = self.at.lock();

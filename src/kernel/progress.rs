@@ -83,6 +83,21 @@ impl Progress {
         }
     }
 
+    /// The same, apart from what goes on.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self {
+            next: self.next,
+            body: self.body.copy(),
+            model: self.model.copy(),
+            said: self.said.copy(),
+            iterations: self.iterations,
+            response: self.response.copy(),
+            asked: self.asked.copy(),
+            arguments: self.arguments.copy(),
+        }
+    }
+
     /// As one object, apart from what goes on.
     pub fn to_json(&self) -> Json {
         Json::from([

@@ -1,5 +1,6 @@
 //! Why the store did not do something: what it was, where, why, and what mends it.
 
+use crate::fault::Fault;
 use std::path::Path;
 
 /// What kind of trouble a store is in.
@@ -37,6 +38,13 @@ pub struct StoreError {
     pub cause: String,
     /// What the reader can do about it.
     pub mend: Option<String>,
+}
+
+/// A store that fails is our fault, and said with its own words.
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Host(format!("failed to {error}"))
+    }
 }
 
 impl StoreError {

@@ -3,7 +3,6 @@
 use super::Agent;
 use crate::agent::memory;
 use crate::agent::pending::conflict;
-use crate::agent::runs::unkept;
 use crate::agent::saved::Saved;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -16,14 +15,14 @@ impl Agent {
         if self.runs.is_none() {
             self.save_to(&*store).await?;
         }
-        let latest = store.checkpoints(&self.conversation, 1).await.map_err(unkept)?;
+        let latest = store.checkpoints(&self.conversation, 1).await?;
         let latest = latest.into_iter().next().map(|checkpoint| checkpoint.id);
         latest.ok_or_else(|| conflict("nothing was said yet that could be kept"))
     }
 
     /// Keeps it in the store as a run of its own, which is named.
     pub(super) async fn save_to(&self, store: &dyn Store) -> Result<String, Fault> {
-        let stored = store.conversation(&self.conversation).await.map_err(unkept)?;
+        let stored = store.conversation(&self.conversation).await?;
         let expected = stored.map_or(0, |stored| stored.length);
         let known = usize::try_from(expected).unwrap_or(usize::MAX);
         let news = self.state.messages.get(known..).ok_or_else(|| {
@@ -40,7 +39,7 @@ impl Agent {
             messages: news,
             first: None,
         };
-        let begun = match store.begin_run(&beginning).await.map_err(unkept)? {
+        let begun = match store.begin_run(&beginning).await? {
             Begun::Begun(begun) => begun,
             Begun::Busy(_) | Begun::Moved(_) => {
                 return Err(conflict("somebody else works on this conversation right now"));
@@ -61,18 +60,18 @@ impl Agent {
             error: "",
             kept: Some(&self.kept),
         };
-        store.keep_step(&step).await.map_err(unkept)?;
+        store.keep_step(&step).await?;
         Ok(run)
     }
 
     /// The checkpoints of its conversation, newest first, without their states.
     pub async fn list_checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
-        self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(unkept)
+        self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Fault::from)
     }
 
     /// Goes back, or forward, to the latest checkpoint of its conversation.
     pub async fn load_latest(&mut self) -> Result<(), Fault> {
-        let latest = self.storage()?.checkpoints(&self.conversation, 1).await.map_err(unkept)?;
+        let latest = self.storage()?.checkpoints(&self.conversation, 1).await?;
         let none = || conflict(format!("the conversation `{}` has no checkpoint", self.conversation));
         let id = latest.into_iter().next().ok_or_else(none)?.id;
         self.load_checkpoint(&id).await
@@ -82,20 +81,19 @@ impl Agent {
     /// nothing that was said is lost.
     pub async fn load_checkpoint(&mut self, id: &str) -> Result<(), Fault> {
         let store = self.storage()?.clone();
-        let checkpoint = store.checkpoint(id).await.map_err(unkept)?;
+        let checkpoint = store.checkpoint(id).await?;
         let checkpoint = checkpoint.ok_or_else(|| conflict(format!("there is no checkpoint `{id}`")))?;
         let saved = Saved::from_json(&checkpoint.state)?;
-        let messages =
-            store.messages(&checkpoint.conversation, 0, checkpoint.length).await.map_err(unkept)?;
+        let messages = store.messages(&checkpoint.conversation, 0, checkpoint.length).await?;
         let kept = memory::leaving(&memory::remembering(&Json::object(), &messages), &saved);
-        let stored = store.conversation(&checkpoint.conversation).await.map_err(unkept)?;
+        let stored = store.conversation(&checkpoint.conversation).await?;
         self.conversation.clone_from(&checkpoint.conversation);
         let is_latest = stored.is_some_and(|stored| stored.length == checkpoint.length);
         if !is_latest {
             self.conversation = branch(&*store, &checkpoint, &kept).await?;
         }
-        let run = store.run(&checkpoint.run).await.map_err(unkept)?;
-        let latest = store.latest_checkpoint(&checkpoint.run).await.map_err(unkept)?;
+        let run = store.run(&checkpoint.run).await?;
+        let latest = store.latest_checkpoint(&checkpoint.run).await?;
         let stands_here = is_latest && latest.is_some_and(|latest| latest.id == checkpoint.id);
         let goes_on = stands_here && run.as_ref().is_some_and(is_open);
         self.state.run_id = run.filter(|_| goes_on).map(|run| run.id);
@@ -117,7 +115,7 @@ fn is_open(run: &Run) -> bool {
 async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Fault> {
     for number in 1.. {
         let id = format!("{}~{number}", checkpoint.conversation);
-        if store.fork(&checkpoint.conversation, checkpoint.length, &id, kept).await.map_err(unkept)? {
+        if store.fork(&checkpoint.conversation, checkpoint.length, &id, kept).await? {
             return Ok(id);
         }
     }

@@ -4,7 +4,6 @@ use super::{Agent, Said, no_storage};
 use crate::agent::journal::{Keeper, Kept};
 use crate::agent::pending::{Decision, cancelled, conflict, decide, look_at_unfinished};
 use crate::agent::run::{self, Drive, Opening, Stopped};
-use crate::agent::runs::unkept;
 use crate::agent::saved::Saved;
 use crate::agent::summary::NAME as SUMMARIZATION;
 use crate::agent::{Begin, Ended, Given, Setup, memory};
@@ -74,7 +73,7 @@ impl Agent {
             return Ok(());
         }
         let store = self.storage()?.clone();
-        if store.conversation(&self.conversation).await.map_err(unkept)?.is_some() {
+        if store.conversation(&self.conversation).await?.is_some() {
             return Ok(());
         }
         let remembered = memory::remembering(&Json::object(), &self.state.messages);
@@ -188,13 +187,13 @@ impl Agent {
     async fn catch_up(&mut self) -> Result<(), Fault> {
         let store = self.storage()?.clone();
         let known = u64::try_from(self.state.messages.len()).unwrap_or_default();
-        let news = store.messages(&self.conversation, known, u64::MAX).await.map_err(unkept)?;
+        let news = store.messages(&self.conversation, known, u64::MAX).await?;
         self.state.messages.extend(news);
         let Some(id) = self.state.run_id.clone() else { return Ok(()) };
-        let run = store.run(&id).await.map_err(unkept)?;
+        let run = store.run(&id).await?;
         let pending = run.filter(|run| run.status == RunStatus::Paused).map(|run| run.pending);
         self.state.pending_action = pending.filter(|pending| !pending.is_null());
-        if let Some(checkpoint) = store.latest_checkpoint(&id).await.map_err(unkept)? {
+        if let Some(checkpoint) = store.latest_checkpoint(&id).await? {
             let saved = Saved::from_json(&checkpoint.state)?;
             self.note(&saved);
         }

@@ -5,7 +5,7 @@ use crate::agent::{checkpoint_to_json, conversation_to_json, run_to_json};
 use crate::app::App;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::store::{Prune, StoreError};
+use crate::store::Prune;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -21,7 +21,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, words: Words) -> Response 
     let listed = async {
         let limit = words.number("limit")?.unwrap_or(LISTED);
         let agent = words.text("agent");
-        let all = app.runs.store().conversations(agent.as_deref(), limit).await.map_err(unread)?;
+        let all = app.runs.store().conversations(agent.as_deref(), limit).await?;
         Ok(as_list(all.iter().map(conversation_to_json)))
     };
     answer(listed.await)
@@ -38,8 +38,8 @@ async fn shown(app: &App, id: &str, words: &Words) -> Result<Json, Fault> {
     let to = words.number("to")?.unwrap_or(conversation.length);
     let to = to.min(conversation.length).min(from.saturating_add(PAGE)).max(from);
     let store = app.runs.store();
-    let messages = store.messages(id, from, to).await.map_err(unread)?;
-    let newest = store.runs(Some(id), None, 1).await.map_err(unread)?;
+    let messages = store.messages(id, from, to).await?;
+    let newest = store.runs(Some(id), None, 1).await?;
     let shown = conversation_to_json(&conversation);
     let newest = newest.first().map(|run| run_to_json(run, &conversation.agent));
     let parts: [(&str, Json); 4] = [
@@ -66,7 +66,7 @@ pub(super) async fn checkpoints(State(app): State<Arc<App>>, Id(id): Id, words: 
     let listed = async {
         app.runs.conversation(&id).await?;
         let limit = words.number("limit")?.unwrap_or(PAGE);
-        let all = app.runs.store().checkpoints(&id, limit).await.map_err(unread)?;
+        let all = app.runs.store().checkpoints(&id, limit).await?;
         Ok(as_list(all.iter().map(checkpoint_to_json)))
     };
     answer(listed.await)
@@ -119,12 +119,8 @@ pub(super) async fn prune(State(app): State<Arc<App>>, body: Body) -> Response {
             app.runs.conversation(id).await?;
         }
         let keep = Prune { whole_runs, runs };
-        let dropped = app.runs.store().prune(chat_id.as_deref(), keep).await.map_err(unread)?;
+        let dropped = app.runs.store().prune(chat_id.as_deref(), keep).await?;
         Ok(Json::from([("dropped", dropped.into())]))
     };
     answer(pruned.await)
-}
-
-fn unread(error: StoreError) -> Fault {
-    Fault::Host(format!("failed to {error}"))
 }

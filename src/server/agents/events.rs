@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::server::openai::{KeepAlive, as_events};
-use crate::store::{Run, StoreError};
+use crate::store::Run;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
@@ -97,7 +97,7 @@ impl Following {
         let mut out = BytesMut::new();
         if self.run.step > self.told.step {
             let store = self.app.runs.store();
-            let steps = store.checkpoints(&self.run.conversation, STEPS).await.map_err(unread)?;
+            let steps = store.checkpoints(&self.run.conversation, STEPS).await?;
             // Not further than the run was when it was looked at.
             let is_new = |step: u64| step > self.told.step && step <= self.run.step;
             for step in steps.iter().rev().filter(|step| step.run == self.run.id && is_new(step.step)) {
@@ -130,8 +130,4 @@ impl Following {
 /// Whether nothing more comes of it by itself. One that failed can be tried again, by another request.
 fn is_over(run: &Run) -> bool {
     matches!(standing(run), "done" | "failed" | "cancelled")
-}
-
-fn unread(error: StoreError) -> Fault {
-    Fault::Host(format!("failed to {error}"))
 }
