@@ -4,6 +4,7 @@ use super::plan::{ModelPlan, Passes, Plan};
 use super::plugin::Plugin;
 use super::served::Served;
 use crate::agent::callbacks::{Callbacks, Listener};
+use crate::agent::middleware::Middleware;
 use crate::fault::{Fault, RequestFault};
 use crate::filter::{Chain, Filter};
 use crate::json::Json;
@@ -151,12 +152,12 @@ impl Snapshot {
         let middleware = model.map(|model| model.middleware.as_slice()).unwrap_or_default();
         let callbacks = listeners(&chosen);
         let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
-        filters.extend(middleware.iter().flat_map(|one| one.filters().iter().cloned()));
+        filters.extend(Middleware::filters_of(middleware));
         if !callbacks.is_empty() {
             filters.extend(Callbacks::filters());
         }
         let offered = self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned();
-        let wrap = |tool: Tool| middleware.iter().fold(tool, |tool, one| one.wrap_tool(tool));
+        let wrap = |tool| Middleware::tool_of(middleware, tool);
         let provider = model.and_then(|model| Some((model, self.served.serves(model).ok()?)));
         Selected {
             chain: Chain::new(filters),
@@ -293,8 +294,7 @@ fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
 /// Who answers for a model, as its middleware has it asked. One with a memory keeps to the form it is asked
 /// for.
 fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
-    let provider =
-        model.middleware.iter().fold(provider.clone(), |provider, one| one.wrap_provider(provider));
+    let provider = Middleware::provider_of(&model.middleware, provider.clone());
     if model.memory { Arc::new(Formatted::new(provider, Formatted::RETRIES)) } else { provider }
 }
 

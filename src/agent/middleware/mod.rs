@@ -137,6 +137,21 @@ impl Middleware {
         }
     }
 
+    /// What all of these add to the chain.
+    pub fn filters_of(all: &[Self]) -> impl Iterator<Item = Filter> + '_ {
+        all.iter().flat_map(|one| one.filters.iter().cloned())
+    }
+
+    /// A model as all of these have it asked, the first one nearest to it.
+    pub fn provider_of(all: &[Self], provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        all.iter().fold(provider, |provider, one| one.wrap_provider(provider))
+    }
+
+    /// A tool as all of these have it run.
+    pub fn tool_of(all: &[Self], tool: Tool) -> Tool {
+        all.iter().fold(tool, |tool, one| one.wrap_tool(tool))
+    }
+
     fn of_filters(name: &'static str, filters: impl IntoIterator<Item = Filter>) -> Self {
         let filters = filters.into_iter().collect();
         Self { name, options: Json::Null, filters, provider: None, tools: None }
