@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::server::openai::read;
+use crate::server::openai::{parsed, read};
 use crate::server::reply::{OpenAiError, json_response};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
@@ -54,8 +54,7 @@ impl Words {
 
 /// A body that is JSON, of any kind.
 pub(super) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
-    let bytes = read(body, app.config.server.max_body_mb).await?;
-    Json::parse(&bytes).map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
+    parsed(&read(body, app.config.server.max_body_mb).await?)
 }
 
 /// A body that is an object; none is an empty one.
@@ -64,12 +63,11 @@ pub(super) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
     if bytes.is_empty() {
         return Ok(Json::object());
     }
-    match Json::parse(&bytes) {
-        Ok(object @ Json::Object(_)) => Ok(object),
-        Ok(other) => {
+    match parsed(&bytes)? {
+        object @ Json::Object(_) => Ok(object),
+        other => {
             Err(Fault::invalid(format!("the request body must be an object, not {}", other.kind()), None))
         }
-        Err(error) => Err(Fault::invalid(format!("the request body is no JSON: {error}"), None)),
     }
 }
 

@@ -9,9 +9,8 @@ use crate::chat::request;
 use crate::context::{Events, Turn};
 use crate::fault::Fault;
 use crate::host::Snapshot;
-use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::server::openai::{EVENTS, Told, events_header, named, read};
+use crate::server::openai::{EVENTS, Told, events_header, named, parsed, read};
 use crate::server::reply::json_response;
 use crate::server::{auth, facts};
 use axum::extract::{Request, State};
@@ -35,8 +34,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
-    let asked = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))?;
+    let asked = parsed(&bytes)?;
     let body = anthropic::read(&asked, beta(&parts.headers).as_deref())?;
     let model = body.text("model").unwrap_or_default();
     let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;

@@ -64,8 +64,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     {
         return relay::relay(forwarded.await?, app.config.server.keep_alive_ms).await;
     }
-    let body = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))?;
+    let body = parsed(&bytes)?;
     request::check(&body)?;
     let model = body.text("model").unwrap_or_default();
     let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
@@ -90,6 +89,11 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     }
     told.name(&mut response);
     Ok(response)
+}
+
+/// A body that is JSON.
+pub(in crate::server) fn parsed(bytes: &[u8]) -> Result<Json, Fault> {
+    Json::parse(bytes).map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
 }
 
 pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {

@@ -8,7 +8,7 @@ mod streaming;
 mod wire;
 
 pub(crate) use chat::chat;
-pub(super) use chat::{EVENTS, events_header, named, read};
+pub(super) use chat::{EVENTS, events_header, named, parsed, read};
 pub(super) use keep_alive::KeepAlive;
 pub(crate) use models::{model, models};
 pub(super) use streaming::{Item, Streaming, Told, as_events};
