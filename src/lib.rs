@@ -7,7 +7,8 @@
 //!
 //! To follow one request: [`server`] (`openai/chat.rs`) takes a [`host`] snapshot and runs the
 //! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`] and around each call of
-//! a [`tool`]; scripts become filters and tools in [`script`].
+//! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
+//! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
 
 // -- words: plain values, no input or output
 pub mod memory;
