@@ -32,12 +32,7 @@ fn main() {
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .thread_stack_size(64 * 1024 * 1024)
-        .build()
-        .unwrap();
+    let runtime = common::runtime();
     runtime.block_on(async {
         let summaries = long_talk("summaries", true).await;
         long_talk("window alone", false).await;

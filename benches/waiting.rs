@@ -30,12 +30,7 @@ fn main() {
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .thread_stack_size(64 * 1024 * 1024)
-        .build()
-        .unwrap();
+    let runtime = common::runtime();
     // Somebody else may have chosen one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     runtime.block_on(measure());

@@ -11,6 +11,16 @@ use std::time::Duration;
 pub(crate) const DEMO: &str = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
     [[models]]\nname = \"demo\"\nprovider = \"demo\"\n";
 
+/// Two threads, deep enough for scripts.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .thread_stack_size(64 * 1024 * 1024)
+        .build()
+        .unwrap()
+}
+
 /// A folder that goes when its bench ends.
 pub(crate) struct Project(tempfile::TempDir);
 

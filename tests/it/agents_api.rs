@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 /// A model with a memory and a tool that costs money.
 const AGENT: &str = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"pay\", \"human_input\"]\n\
      system_prompt = \"You pay.\"\nmemory = true\n";
-const PAY: &str = r#"/*
+pub(crate) const PAY: &str = r#"/*
 description: Pays.
 */
 const parameters = #{ amount: #{ type: "integer", required: true } };
 fn handler(args) { `paid ${args.amount}` }
 "#;
 /// Asks a person before each payment.
-const APPROVAL: &str = r#"
+pub(crate) const APPROVAL: &str = r#"
 fn pre_invocation(ctx) {
     if ctx.tool.name != "pay" { return; }
     let said = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });

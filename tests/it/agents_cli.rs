@@ -1,6 +1,7 @@
 //! Agents on the command line: runs that wait in one process and go on in another, conversations that are
 //! continued, branched off, carried elsewhere and forgotten. Every command is a process of its own.
 
+use crate::agents_api::{APPROVAL, PAY};
 use crate::cli::{Project, Ran};
 use std::process::Command;
 use valvehouse::json::Json;
@@ -9,20 +10,6 @@ use valvehouse::json::Json;
 const CLERK: &str = "[[models]]\nname = \"clerk\"\nprovider = \"demo\"\nmodel = \"demo\"\nmemory = true\n\
      tools = [\"pay\", \"human_input\"]\n[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
      [[models]]\nname = \"plain\"\nprovider = \"demo\"\nmodel = \"demo\"\n";
-const PAY: &str = r#"/*
-description: Pays.
-*/
-const parameters = #{ amount: #{ type: "integer", required: true } };
-fn handler(args) { `paid ${args.amount}` }
-"#;
-/// Asks a person before each payment.
-const APPROVAL: &str = r#"
-fn pre_invocation(ctx) {
-    if ctx.tool.name != "pay" { return; }
-    let said = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
-    if !said.approved { return skip(#{ error: "rejected", reason: said.reason }); }
-}
-"#;
 
 fn clerk() -> Project {
     Project::new().with("valvehouse.toml", CLERK).with("tools/pay.rhai", PAY).filter("approval", APPROVAL)

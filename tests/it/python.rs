@@ -6,7 +6,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RULES: &str = r#"
+/// Refuses in several ways.
+pub(crate) const REFUSES: &str = r#"
 fn inlet(body) {
     switch body.messages[-1].text {
         "refuse" => throw "refused by the house",
@@ -16,6 +17,9 @@ fn inlet(body) {
         _ => body
     }
 }
+"#;
+/// Shows that it has seen the answer.
+const SEES: &str = r#"
 fn outlet(body) { body.messages[-1].text += " (seen)"; body }
 "#;
 
@@ -38,7 +42,7 @@ pub(crate) fn python() -> Option<PathBuf> {
 pub(crate) async fn host() -> TestHost {
     // A second service, so that a mistyped model is nobody's.
     let host = TestHost::new()
-        .filter("rules", RULES)
+        .filter("rules", [REFUSES, SEES].concat())
         .config("[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"")
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
         .config(crate::tools::HELPER)

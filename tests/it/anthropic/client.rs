@@ -2,23 +2,11 @@
 
 use super::{AWAY, LOUD, WEATHER, claude};
 use crate::host::TestHost;
-use crate::python::python;
+use crate::python::{REFUSES, python};
 use crate::upstream::Reply;
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
-
-const RULES: &str = r#"
-fn inlet(body) {
-    switch body.messages[-1].text {
-        "refuse" => throw "refused by the house",
-        "slow" => throw #{ status: 429, message: "come back later", retry_after: 3 },
-        "deny" => deny("not for you", 403),
-        "break" => { let x = 1; x.nothing(); }
-        _ => body
-    }
-}
-"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn anthropics_own_client_chats_streams_calls_thinks_and_sees_its_own_errors() {
@@ -37,7 +25,7 @@ async fn anthropics_own_client_chats_streams_calls_thinks_and_sees_its_own_error
         .config(crate::tools::HELPER)
         .tool("counters", crate::tools::COUNTERS)
         .tool("get_weather", WEATHER)
-        .filter("rules", RULES)
+        .filter("rules", REFUSES)
         .filter("loud", LOUD)
         .start()
         .await;
