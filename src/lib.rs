@@ -24,12 +24,17 @@ pub mod callback;
 pub mod figures;
 pub mod config;
 
-// -- surroundings: what a turn carries, threads for what waits, the way out to other machines, the way
-// into this one
+// -- surroundings: what is random or sealed, who may come in, what is known of requests, what a turn carries,
+// threads for what waits, the way out to other machines, the way into this one
+pub mod seal;
+pub mod access;
+pub mod trace;
 pub mod context;
 pub mod lanes;
 pub mod net;
 pub mod machine;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 
 // -- parts: one contract each, and its native fulfilments
 pub mod filter;
@@ -41,9 +46,11 @@ pub mod llm;
 pub mod kernel;
 pub mod script;
 
-// -- life: agents and what they remember; the one snapshot, and the one writer that swaps it
+// -- life: agents and what they remember; the one snapshot, and the one writer that swaps it; what operators
+// change of it
 pub mod agent;
 pub mod host;
+pub mod admin;
 
 // -- assembly: opens everything, owns every task
 pub mod app;

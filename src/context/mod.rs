@@ -2,13 +2,15 @@
 
 mod event;
 mod observer;
+mod parted;
 mod pause;
 mod turn;
 
 pub use event::{Event, Events, NobodyAnswers, Questions};
 pub use observer::{Notice, Observer, ToolCalled};
+pub use parted::{Part, Parted, PartedTurns};
 pub use pause::{Pauses, Pending};
-pub use turn::{EndOfTurn, Turn, TurnFacts};
+pub use turn::{EndOfTurn, States, Turn, TurnFacts};
 
 use crate::json::Json;
 use std::sync::Arc;
@@ -34,11 +36,16 @@ impl Default for Context {
 impl Context {
     /// A context with these variables; anything but an object starts empty.
     pub fn new(variables: impl Into<Json>) -> Self {
+        Self::with_metadata(variables, Json::object())
+    }
+
+    /// The same with a metadata map that others hold as well.
+    pub fn with_metadata(variables: impl Into<Json>, metadata: Json) -> Self {
         let variables = match variables.into() {
             object @ Json::Object(_) => object,
             _ => Json::object(),
         };
-        let (history, trace, metadata) = (Json::array(), Json::array(), Json::object());
+        let (history, trace) = (Json::array(), Json::array());
         Self(Arc::new(Parts { variables, history, trace, metadata }))
     }
 

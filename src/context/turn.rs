@@ -3,6 +3,7 @@
 use super::event::Unsent;
 use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
 use crate::json::{Json, Object};
+use crate::trace::Trace;
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -36,6 +37,71 @@ pub struct TurnFacts {
     pub filter_ids: Vec<String>,
     /// Plugins whose own question to a model this turn is.
     pub callers: Vec<String>,
+    /// Where its steps are written down, if anywhere.
+    pub trace: Option<Arc<Trace>>,
+    /// Scratch maps that it shares with other parts of itself, where it comes in parts.
+    pub states: Option<States>,
+}
+
+/// The scratch maps of plugins, by id; a clone is the same maps.
+#[derive(Debug, Clone, Default)]
+pub struct States(Arc<Mutex<HashMap<String, Json>>>);
+
+impl States {
+    /// The map of one plugin.
+    pub fn of(&self, plugin: &str) -> Json {
+        let mut states = self.0.lock();
+        match states.get(plugin) {
+            Some(state) => state.clone(),
+            None => states.entry(plugin.to_owned()).or_insert_with(Json::object).clone(),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<(String, Json)> {
+        self.0.lock().iter().map(|(plugin, state)| (plugin.clone(), state.clone())).collect()
+    }
+}
+
+/// The facts that are written down; those of the models are read anew.
+const WRITTEN: [&str; 7] = ["user", "request", "chat_id", "message_id", "features", "files", "filter_ids"];
+
+impl TurnFacts {
+    /// As one object, without what is known of the models.
+    pub fn to_json(&self) -> Json {
+        let ids: Vec<Json> = self.filter_ids.iter().map(|id| id.as_str().into()).collect();
+        let values = [
+            self.user.copy(),
+            self.request.copy(),
+            self.chat_id.as_str().into(),
+            self.message_id.as_str().into(),
+            self.features.copy(),
+            self.files.copy(),
+            ids.into(),
+        ];
+        WRITTEN.into_iter().map(|name| name.into()).zip(values).collect::<Object>().into()
+    }
+
+    /// Reads what [`TurnFacts::to_json`] wrote.
+    pub fn from_json(json: &Json) -> Self {
+        let part = |name: &str| json.get(name).unwrap_or_default().copy();
+        let text = |name: &str| json.text(name).map(String::from).unwrap_or_default();
+        Self {
+            user: part("user"),
+            request: part("request").freeze(),
+            chat_id: text("chat_id"),
+            message_id: text("message_id"),
+            features: part("features"),
+            files: part("files"),
+            filter_ids: part("filter_ids")
+                .items()
+                .iter()
+                .filter_map(Json::as_str)
+                .map(str::to_owned)
+                .collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// A turn in progress; a clone is the same turn.
@@ -47,7 +113,7 @@ pub struct Turn {
 
 struct Shared {
     facts: TurnFacts,
-    states: Mutex<HashMap<String, Json>>,
+    states: States,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     observer: OnceLock<Arc<dyn Observer>>,
@@ -67,9 +133,10 @@ impl Default for Turn {
 impl Turn {
     /// A turn that starts now.
     pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
+        let states = facts.states.clone().unwrap_or_default();
         let shared = Shared {
             facts,
-            states: Mutex::default(),
+            states,
             locals: Mutex::default(),
             events,
             observer: OnceLock::new(),
@@ -119,24 +186,20 @@ impl Turn {
 
     /// The scratch map of one plugin, shared by its hooks.
     pub fn state(&self, plugin: &str) -> Json {
-        let mut states = self.shared.states.lock();
-        match states.get(plugin) {
-            Some(state) => state.clone(),
-            None => states.entry(plugin.to_owned()).or_insert_with(Json::object).clone(),
-        }
+        self.shared.states.of(plugin)
     }
 
     /// The scratch maps of all plugins, as they are now.
     pub fn states(&self) -> Json {
-        let states = self.shared.states.lock();
-        Json::Object(states.iter().map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
+        let states = self.shared.states.all().into_iter();
+        Json::Object(states.map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
     }
 
     /// Gives the plugins the scratch maps that [`Turn::states`] told of.
     pub fn restore_states(&self, states: &Json) {
         let given = states.as_object().map(Object::entries).unwrap_or_default();
         let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
-        *self.shared.states.lock() = given.collect();
+        *self.shared.states.0.lock() = given.collect();
     }
 
     /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
@@ -172,9 +235,17 @@ impl Turn {
         }
     }
 
+    /// Where its steps are written down, if anywhere.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.shared.facts.trace.as_ref()
+    }
+
     /// Sends an event of a plugin, and tells whoever watches.
-    pub fn emit(&self, event: Json) -> Result<(), Unsent> {
+    pub fn emit(&self, by: &str, event: Json) -> Result<(), Unsent> {
         self.events().emit(event.clone())?;
+        if let Some(trace) = self.trace() {
+            trace.emitted(by, &event);
+        }
         self.tell(|| Notice::Emitted { event });
         Ok(())
     }

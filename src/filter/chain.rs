@@ -6,6 +6,7 @@ use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::json::Json;
 use crate::lanes;
+use crate::trace::What;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -101,8 +102,64 @@ impl Chain {
     }
 }
 
-/// One filter's turn: its verdict, or what its policy makes of its breakage.
+/// One filter's turn, written down where the turn has a trace.
 pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+    let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
+    let step = trace.begin(What::Hook(&filter.name, hook.name()), &value);
+    let Told { word, cause, outcome } = told(filter, hook, value, turn).await;
+    let after = match &outcome {
+        Ok(Outcome::Done(value) | Outcome::Skipped(value)) => Some(value),
+        Err(_) => None,
+    };
+    step.end(word, cause.as_deref(), after);
+    outcome
+}
+
+/// What came of a filter's turn, in the words of traces.
+pub(crate) struct Told {
+    pub(crate) word: &'static str,
+    /// Why, where it failed.
+    pub(crate) cause: Option<String>,
+    pub(crate) outcome: Result<Outcome, Fault>,
+}
+
+/// One filter's turn and how it went.
+pub(crate) async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told {
+    let Decided { outcome, passed_over } = decide(filter, hook, value, turn).await;
+    let (word, cause) = match (passed_over, &outcome) {
+        (Some((word, cause)), _) => (word, Some(cause)),
+        (None, Ok(Outcome::Done(_))) => ("continue", None),
+        (None, Ok(Outcome::Skipped(_))) => ("skip", None),
+        (None, Err(Fault::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
+        (None, Err(Fault::Broken(breakage))) => ("broke", Some(breakage.cause.clone())),
+        (None, Err(Fault::Paused)) => ("paused", None),
+        (None, Err(_)) => ("broke", None),
+    };
+    Told { word, cause, outcome }
+}
+
+/// What came of a filter's turn.
+struct Decided {
+    outcome: Result<Outcome, Fault>,
+    /// Where it had no say in that: a word for how, and why.
+    passed_over: Option<(&'static str, String)>,
+}
+
+impl From<Result<Outcome, Fault>> for Decided {
+    fn from(outcome: Result<Outcome, Fault>) -> Self {
+        Self { outcome, passed_over: None }
+    }
+}
+
+impl Decided {
+    /// It failed, and the value goes on without it.
+    fn forgiven(outcome: Outcome, cause: String) -> Self {
+        Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
+    }
+}
+
+/// One filter's turn: its verdict, or what its policy makes of its breakage.
+async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decided {
     let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
     if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
         return resting(filter, hook, value, breaker.refusal(rest), turn);
@@ -119,7 +176,7 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
     };
     if turn.is_paused() {
         // Whatever it made of that: it runs again when somebody has answered.
-        return Err(Fault::Paused);
+        return Err(Fault::Paused).into();
     }
     let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
         Some(wrong) => Err(Breakage::new(wrong)),
@@ -134,20 +191,24 @@ pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) 
         }
     }
     match (verdict, before) {
-        (Ok(Verdict::Continue(ctx)), _) => Ok(Outcome::Done(ctx.value)),
-        (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)),
+        (Ok(Verdict::Continue(ctx)), _) => Ok(Outcome::Done(ctx.value)).into(),
+        (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)).into(),
         (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
-            Ok(without(filter, hook, before.again(), turn))
+            Decided::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
         (Ok(Verdict::Error(refusal)), _) => {
-            Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal }))
+            Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
         }
         (Err(breakage), before) => {
             let breakage = Breakage { plugin: filter.name().into(), hook: hook.name().into(), ..breakage };
             tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
-            let forgiven = before.map(|before| without(filter, hook, before.again(), turn));
-            forgiven.ok_or(Fault::Broken(breakage))
+            match before {
+                Some(before) => {
+                    Decided::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
+                }
+                None => Err(Fault::Broken(breakage)).into(),
+            }
         }
     }
 }
@@ -186,17 +247,16 @@ fn article(value: &Json) -> String {
 
 /// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
 /// otherwise not at all.
-fn resting(
-    filter: &Filter,
-    hook: Hook,
-    value: Json,
-    instead: Refusal,
-    turn: &Turn,
-) -> Result<Outcome, Fault> {
-    if filter.on_break == OnBreak::Continue {
-        return Ok(without(filter, hook, value, turn));
-    }
-    Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
+fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decided {
+    filter.run.rests(hook);
+    let passed_over = Some(("rests", instead.message.clone()));
+    let outcome = match filter.on_break {
+        OnBreak::Continue => Ok(without(filter, hook, value, turn)),
+        OnBreak::Abort => {
+            Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
+        }
+    };
+    Decided { outcome, passed_over }
 }
 
 /// What goes on in place of what a filter would have made.

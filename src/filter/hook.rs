@@ -112,6 +112,12 @@ impl Hooks {
         self.0 & 1 << hook as u8 != 0
     }
 
+    /// The set without those of another.
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
     /// The moments in it, in the order of a turn.
     pub fn iter(self) -> impl Iterator<Item = Hook> {
         Hook::ALL.into_iter().filter(move |hook| self.contains(*hook))

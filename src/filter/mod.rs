@@ -18,7 +18,7 @@ mod hook;
 mod subject;
 
 pub use chain::{Chain, Outcome};
-pub(crate) use chain::{step, wrong_events};
+pub(crate) use chain::{Told, step, told, wrong_events};
 pub use hook::{FilterType, Hook, Hooks};
 pub use subject::FilterContext;
 
@@ -59,6 +59,11 @@ pub trait Run: Send + Sync {
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
         let _ = (hook, ctx);
         None
+    }
+
+    /// It is not called, since it broke again and again and rests.
+    fn rests(&self, hook: Hook) {
+        let _ = hook;
     }
 
     /// What goes on when this filter is passed over, since it broke and is forgiven, or rests: the value as
@@ -146,6 +151,13 @@ impl Filter {
     #[must_use]
     pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
         self.breaker = Some(breaker);
+        self
+    }
+
+    /// The same filter, which does not act at these moments.
+    #[must_use]
+    pub fn sparing(mut self, hooks: Hooks) -> Self {
+        self.hooks = self.hooks.without(hooks);
         self
     }
 

@@ -1,0 +1,155 @@
+use super::*;
+use crate::figures::Spent;
+
+fn asked(model: &str) -> Asked {
+    Asked { door: "chat", model: model.into(), ..Asked::default() }
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_request_is_live_until_its_end_and_then_among_the_last_ones() {
+    let traces = Traces::new(2);
+    let mut news = traces.news();
+    for model in ["a", "b", "c"] {
+        let mut recording = traces.begin(asked(model), false);
+        assert_eq!(traces.running(), 1);
+        recording.answered(200);
+        recording.done();
+    }
+    assert_eq!(traces.running(), 0);
+    let models: Vec<String> = traces.past().iter().map(|trace| trace.asked.model.clone()).collect();
+    assert_eq!(models, ["c", "b"]);
+    assert!(matches!(news.try_recv(), Ok(News::Begun(trace)) if trace.asked.model == "a"));
+    assert!(matches!(news.try_recv(), Ok(News::Ended(trace)) if trace.ended().unwrap().whole));
+}
+
+#[test]
+fn a_client_that_goes_away_is_told_apart() {
+    let traces = Traces::new(2);
+    drop(traces.begin(asked("a"), false));
+    let ended = traces.past()[0].ended().cloned().unwrap();
+    assert_eq!((ended.status, ended.whole), (0, false));
+}
+
+#[test]
+fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() {
+    let traces = Traces::new(2);
+    let recording = traces.begin(asked("a"), false);
+    let (trace, plugin) = (recording.trace(), Arc::from("redact"));
+    let call = |hook| {
+        let step = trace.begin(What::Hook(&plugin, hook), &Json::Null);
+        trace.spend(hook, "redact", Spent { operations: 5, memory: 100, ..Spent::default() });
+        step.end("continue", None, None);
+    };
+    call("inlet");
+    call("inlet");
+    for _ in 0..2 {
+        trace.begin(What::Model("demo/demo"), &Json::Null).end("ended", None, None);
+        (0..3).for_each(|_| call("stream"));
+    }
+    let told: Vec<_> = trace.records().iter().map(|it| (it.hook, it.calls)).collect();
+    let events = ("stream", 3);
+    assert_eq!(told, [("inlet", 1), ("inlet", 1), ("model", 1), events, ("model", 1), events]);
+    assert_eq!((trace.records()[3].cost.operations, trace.records()[3].cost.memory), (15, 100));
+}
+
+#[test]
+fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
+    let traces = Traces::new(2);
+    traces.keep_contents("seen", true);
+    let recording = traces.begin(asked("a"), false);
+    let trace = recording.trace();
+    for plugin in ["seen", "unseen"] {
+        let value = json(r#"{"text": "secret"}"#);
+        let step = trace.begin(What::Hook(&Arc::from(plugin), "inlet"), &value);
+        value.set("text", "changed").unwrap();
+        step.end("continue", None, Some(&value));
+        trace.line(plugin, "info", "secret");
+        trace.emitted(plugin, &json(r#"{"type": "status", "data": "secret"}"#));
+    }
+    let records = trace.records();
+    assert_eq!((records[0].changed, records[1].changed), (1, 0));
+    let (before, after) = &records[0].values[0];
+    assert_eq!(before.to_string(), r#"{"text":"secret"}"#);
+    assert_eq!(after.as_ref().unwrap().to_string(), r#"{"text":"changed"}"#);
+    assert!(records[1].values.is_empty());
+    assert_eq!(trace.lines()[0].text.as_deref(), Some("secret"));
+    assert!(trace.lines()[1].text.is_none() && trace.events()[1].event.is_none());
+    assert_eq!(trace.events()[1].kind, "status");
+}
+
+#[test]
+fn one_trace_keeps_no_more_than_its_share() {
+    let traces = Traces::new(2);
+    let recording = traces.begin(asked("a"), true);
+    let trace = recording.trace();
+    let large: Json = Json::from("x".repeat(3 << 19));
+    for _ in 0..3 {
+        let step = trace.begin(What::Hook(&Arc::from("a"), "inlet"), &large);
+        step.end("continue", None, Some(&large));
+    }
+    let kept: Vec<usize> = trace.records().iter().map(|record| record.values.len()).collect();
+    assert_eq!(kept, [1, 0, 0]);
+}
+
+#[test]
+fn a_request_is_part_of_a_trace_elsewhere_where_its_client_says_so_in_the_words_of_w3c() {
+    let belongs = |text: &str| {
+        let traces = Traces::new(0);
+        let recording = traces.begin(asked("a"), false);
+        recording.trace().belongs_to(text);
+        recording.trace().parent().map(|(id, parent)| format!("{id} {parent}"))
+    };
+    let (id, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    assert_eq!(belongs(&format!("00-{id}-{parent}-01")), Some(format!("{id} {parent}")));
+    let none = "0".repeat(32);
+    for wrong in ["", "00", &format!("00-{id}-{parent}x-01"), &format!("00-{none}-{parent}-01")] {
+        assert_eq!(belongs(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn of_many_events_the_time_is_that_of_some_times_so_many() {
+    let traces = Traces::new(0);
+    let recording = traces.begin(asked("a"), false);
+    let (trace, plugin) = (recording.trace(), Arc::from("a"));
+    let calls = 1_000;
+    for call in 0..calls {
+        let step = trace.begin(What::Hook(&plugin, "stream"), &Json::Null);
+        step.end(if call == 500 { "skip" } else { "continue" }, None, None);
+    }
+    let record = &trace.records()[0];
+    assert_eq!((record.calls, record.word), (calls, "skip"));
+    let measured = trace.with_records(|records| records[0].cost.took);
+    assert!(record.cost.took > measured * 3, "{:?} of {measured:?}", record.cost.took);
+}
+
+#[test]
+fn what_was_kept_of_older_requests_makes_room_for_newer_ones() {
+    let traces = Traces::new(100);
+    let large = Json::from("x".repeat(3 << 20));
+    for _ in 0..30 {
+        let recording = traces.begin(asked("a"), true);
+        recording.trace().begin(What::Hook(&Arc::from("a"), "inlet"), &large).end("refused", None, None);
+        recording.done();
+    }
+    let kept: Vec<bool> = traces.past().iter().map(|it| !it.records()[0].values.is_empty()).collect();
+    assert!(kept[0] && !kept[29], "{kept:?}");
+    assert!(kept.iter().filter(|kept| **kept).count() > 10, "{kept:?}");
+}
+
+#[test]
+fn names_and_reasons_of_any_length_take_little_room() {
+    let traces = Traces::new(2);
+    let long = "x".repeat(1 << 20);
+    let recording = traces.begin(Asked { user: long.clone(), chat_id: long.clone(), ..asked(&long) }, false);
+    let trace = recording.trace();
+    trace.begin(What::Hook(&Arc::from("a"), "inlet"), &Json::Null).end("refused", Some(&long), None);
+    trace.begin(What::Model(&long), &Json::Null).end("ended", None, None);
+    trace.emitted("a", &Json::from([("type", long.as_str().into())]));
+    trace.fail(&long);
+    assert!(trace.summary().to_string().len() + trace.detail().to_string().len() < 40_000);
+}
