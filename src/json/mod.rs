@@ -13,6 +13,7 @@
 //! ```
 
 mod container;
+pub mod diff;
 mod fields;
 mod number;
 mod parse;
