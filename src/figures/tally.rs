@@ -1,5 +1,6 @@
 //! What the calls of a plugin have cost: kept while the host runs, across reloads, cheap to add to.
 
+use super::spread::{Spread, Spreading};
 use crate::json::{Json, Object};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -30,10 +31,45 @@ pub struct Spent {
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With an answer, whatever it was.
-    Well,
+    /// With a value to go on with.
+    Continued,
+    /// With a value that stops its chain.
+    Skipped,
+    /// With a refusal.
+    Refused,
+    /// With a refusal that was forgiven.
+    RefusalForgiven,
     /// With a bug, a budget, a wrong return.
     Broken,
+    /// The same, forgiven.
+    BreakageForgiven,
+}
+
+/// Every ending, in the order in which they are counted.
+const ENDINGS: [Ending; 6] = [
+    Ending::Continued,
+    Ending::Skipped,
+    Ending::Refused,
+    Ending::RefusalForgiven,
+    Ending::Broken,
+    Ending::BreakageForgiven,
+];
+
+impl Ending {
+    /// One word for figures.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Continued => "continue",
+            Self::Skipped => "skip",
+            Self::Refused => "refused",
+            Self::RefusalForgiven | Self::BreakageForgiven => "forgiven",
+            Self::Broken => "broke",
+        }
+    }
+
+    fn is_breakage(self) -> bool {
+        matches!(self, Self::Broken | Self::BreakageForgiven)
+    }
 }
 
 /// The figures of one plugin: for each of its hooks or tools by name.
@@ -56,20 +92,42 @@ impl Figures {
         let sums = tallies.iter().map(|(name, tally)| (name.clone(), tally.sum()));
         sums.filter(|(_, sum)| sum.calls > 0).collect()
     }
+
+    /// Everything that is added up, by name.
+    pub fn tallies(&self) -> Vec<(String, Arc<Tally>)> {
+        self.0.lock().iter().map(|(name, tally)| (name.clone(), tally.clone())).collect()
+    }
 }
 
 /// Adds up calls, from any thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tally {
-    calls: AtomicU64,
-    broken: AtomicU64,
+    /// Calls that ended, by their ending.
+    ended: [AtomicU64; ENDINGS.len()],
+    /// Calls that were not made, since the plugin rests.
+    rested: AtomicU64,
     operations: AtomicU64,
     most_operations: AtomicU64,
     most_memory: AtomicU64,
-    measured: AtomicU64,
-    nanoseconds: AtomicU64,
+    /// Own running time of the calls that were timed.
+    times: Spread,
     longest: AtomicU64,
     slow: AtomicBool,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            ended: Default::default(),
+            rested: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
+            most_operations: AtomicU64::new(0),
+            most_memory: AtomicU64::new(0),
+            times: Spread::of_scripts(),
+            longest: AtomicU64::new(0),
+            slow: AtomicBool::new(false),
+        }
+    }
 }
 
 /// A call under way, timed if it is one of those.
@@ -79,7 +137,8 @@ pub struct Timing(Option<Instant>);
 impl Tally {
     /// A call begins.
     pub fn begin(&self) -> Timing {
-        let calls = self.calls.fetch_add(1, Relaxed);
+        // Those that went on are nearly all, and one look is cheaper than a sum.
+        let calls = self.ended[Ending::Continued as usize].load(Relaxed);
         Timing((calls < ALL_MEASURED || calls.is_multiple_of(MEASURED)).then(Instant::now))
     }
 
@@ -88,21 +147,41 @@ impl Tally {
         self.operations.fetch_add(spent.operations, Relaxed);
         raise(&self.most_operations, spent.operations);
         raise(&self.most_memory, spent.memory);
-        if ending == Ending::Broken {
-            self.broken.fetch_add(1, Relaxed);
-        }
+        self.ended[ending as usize].fetch_add(1, Relaxed);
         let mut slow = (spent.operations > SLOW.0).then_some(true);
         if let Timing(Some(began)) = timing {
             let own = began.elapsed().saturating_sub(spent.waited);
             let own = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
-            self.measured.fetch_add(1, Relaxed);
-            self.nanoseconds.fetch_add(own, Relaxed);
+            self.times.add_nanoseconds(own);
             raise(&self.longest, own);
             slow = slow.or(Some(own > SLOW.1));
         }
         if let Some(slow) = slow.filter(|slow| *slow != self.is_slow()) {
             self.slow.store(slow, Relaxed);
         }
+    }
+
+    /// A call is not made, since the plugin rests.
+    pub fn rests(&self) {
+        self.rested.fetch_add(1, Relaxed);
+    }
+
+    /// How calls ended, each way with a word of its own; `rests` for those that were not made.
+    pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
+        let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
+        for (ending, count) in ENDINGS.iter().zip(super::counted(&self.ended)) {
+            match outcomes.iter_mut().find(|(word, _)| *word == ending.word()) {
+                Some((_, sum)) => *sum += count,
+                None => outcomes.push((ending.word(), count)),
+            }
+        }
+        outcomes.push(("rests", self.rested.load(Relaxed)));
+        outcomes
+    }
+
+    /// The own running time of the calls that were timed.
+    pub fn times(&self) -> Spreading {
+        self.times.read()
     }
 
     /// Whether the last call that could tell took a millisecond or more: the next one better runs where it
@@ -113,14 +192,17 @@ impl Tally {
 
     /// What they came to so far.
     pub fn sum(&self) -> Sum {
+        let ended = super::counted(&self.ended);
+        let breakages = ENDINGS.iter().zip(ended).filter(|(ending, _)| ending.is_breakage());
+        let (measured, nanoseconds) = self.times.sums();
         Sum {
-            calls: self.calls.load(Relaxed),
-            broken: self.broken.load(Relaxed),
+            calls: ended.iter().sum(),
+            broken: breakages.map(|(_, count)| count).sum(),
             operations: self.operations.load(Relaxed),
             most_operations: self.most_operations.load(Relaxed),
             most_memory: self.most_memory.load(Relaxed),
-            measured: self.measured.load(Relaxed),
-            nanoseconds: self.nanoseconds.load(Relaxed),
+            measured,
+            nanoseconds,
             longest: self.longest.load(Relaxed),
         }
     }
@@ -136,7 +218,7 @@ fn raise(height: &AtomicU64, value: u64) {
 /// What calls came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many began.
+    /// How many ended.
     pub calls: u64,
     /// How many of them broke.
     pub broken: u64,
@@ -213,7 +295,7 @@ mod tests {
     fn calls_are_added_up_by_name() {
         let figures = Figures::default();
         let spent = |operations, memory| Spent { operations, memory, ..Spent::default() };
-        for (operations, memory, ending) in [(5, 100, Ending::Well), (9, 40, Ending::Broken)] {
+        for (operations, memory, ending) in [(5, 100, Ending::Continued), (9, 40, Ending::Broken)] {
             let tally = figures.of("inlet");
             let timing = tally.begin();
             tally.end(&timing, spent(operations, memory), ending);
@@ -227,11 +309,24 @@ mod tests {
     }
 
     #[test]
+    fn each_way_to_end_has_its_word_and_only_breakages_are_broken() {
+        let tally = Tally::default();
+        for ending in ENDINGS {
+            tally.end(&tally.begin(), Spent::default(), ending);
+        }
+        tally.rests();
+        let outcomes =
+            [("continue", 1), ("skip", 1), ("refused", 1), ("forgiven", 2), ("broke", 1), ("rests", 1)];
+        assert_eq!(tally.outcomes(), outcomes);
+        assert_eq!((tally.sum().calls, tally.sum().broken, tally.times().count), (6, 2, 6));
+    }
+
+    #[test]
     fn waiting_is_no_own_time() {
         let tally = Tally::default();
         let timing = tally.begin();
         let waited = Duration::from_secs(3_600);
-        tally.end(&timing, Spent { waited, ..Spent::default() }, Ending::Well);
+        tally.end(&timing, Spent { waited, ..Spent::default() }, Ending::Continued);
         assert_eq!(tally.sum().mean_time(), Duration::ZERO);
     }
 
@@ -239,7 +334,7 @@ mod tests {
     fn of_many_calls_some_are_timed() {
         let tally = Tally::default();
         for _ in 0..1_000 {
-            tally.end(&tally.begin(), Spent::default(), Ending::Well);
+            tally.end(&tally.begin(), Spent::default(), Ending::Continued);
         }
         let sum = tally.sum();
         assert_eq!(sum.calls, 1_000);
@@ -250,7 +345,7 @@ mod tests {
     fn what_takes_long_is_known_as_slow_until_it_is_quick_again() {
         let tally = Tally::default();
         let end = |operations| {
-            tally.end(&tally.begin(), Spent { operations, ..Spent::default() }, Ending::Well);
+            tally.end(&tally.begin(), Spent { operations, ..Spent::default() }, Ending::Continued);
             tally.is_slow()
         };
         assert_eq!([end(100), end(50_000), end(100)], [false, true, false]);

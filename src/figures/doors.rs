@@ -1,0 +1,200 @@
+//! What requests came to, door by door.
+
+use super::spread::{Spread, Spreading};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// The classes of statuses; `gone` where a client left before there was one.
+pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
+
+/// Every door; the last one has what belongs to no other.
+const NAMES: [&str; 13] = [
+    "chat",
+    "messages",
+    "models",
+    "agents",
+    "questions",
+    "functions",
+    "traces",
+    "events",
+    "session",
+    "page",
+    "operations",
+    "pipelines",
+    "none",
+];
+
+/// The figures of every door.
+#[derive(Debug)]
+pub struct Doors(Vec<(&'static str, Arc<Door>)>);
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self(NAMES.iter().map(|name| (*name, Arc::default())).collect())
+    }
+}
+
+impl Doors {
+    /// The door of a name; the last one where there is none.
+    pub fn of(&self, name: &str) -> Option<&Arc<Door>> {
+        let named = self.0.iter().find(|(known, _)| *known == name);
+        named.or(self.0.last()).map(|(_, door)| door)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Door)> {
+        self.0.iter().map(|(name, door)| (*name, &**door))
+    }
+}
+
+/// The figures of one door.
+#[derive(Debug)]
+pub struct Door {
+    answered: [AtomicU64; CLASSES.len()],
+    /// Answers that began and were not read to their end.
+    left: AtomicU64,
+    running: AtomicU64,
+    streams: AtomicU64,
+    times: Spread,
+    first: Spread,
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self {
+            answered: Default::default(),
+            left: AtomicU64::new(0),
+            running: AtomicU64::new(0),
+            streams: AtomicU64::new(0),
+            times: Spread::of_work(),
+            first: Spread::of_work(),
+        }
+    }
+}
+
+impl Door {
+    /// A request comes in.
+    pub fn begin(self: &Arc<Self>) -> Answering {
+        self.running.fetch_add(1, Relaxed);
+        let (door, began) = (self.clone(), Instant::now());
+        Answering { door, began, status: None, is_stream: false, has_begun: false, is_whole: false }
+    }
+
+    /// Requests by the class of their status.
+    pub fn answered(&self) -> [(&'static str, u64); CLASSES.len()] {
+        let counts = super::counted(&self.answered);
+        std::array::from_fn(|place| (CLASSES[place], counts[place]))
+    }
+
+    /// Answers that began and were not read to their end.
+    pub fn left(&self) -> u64 {
+        self.left.load(Relaxed)
+    }
+
+    /// Requests under way, streams included.
+    pub fn running(&self) -> u64 {
+        self.running.load(Relaxed)
+    }
+
+    /// Streams under way.
+    pub fn streams(&self) -> u64 {
+        self.streams.load(Relaxed)
+    }
+
+    /// From a request to the end of its answer.
+    pub fn times(&self) -> Spreading {
+        self.times.read()
+    }
+
+    /// From a request to the first bytes of its answer.
+    pub fn first(&self) -> Spreading {
+        self.first.read()
+    }
+}
+
+/// A request under way; it is over when this is dropped.
+#[derive(Debug)]
+pub struct Answering {
+    door: Arc<Door>,
+    began: Instant,
+    status: Option<u16>,
+    is_stream: bool,
+    has_begun: bool,
+    is_whole: bool,
+}
+
+impl Answering {
+    /// There is a status.
+    pub fn answers(&mut self, status: u16) {
+        self.status = Some(status);
+    }
+
+    /// The answer comes bit by bit.
+    pub fn streams(&mut self) {
+        self.is_stream = true;
+        self.door.streams.fetch_add(1, Relaxed);
+    }
+
+    /// Bytes of it go out.
+    pub fn sends(&mut self) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.door.first.add(self.began.elapsed());
+        }
+    }
+
+    /// All of it has gone out.
+    pub fn done(mut self) {
+        self.sends();
+        self.is_whole = true;
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let door = &self.door;
+        door.running.fetch_sub(1, Relaxed);
+        if self.is_stream {
+            door.streams.fetch_sub(1, Relaxed);
+        }
+        let class = self.status.map_or(CLASSES.len() - 1, |status| usize::from(status / 100).clamp(1, 5) - 1);
+        door.answered[class].fetch_add(1, Relaxed);
+        if self.status.is_some() && !self.is_whole {
+            door.left.fetch_add(1, Relaxed);
+        }
+        door.times.add(self.began.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_counts_by_its_status_and_by_whether_it_was_read() {
+        let doors = Doors::default();
+        let door = doors.of("chat").unwrap();
+        let mut stream = door.begin();
+        stream.answers(200);
+        stream.streams();
+        stream.sends();
+        assert_eq!((door.running(), door.streams()), (1, 1));
+        drop(stream);
+        let mut whole = door.begin();
+        whole.answers(404);
+        whole.done();
+        drop(door.begin());
+        assert_eq!(door.answered().map(|(_, count)| count), [0, 1, 0, 1, 0, 1]);
+        assert_eq!((door.left(), door.running(), door.streams()), (1, 0, 0));
+        assert_eq!((door.times().count, door.first().count), (3, 2));
+    }
+
+    #[test]
+    fn an_unknown_door_is_the_last_one() {
+        let doors = Doors::default();
+        drop(doors.of("nowhere").unwrap().begin());
+        let used: Vec<&str> =
+            doors.iter().filter(|(_, door)| door.times().count == 1).map(|(name, _)| name).collect();
+        assert_eq!(used, ["none"]);
+    }
+}

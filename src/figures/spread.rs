@@ -1,0 +1,157 @@
+//! Times, sorted into fixed buckets.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How many bounds a spread has.
+pub const BUCKETS: usize = 14;
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000_000;
+
+/// Own time of scripts: from a microsecond to a second.
+const SCRIPTS: [u64; BUCKETS] = [
+    MICROSECOND,
+    4 * MICROSECOND,
+    10 * MICROSECOND,
+    25 * MICROSECOND,
+    50 * MICROSECOND,
+    100 * MICROSECOND,
+    250 * MICROSECOND,
+    500 * MICROSECOND,
+    MILLISECOND,
+    2_500 * MICROSECOND,
+    10 * MILLISECOND,
+    50 * MILLISECOND,
+    250 * MILLISECOND,
+    1_000 * MILLISECOND,
+];
+
+/// Answers of models, as OpenTelemetry's conventions for them have it: doubled from 10 ms to 82 s.
+const MODELS: [u64; BUCKETS] = {
+    let mut bounds = [10 * MILLISECOND; BUCKETS];
+    let mut place = 1;
+    while place < BUCKETS {
+        bounds[place] = 2 * bounds[place - 1];
+        place += 1;
+    }
+    bounds
+};
+
+/// Everything else: from a millisecond to five minutes.
+const WORK: [u64; BUCKETS] = [
+    MILLISECOND,
+    2_500 * MICROSECOND,
+    5 * MILLISECOND,
+    10 * MILLISECOND,
+    25 * MILLISECOND,
+    50 * MILLISECOND,
+    100 * MILLISECOND,
+    250 * MILLISECOND,
+    1_000 * MILLISECOND,
+    2_500 * MILLISECOND,
+    10_000 * MILLISECOND,
+    30_000 * MILLISECOND,
+    60_000 * MILLISECOND,
+    300_000 * MILLISECOND,
+];
+
+/// How times are spread. Adding one costs two additions and a search among the bounds.
+#[derive(Debug)]
+pub struct Spread {
+    bounds: &'static [u64; BUCKETS],
+    /// The last one is for what is longer than every bound.
+    counts: [AtomicU64; BUCKETS + 1],
+    nanoseconds: AtomicU64,
+}
+
+/// A spread as it is read: never changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spreading {
+    /// Upper bounds in seconds.
+    pub bounds: [f64; BUCKETS],
+    /// How many are at most as long as each bound.
+    pub counts: [u64; BUCKETS],
+    /// How many there are.
+    pub count: u64,
+    /// All of them together, in seconds.
+    pub seconds: f64,
+}
+
+impl Spread {
+    /// For the own time of scripts.
+    pub fn of_scripts() -> Self {
+        Self::within(&SCRIPTS)
+    }
+
+    /// For the answers of models.
+    pub fn of_models() -> Self {
+        Self::within(&MODELS)
+    }
+
+    /// For anything else.
+    pub fn of_work() -> Self {
+        Self::within(&WORK)
+    }
+
+    fn within(bounds: &'static [u64; BUCKETS]) -> Self {
+        Self { bounds, counts: Default::default(), nanoseconds: AtomicU64::new(0) }
+    }
+
+    /// Adds a time.
+    pub fn add(&self, time: Duration) {
+        self.add_nanoseconds(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub(super) fn add_nanoseconds(&self, time: u64) {
+        let place = self.bounds.partition_point(|bound| *bound < time);
+        self.counts[place].fetch_add(1, Relaxed);
+        self.nanoseconds.fetch_add(time, Relaxed);
+    }
+
+    /// How many were added, and all of their nanoseconds.
+    pub(super) fn sums(&self) -> (u64, u64) {
+        let counts = self.counts.iter().map(|count| count.load(Relaxed));
+        (counts.sum(), self.nanoseconds.load(Relaxed))
+    }
+
+    /// As it stands.
+    pub fn read(&self) -> Spreading {
+        let counts = super::counted(&self.counts);
+        let mut sum = 0;
+        let up_to: [u64; BUCKETS] = std::array::from_fn(|place| {
+            sum += counts[place];
+            sum
+        });
+        Spreading {
+            bounds: self.bounds.map(|bound| bound as f64 / 1e9),
+            counts: up_to,
+            count: sum + counts[BUCKETS],
+            seconds: self.nanoseconds.load(Relaxed) as f64 / 1e9,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_counts_in_every_bucket_that_holds_it() {
+        let spread = Spread::of_scripts();
+        for nanoseconds in [1, 1_000, 1_001, 2_000_000_000] {
+            spread.add(Duration::from_nanos(nanoseconds));
+        }
+        let read = spread.read();
+        assert_eq!((read.counts[0], read.counts[1], read.counts[BUCKETS - 1], read.count), (2, 3, 3, 4));
+        assert!((read.seconds - 2.000_002_002).abs() < 1e-9, "{}", read.seconds);
+    }
+
+    #[test]
+    fn bounds_rise() {
+        for bounds in [SCRIPTS, MODELS, WORK] {
+            assert!(bounds.is_sorted_by(|a, b| a < b), "{bounds:?}");
+        }
+        assert_eq!(Spread::of_models().read().bounds[13], 81.92);
+    }
+}
