@@ -43,9 +43,22 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
+/// `1 file`, `2 files`.
+pub fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 /// Bytes as hexadecimal digits, two each.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hexadecimal digits, two each; none where there are other letters or one digit is left over.
+pub fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (pairs, left) = digits.as_bytes().as_chunks::<2>();
+    let bytes = pairs.iter().map(|[high, low]| Some(value(*high)? << 4 | value(*low)?));
+    bytes.collect::<Option<Vec<u8>>>().filter(|_| left.is_empty())
 }
 
 /// A name as a title: `max_turns` becomes `Max Turns`.

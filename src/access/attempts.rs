@@ -1,0 +1,100 @@
+//! Wrong keys: whoever tries many has to wait.
+
+use super::{Digest, of_one};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// So many different wrong keys may come from one address,
+const MOST: usize = 10;
+/// within so long.
+const WITHIN: Duration = Duration::from_secs(60);
+/// So many addresses are remembered; the one that tried longest ago is forgotten first.
+const MOST_ADDRESSES: usize = 4096;
+
+/// Who tried which wrong keys lately.
+///
+/// A wrong key that comes again is not counted again: a client with an old key guesses nothing, and
+/// others at its address need not suffer.
+#[derive(Default)]
+pub struct Attempts(Mutex<HashMap<IpAddr, Tried>>);
+
+struct Tried {
+    since: Instant,
+    keys: HashSet<Digest>,
+}
+
+impl Attempts {
+    /// How long whoever is at this address has to wait before any key of theirs is looked at again.
+    pub fn wait(&self, from: IpAddr) -> Option<Duration> {
+        self.wait_at(Instant::now(), from)
+    }
+
+    fn wait_at(&self, now: Instant, from: IpAddr) -> Option<Duration> {
+        let all = self.0.lock();
+        let tried = all.get(&of_one(from)).filter(|tried| tried.keys.len() >= MOST)?;
+        WITHIN.checked_sub(now.saturating_duration_since(tried.since)).filter(|wait| !wait.is_zero())
+    }
+
+    /// A key was wrong.
+    pub fn failed(&self, from: IpAddr, key: &str) {
+        self.failed_at(Instant::now(), from, key);
+    }
+
+    fn failed_at(&self, now: Instant, from: IpAddr, key: &str) {
+        let mut all = self.0.lock();
+        let is_over = |tried: &Tried| now.saturating_duration_since(tried.since) >= WITHIN;
+        if all.len() >= MOST_ADDRESSES {
+            all.retain(|_, tried| !is_over(tried));
+        }
+        if all.len() >= MOST_ADDRESSES {
+            let oldest = all.iter().min_by_key(|(_, tried)| tried.since).map(|(address, _)| *address);
+            oldest.and_then(|address| all.remove(&address));
+        }
+        let tried = all.entry(of_one(from)).or_insert_with(|| Tried { since: now, keys: HashSet::new() });
+        if is_over(tried) {
+            *tried = Tried { since: now, keys: HashSet::new() };
+        }
+        tried.keys.insert(Digest::of(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    #[test]
+    fn whoever_guesses_has_to_wait_for_the_rest_of_the_minute() {
+        let (attempts, now) = (Attempts::default(), Instant::now());
+        for guess in 0..MOST {
+            assert_eq!(attempts.wait_at(now, HERE), None, "{guess}");
+            attempts.failed_at(now, HERE, &guess.to_string());
+        }
+        let later = |seconds| now + Duration::from_secs(seconds);
+        assert_eq!(attempts.wait_at(later(20), HERE), Some(Duration::from_secs(40)));
+        assert_eq!(attempts.wait_at(later(20), IpAddr::from([10, 0, 0, 2])), None);
+        assert_eq!(attempts.wait_at(later(60), HERE), None);
+        attempts.failed_at(later(60), HERE, "again");
+        assert_eq!(attempts.wait_at(later(60), HERE), None, "it begins anew");
+    }
+
+    #[test]
+    fn a_client_with_an_old_key_is_no_guesser() {
+        let (attempts, now) = (Attempts::default(), Instant::now());
+        (0..100).for_each(|_| attempts.failed_at(now, HERE, "old"));
+        assert_eq!(attempts.wait_at(now, HERE), None);
+    }
+
+    #[test]
+    fn many_addresses_of_one_network_are_one_guesser_and_many_networks_are_not_all_remembered() {
+        let (attempts, now) = (Attempts::default(), Instant::now());
+        let address = |net: u16, own: u16| IpAddr::from([0x2001, 0xdb8, 0, net, 0, 0, 0, own]);
+        (0..20).for_each(|own| attempts.failed_at(now, address(0, own), &own.to_string()));
+        assert!(attempts.wait_at(now, address(0, 99)).is_some());
+        (0..5_000).for_each(|net| attempts.failed_at(now, address(net, 0), "x"));
+        assert!(attempts.0.lock().len() <= MOST_ADDRESSES);
+    }
+}
