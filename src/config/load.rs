@@ -26,25 +26,41 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let mut log = Log::default();
-        let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
-        let mut table = match file(&project) {
-            Ok(table) => table,
-            Err(problems) => return Err(ConfigError { problems }),
-        };
-        lay_env_over(&mut table, env, &mut log);
-        for (key, text) in overrides {
-            let path: Vec<&str> = key.split('.').collect();
-            let origin = Origin::Flag(key.clone());
-            if let Err(why) = lay_over(&mut table, &path, text, &origin) {
-                log.problem(&origin, format!("this {why}"));
-            }
-        }
-        let mut config = read::config(project, Setting::new(Node::Table(table), &Origin::Default), &mut log);
-        check::check(&config, &mut log);
-        config.origins = log.origins;
+        let (config, log) = read_all(project, env, overrides)?;
         if log.problems.is_empty() { Ok(config) } else { Err(ConfigError { problems: log.problems }) }
     }
+}
+
+/// The settings, and what reading them found out.
+fn read_all(
+    project: &Path,
+    env: impl IntoIterator<Item = (String, String)>,
+    overrides: &[(String, String)],
+) -> Result<(Config, Log), ConfigError> {
+    let mut log = Log::default();
+    let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+    let mut table = match file(&project) {
+        Ok(table) => table,
+        Err(problems) => return Err(ConfigError { problems }),
+    };
+    lay_env_over(&mut table, env, &mut log);
+    for (key, text) in overrides {
+        let path: Vec<&str> = key.split('.').collect();
+        let origin = Origin::Flag(key.clone());
+        if let Err(why) = lay_over(&mut table, &path, text, &origin) {
+            log.problem(&origin, format!("this {why}"));
+        }
+    }
+    let mut config = read::config(project, Setting::new(Node::Table(table), &Origin::Default), &mut log);
+    check::check(&config, &mut log);
+    config.origins = std::mem::take(&mut log.origins);
+    Ok((config, log))
+}
+
+/// The settings of a file alone, right or wrong, and what was asked for.
+#[cfg(test)]
+pub(super) fn read_with_log(project: &Path) -> (Config, Log) {
+    read_all(project, [], &[]).expect("a file that can be parsed")
 }
 
 fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {

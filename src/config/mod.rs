@@ -21,6 +21,7 @@ mod origin;
 mod provider;
 mod read;
 mod reader;
+mod reference;
 mod secret;
 mod settings;
 mod tree;
@@ -29,9 +30,11 @@ pub use error::{ConfigError, ConfigProblem};
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use origin::Origin;
 pub use provider::{KINDS, Offered, PIPES, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
-pub use secret::{Secret, SecretSource, SecretUnread};
+pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
+pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
-    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, PluginSettings, Server, StoreAddress,
+    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings, Server,
+    StoreAddress, StoreSettings, TraceSettings, is_loopback,
 };
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use std::ops::RangeInclusive;
 pub(super) struct Log {
     pub(super) problems: Vec<ConfigProblem>,
     pub(super) origins: BTreeMap<String, Origin>,
+    /// Every key that was asked for, there or not.
+    #[cfg(test)]
+    pub(super) asked: std::collections::BTreeSet<String>,
 }
 
 impl Log {
@@ -64,6 +67,8 @@ impl<'l> Reader<'l> {
 
     pub(super) fn take(&mut self, key: &'static str) -> Option<Setting> {
         self.known.push(key);
+        #[cfg(test)]
+        self.log.asked.insert(self.key(key));
         let setting = self.table.shift_remove(key)?;
         self.log.origins.insert(self.key(key), setting.origin.clone());
         Some(setting)

@@ -1,8 +1,12 @@
 //! Secrets: never shown, and best not written into the file.
 
+use crate::words::unhex;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// How a key begins that is not written down itself, only its SHA-256.
+pub const HASHED: &str = "sha256:";
 
 /// A secret; printing it for debugging shows `***`.
 #[derive(Clone, PartialEq, Eq)]
@@ -91,6 +95,13 @@ impl SecretSource {
             Self::Env(name) => name.is_empty(),
             Self::File(_) => false,
         }
+    }
+
+    /// Whether it says that it is a digest and is none.
+    pub(super) fn is_no_digest(&self) -> bool {
+        let Self::Literal(secret) = self else { return false };
+        let digits = secret.expose().strip_prefix(HASHED);
+        digits.is_some_and(|digits| unhex(digits).is_none_or(|bytes| bytes.len() != 32))
     }
 
     /// The secret as it is now.

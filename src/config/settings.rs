@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use url::Url;
 
 /// All settings of a host. Paths in it are whole: relative ones were relative to the project.
 #[derive(Debug, Clone)]
@@ -21,9 +22,13 @@ pub struct Config {
     /// `[folders]`
     pub folders: Folders,
     /// `[store]`
-    pub store: StoreAddress,
+    pub store: StoreSettings,
     /// `[breaker]`
     pub breaker: BreakerSettings,
+    /// `[trace]`
+    pub trace: TraceSettings,
+    /// `[otlp]`; None where nobody collects traces.
+    pub otlp: Option<OtlpSettings>,
     /// `[[providers]]`; the demo where there are none.
     pub providers: Vec<ProviderSettings>,
     /// `[[models]]`; the demo where there are neither these nor providers.
@@ -42,10 +47,23 @@ impl Config {
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or_default()
     }
+
+    /// What of other settings a host that was opened with these cannot take up while it runs.
+    pub fn waiting(&self, other: &Self) -> Vec<&'static str> {
+        let sections = [
+            ("[server]", self.server != other.server),
+            ("[admin]", self.admin != other.admin),
+            ("[folders]", self.folders != other.folders),
+            ("[store]", self.store != other.store),
+            ("trace.turns", self.trace.turns != other.trace.turns),
+            ("[otlp]", self.otlp != other.otlp),
+        ];
+        sections.into_iter().filter(|(_, differs)| *differs).map(|(section, _)| section).collect()
+    }
 }
 
 /// What clients connect to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// Where to listen.
     pub listen: Listen,
@@ -59,6 +77,13 @@ pub struct Server {
     pub max_body_mb: u64,
     /// After so many milliseconds of silence a stream says that it is still there; 0: never.
     pub keep_alive_ms: u64,
+    /// Other names than the listen address and this machine's own under which clients find us; with none, any
+    /// name where there are keys.
+    pub hosts: Vec<String>,
+    /// The sites whose pages may use the inference doors: `https://chat.example.com`.
+    pub origins: Vec<String>,
+    /// How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes.
+    pub requests_per_minute: u32,
 }
 
 /// Where to listen.
@@ -73,9 +98,15 @@ pub struct Listen {
 impl Listen {
     /// Whether only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
-        self.host.eq_ignore_ascii_case("localhost")
-            || self.host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+        is_loopback(&self.host)
     }
+}
+
+/// Whether a host, without brackets and port, is this machine by name or number: a name of somebody else's
+/// may point here too.
+pub fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
 impl fmt::Display for Listen {
@@ -89,7 +120,7 @@ impl fmt::Display for Listen {
 }
 
 /// A key that opens the inference doors.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Key {
     /// The key.
     pub key: SecretSource,
@@ -98,10 +129,36 @@ pub struct Key {
 }
 
 /// What operators connect to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Admin {
     /// Their key; without one, only this machine and our own page.
     pub key: Option<SecretSource>,
+}
+
+/// What is kept of requests that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// Of how many.
+    pub turns: usize,
+    /// The plugins whose values are kept as well, by id.
+    pub contents: Vec<String>,
+}
+
+impl Default for TraceSettings {
+    fn default() -> Self {
+        Self { turns: 100, contents: Vec::new() }
+    }
+}
+
+/// Where requests that ended are sent, as OpenTelemetry's collectors take them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpSettings {
+    /// The collector's address, without `/v1/traces`.
+    pub endpoint: Url,
+    /// Headers of every batch; they may be keys.
+    pub headers: Vec<(String, SecretSource)>,
+    /// What this host is called there.
+    pub service: String,
 }
 
 /// Where scripts live.
@@ -111,6 +168,15 @@ pub struct Folders {
     pub filters: PathBuf,
     /// The tools.
     pub tools: PathBuf,
+}
+
+/// Where state lives, and how it is kept from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Where it lives.
+    pub address: StoreAddress,
+    /// The key that seals what people set; none: one in a file beside the store, made with it.
+    pub key: Option<SecretSource>,
 }
 
 /// Where state lives.

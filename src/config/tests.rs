@@ -48,7 +48,7 @@ fn without_a_file_there_is_a_demo() {
     assert_eq!((config.server.max_body_mb, config.server.keep_alive_ms), (32, 15_000));
     assert!(config.server.pipelines && !config.server.trust_user_headers && config.server.keys.is_empty());
     assert_eq!(config.folders.filters, project.path().join("filters"));
-    assert_eq!(config.store, StoreAddress::Sqlite(project.path().join(".valvehouse/state.db")));
+    assert_eq!(config.store.address, StoreAddress::Sqlite(project.path().join(".valvehouse/state.db")));
     assert_eq!((config.providers[0].name.as_str(), config.providers[0].kind.wire), ("demo", Wire::Demo));
     assert_eq!((config.models[0].name.as_str(), config.models[0].provider.as_str()), ("demo", "demo"));
     assert_eq!(config.origin("server.listen"), Origin::Default);
@@ -110,7 +110,7 @@ fn the_whole_file_is_understood() {
     assert_eq!(ann.to_string(), r#"{"id":"ann","role":"admin","timezone":"UTC"}"#);
     assert_eq!(config.admin.key, Some(SecretSource::File(config.project.join("admin.key"))));
     assert_eq!(config.folders.tools, Path::new("/srv/tools"));
-    assert_eq!(config.store, StoreAddress::Sqlite("/var/lib/valvehouse/state.db".into()));
+    assert_eq!(config.store.address, StoreAddress::Sqlite("/var/lib/valvehouse/state.db".into()));
     let [work, deepseek] = &config.providers[..] else { panic!() };
     assert_eq!((work.base_url.as_str(), &work.models), ("https://llm.example.com/v1", &Offered::All));
     assert_eq!(work.timeouts.connect.as_millis(), 500);

@@ -6,7 +6,7 @@ mod server;
 
 use super::SecretSource;
 use super::reader::{Log, Reader};
-use super::settings::{Admin, Config, StoreAddress};
+use super::settings::{Admin, Config, StoreAddress, StoreSettings};
 use super::tree::Setting;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,15 @@ use std::path::{Path, PathBuf};
 pub(in crate::config) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let mut root = Reader::new(String::new(), root, log);
     let server = server::server(&mut root, &project);
-    let admin = Admin { key: section(&mut root, "admin", |it| secret(it, "key", &project)).flatten() };
+    let admin = Admin { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
     let folders = server::folders(&mut root, &project);
-    let store = section(&mut root, "store", |it| server::store(it, &project)).flatten();
-    let store = store.unwrap_or_else(|| StoreAddress::Sqlite(project.join(".valvehouse/state.db")));
+    let store = section(&mut root, "store", |it| (server::store(it, &project), secret(it, "key", &project)));
+    let (address, key) = store.unwrap_or_default();
+    let usual = || StoreAddress::Sqlite(project.join(".valvehouse/state.db"));
+    let store = StoreSettings { address: address.unwrap_or_else(usual), key };
     let breaker = section(&mut root, "breaker", plugins::breaker).unwrap_or_default();
+    let trace = section(&mut root, "trace", server::trace).unwrap_or_default();
+    let otlp = section(&mut root, "otlp", |it| server::otlp(it, &project)).flatten();
     let mut providers = models::providers(&mut root, &project);
     let is_demo = providers.is_empty() && !root.log.origins.contains_key("providers");
     if is_demo {
@@ -39,6 +43,8 @@ pub(in crate::config) fn config(project: PathBuf, root: Setting, log: &mut Log) 
         folders,
         store,
         breaker,
+        trace,
+        otlp,
         providers,
         models,
         filters,
@@ -58,6 +64,19 @@ fn section<T>(
     let value = read(&mut inner);
     inner.finish();
     Some(value)
+}
+
+const NO_DIGEST: &str =
+    "begins with `sha256:`, after which come 64 hexadecimal digits: `valvehouse key` makes them";
+
+/// A key that opens doors: itself, or its digest.
+fn key(it: &mut Reader<'_>, project: &Path) -> Option<SecretSource> {
+    let key = secret(it, "key", project)?;
+    if key.is_no_digest() {
+        it.wrong("key", NO_DIGEST);
+        return None;
+    }
+    Some(key)
 }
 
 fn secret(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<SecretSource> {

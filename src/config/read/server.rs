@@ -1,11 +1,13 @@
 //! What the host listens on, and where its scripts and its state live.
 
-use super::{secret, section};
+use super::{NO_DIGEST, section};
 use crate::config::reader::Reader;
-use crate::config::settings::{Folders, Key, Listen, Server, StoreAddress};
+use crate::config::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
 use crate::config::tree::{Node, Setting};
 use crate::config::{Secret, SecretSource};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use url::Url;
 
 pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
     let mut server = Server {
@@ -15,6 +17,9 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         pipelines: true,
         max_body_mb: 32,
         keep_alive_ms: 15_000,
+        hosts: Vec::new(),
+        origins: Vec::new(),
+        requests_per_minute: 0,
     };
     section(root, "server", |it| {
         if let Some(text) = it.text("listen") {
@@ -37,8 +42,48 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
         server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
         server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
+        server.hosts = hosts(it);
+        server.origins = origins(it);
+        let often =
+            it.whole("requests_per_minute", 0..=1_000_000).and_then(|often| u32::try_from(often).ok());
+        server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
     });
     server
+}
+
+/// Names of this host, as they stand in a URL: without a port, which is any.
+fn hosts(it: &mut Reader<'_>) -> Vec<String> {
+    let hosts = it.texts("hosts").unwrap_or_default();
+    let wrong = hosts.iter().find(|host| {
+        let inner = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+        inner.unwrap_or(host).parse::<IpAddr>().is_err() && host.contains([':', '/', '*', ' ', '[', ']'])
+            || host.is_empty()
+    });
+    if let Some(wrong) = wrong {
+        it.wrong(
+            "hosts",
+            &format!("must be names without scheme and port, such as \"chat.example.com\", not {wrong:?}"),
+        );
+    }
+    let plain = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    hosts.iter().map(plain).collect()
+}
+
+/// Sites, as browsers name them: scheme, name and, where it is not the usual one, port.
+fn origins(it: &mut Reader<'_>) -> Vec<String> {
+    let origins = it.texts("origins").unwrap_or_default();
+    let is_origin = |text: &str| {
+        let rest = text.split_once("://").map(|(scheme, rest)| {
+            !scheme.is_empty() && !rest.is_empty() && !rest.contains(['/', '*', ' ', ','])
+        });
+        rest.unwrap_or(false)
+    };
+    if let Some(wrong) = origins.iter().find(|origin| !is_origin(origin)) {
+        let what =
+            "must be sites as browsers name them, such as \"https://chat.example.com\", without a path";
+        it.wrong("origins", &format!("{what}, not {wrong:?}"));
+    }
+    origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
 }
 
 fn listen(text: &str) -> Option<Listen> {
@@ -58,6 +103,10 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
     match &item.node {
         Node::Text(text) => {
             let key = SecretSource::parse(text, project);
+            if key.is_no_digest() {
+                it.log.problem(&item.origin, format!("{place} {NO_DIGEST}"));
+                return None;
+            }
             if !key.is_blank() {
                 return Some(Key { key, user: None });
             }
@@ -72,7 +121,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
         }
     }
     let mut entry = Reader::new(place, item, it.log);
-    let key = secret(&mut entry, "key", project);
+    let key = super::key(&mut entry, project);
     let user = entry.take("user").map(|user| user.opened().to_json());
     if user.as_ref().is_some_and(|user| user.text("id").is_none_or(|id| id.trim().is_empty())) {
         entry.wrong("user", "must be a table with an id, such as { id = \"ann\", role = \"user\" }");
@@ -82,6 +131,43 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
     }
     entry.finish();
     Some(Key { key: key?, user })
+}
+
+pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {
+    let usual = TraceSettings::default();
+    let turns = it.whole("turns", 0..=10_000).and_then(|turns| usize::try_from(turns).ok());
+    let contents = it.texts("contents").unwrap_or(usual.contents);
+    TraceSettings { turns: turns.unwrap_or(usual.turns), contents }
+}
+
+pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> {
+    let endpoint = it.text("endpoint").filter(|text| !text.trim().is_empty());
+    let service = it.text("service").unwrap_or_else(|| "valvehouse".to_owned());
+    let headers = it.inner("headers").map(|mut headers| {
+        let mut read = Vec::new();
+        for (name, setting) in headers.rest() {
+            match &setting.node {
+                Node::Text(text) => read.push((name, SecretSource::parse(text, project))),
+                node => {
+                    let message = format!("otlp.headers.{name} must be text in quotes, not {}", node.kind());
+                    headers.log.problem(&setting.origin, message);
+                }
+            }
+        }
+        headers.finish();
+        read
+    });
+    let endpoint = endpoint?;
+    let Some(endpoint) =
+        Url::parse(endpoint.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
+    else {
+        it.wrong("endpoint", "must be the address of a collector, such as \"http://127.0.0.1:4318\"");
+        return None;
+    };
+    if cfg!(not(feature = "otlp")) {
+        it.wrong("endpoint", "cannot be used: this valvehouse was built without the feature otlp");
+    }
+    Some(OtlpSettings { endpoint, headers: headers.unwrap_or_default(), service })
 }
 
 pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> Folders {

@@ -1,0 +1,60 @@
+//! The settings as a document.
+
+use super::table::{Described, SECTIONS, Section};
+
+const HEAD: &str = "\
+# Configuration
+
+All settings live in `valvehouse.toml` in the project's folder. The file is optional, and so is each key; a key
+that is unknown is an error that names the nearest known one.
+
+Each key can also be set in the environment, `VALVEHOUSE__SECTION__KEY`, or on the command line,
+`--set section.key=value`; the command line goes over the environment, that over the file, that over the
+defaults. There, lists may be written with commas. A secret is best written as `env:NAME` or `file:PATH`.
+
+`valvehouse config` shows the settings in force and where each comes from; `valvehouse config --reference` prints
+this page.
+
+A running host reads the file again on SIGHUP (`systemctl reload`). All of it is taken up in one step, or none of
+it where there is a mistake. Sections marked *at the next start* wait for that.
+";
+
+/// All settings, as Markdown.
+pub fn document() -> String {
+    let sections: Vec<String> = SECTIONS.iter().map(section).collect();
+    format!("{HEAD}\n{}", sections.join("\n"))
+}
+
+fn section(section: &Section) -> String {
+    let waits = if section.waits { " *At the next start.*" } else { "" };
+    let settings: Vec<String> = section.settings.iter().map(setting).collect();
+    let (header, about) = (section.header, section.about);
+    format!("## `{header}`\n\n{about}{waits}\n\n{}", settings.join("\n"))
+}
+
+fn setting(it: &Described) -> String {
+    let Described { key, form, usual, about, example } = it;
+    let usual = if usual.starts_with('*') { (*usual).to_owned() } else { format!("`{usual}`") };
+    let name = written(key);
+    // An entry of a list is written within it.
+    let assigned = name.rsplit_once("].").map_or(&*name, |(_, own)| own);
+    let env = env_of(key).map(|env| format!(" · `{env}`")).unwrap_or_default();
+    format!(
+        "### `{name}`\n\n{about}\n\n{form} · default {usual}{env}\n\n```toml\n{assigned} = {example}\n```\n"
+    )
+}
+
+/// A key as it is written below its table: `budget.ms` of `filters.ID.budget.ms`.
+fn written(key: &str) -> String {
+    let mut parts: Vec<&str> = key.split('.').skip(1).collect();
+    if parts.len() > 1 && matches!(parts[0], "NAME" | "ID") {
+        parts.remove(0);
+    }
+    parts.join(".")
+}
+
+/// The variable of a key; entries of lists without names have none.
+fn env_of(key: &str) -> Option<String> {
+    let is_plain = !key.contains('[') && !key.ends_with(".name");
+    is_plain.then(|| format!("VALVEHOUSE__{}", key.to_uppercase().replace('.', "__")))
+}

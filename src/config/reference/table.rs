@@ -1,0 +1,509 @@
+//! Every setting there is, in the order of the document. Parts in capitals stand for names of one's own.
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Described {
+    /// Its dotted key.
+    pub key: &'static str,
+    /// What its value is.
+    pub form: &'static str,
+    /// The value where nobody sets it, as it is written; a word in italics where there is none.
+    pub usual: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// A value, as it is written.
+    pub example: &'static str,
+}
+
+/// A table of the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    /// As it is written.
+    pub header: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// Whether a change waits for the next start; the others are taken up when the file is read again.
+    pub waits: bool,
+    /// Its settings.
+    pub settings: &'static [Described],
+}
+
+const fn it(
+    key: &'static str,
+    form: &'static str,
+    usual: &'static str,
+    about: &'static str,
+    example: &'static str,
+) -> Described {
+    Described { key, form, usual, about, example }
+}
+
+/// Written for: nothing, and that means none.
+const NONE: &str = "*none*";
+/// It has to be given.
+const NEEDED: &str = "*must be given*";
+
+/// All of them.
+pub const SECTIONS: &[Section] = &[
+    Section {
+        header: "[server]",
+        about: "What clients connect to.",
+        waits: true,
+        settings: &[
+            it(
+                "server.listen",
+                "address and port",
+                "\"127.0.0.1:9099\"",
+                "Where to listen; port 0 is any free one. Other machines are only let in where there are keys.",
+                "\"0.0.0.0:9099\"",
+            ),
+            it(
+                "server.keys",
+                "list of keys",
+                "[]",
+                "Who may ask; with none, only this machine. A key is a text, or a table with the user it is bound to.",
+                "[\"env:CHAT_KEY\", { key = \"file:ann.key\", user = { id = \"ann\", role = \"user\" } }]",
+            ),
+            it(
+                "server.keys[0].key",
+                "secret",
+                NEEDED,
+                "The key itself, `env:NAME`, `file:PATH`, or its digest `sha256:…`.",
+                "\"env:ANNS_KEY\"",
+            ),
+            it(
+                "server.keys[0].user",
+                "table with an `id`",
+                NONE,
+                "Whose key it is: scripts see it as `__user__`, whatever the request says.",
+                "{ id = \"ann\", name = \"Ann\", role = \"admin\" }",
+            ),
+            it(
+                "server.trust_user_headers",
+                "true or false",
+                "false",
+                "Whether to believe the `X-OpenWebUI-User-…` headers of whoever has a key bound to nobody.",
+                "true",
+            ),
+            it(
+                "server.pipelines",
+                "true or false",
+                "true",
+                "Whether lists of models show the filters as well, so that an Open WebUI takes this host for its pipelines server.",
+                "false",
+            ),
+            it("server.max_body_mb", "1 to 4096", "32", "The largest request, in megabytes.", "64"),
+            it(
+                "server.keep_alive_ms",
+                "0 to 3600000",
+                "15000",
+                "After so many milliseconds of silence a stream says that it is still there; 0: never.",
+                "5000",
+            ),
+            it(
+                "server.hosts",
+                "list of names",
+                "[]",
+                "Other names than the listen address and this machine's own under which clients find us; with none, any name where there are keys.",
+                "[\"chat.example.com\"]",
+            ),
+            it(
+                "server.origins",
+                "list of sites",
+                "[]",
+                "The sites whose pages may use the inference doors from a browser.",
+                "[\"https://chat.example.com\"]",
+            ),
+            it(
+                "server.requests_per_minute",
+                "0 to 1000000",
+                "0",
+                "How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes.",
+                "60",
+            ),
+        ],
+    },
+    Section {
+        header: "[admin]",
+        about: "What operators use: their page, and all routes that change something.",
+        waits: true,
+        settings: &[it(
+            "admin.key",
+            "secret",
+            NONE,
+            "The operators' key; without one, only this machine and our own page are let in.",
+            "\"env:VALVEHOUSE_ADMIN_KEY\"",
+        )],
+    },
+    Section {
+        header: "[folders]",
+        about: "Where scripts live; relative to the project.",
+        waits: true,
+        settings: &[
+            it("folders.filters", "folder", "\"filters\"", "The filters.", "\"plugins/filters\""),
+            it("folders.tools", "folder", "\"tools\"", "The tools.", "\"plugins/tools\""),
+        ],
+    },
+    Section {
+        header: "[store]",
+        about: "Where valves, switches, grants, histories and conversations live.",
+        waits: true,
+        settings: &[
+            it(
+                "store.url",
+                "URL",
+                "\"sqlite://.valvehouse/state.db\"",
+                "A file of SQLite's, relative to the project.",
+                "\"sqlite:///var/lib/valvehouse/state.db\"",
+            ),
+            it(
+                "store.key",
+                "secret",
+                NONE,
+                "The key that seals what people set; without it one in a file beside the store, made with it.",
+                "\"env:VALVEHOUSE_STORE_KEY\"",
+            ),
+        ],
+    },
+    Section {
+        header: "[breaker]",
+        about: "When a plugin that breaks again and again is left alone.",
+        waits: false,
+        settings: &[
+            it("breaker.breaks", "0 to 1000", "5", "After so many breakages; 0: never.", "3"),
+            it("breaker.window_ms", "milliseconds", "60000", "Within this time.", "10000"),
+            it("breaker.rest_ms", "milliseconds", "10000", "For so long, before it is tried again.", "60000"),
+        ],
+    },
+    Section {
+        header: "[trace]",
+        about: "What is kept of requests that ended.",
+        waits: false,
+        settings: &[
+            it("trace.turns", "0 to 10000", "100", "Of how many; a change waits for the next start.", "1000"),
+            it(
+                "trace.contents",
+                "list of ids",
+                "[]",
+                "The plugins whose values are kept as well, not only names and numbers.",
+                "[\"redact\"]",
+            ),
+        ],
+    },
+    Section {
+        header: "[otlp]",
+        about: "Where requests that ended are sent as traces, by OpenTelemetry's protocol over HTTP. Needs the feature `otlp`, which is built in unless left out.",
+        waits: true,
+        settings: &[
+            it(
+                "otlp.endpoint",
+                "URL",
+                NONE,
+                "The collector; `/v1/traces` is added. None: nothing is sent.",
+                "\"http://127.0.0.1:4318\"",
+            ),
+            it(
+                "otlp.headers",
+                "table of texts or secrets",
+                "{}",
+                "What is sent along with each batch.",
+                "{ authorization = \"env:COLLECTOR_TOKEN\" }",
+            ),
+            it(
+                "otlp.service",
+                "text",
+                "\"valvehouse\"",
+                "What this host calls itself (`service.name`).",
+                "\"gateway\"",
+            ),
+        ],
+    },
+    Section {
+        header: "[[providers]]",
+        about: "Services that serve models, in order. Without any, and without models, there is the provider `demo`: offline, always the same.",
+        waits: false,
+        settings: &[
+            it("providers.NAME.name", "text", NEEDED, "What models and logs call it.", "\"openai\""),
+            it(
+                "providers.NAME.kind",
+                "kind",
+                "*its name*",
+                "`openai`, `anthropic`, `ollama`, `demo`, or one of the services whose address is known: `valvehouse` names them all when it knows none.",
+                "\"openrouter\"",
+            ),
+            it(
+                "providers.NAME.base_url",
+                "URL",
+                "*its kind's*",
+                "Where it is.",
+                "\"https://api.example.com/v1\"",
+            ),
+            it(
+                "providers.NAME.api_key",
+                "secret",
+                "*the usual variable of its kind*",
+                "What it is paid with: `env:NAME`, `file:PATH`, or the key itself. A file is read again when it changes.",
+                "\"env:OPENAI_API_KEY\"",
+            ),
+            it(
+                "providers.NAME.models",
+                "`\"*\"` or list of names",
+                "[]",
+                "Which of its models may be asked for by their own names, as `provider/model` or bare where unique.",
+                "\"*\"",
+            ),
+            it(
+                "providers.NAME.timeouts.connect_ms",
+                "milliseconds",
+                "10000",
+                "How long a connection may take.",
+                "3000",
+            ),
+            it(
+                "providers.NAME.timeouts.answer_ms",
+                "milliseconds",
+                "300000",
+                "How long the first byte of an answer may take.",
+                "60000",
+            ),
+            it(
+                "providers.NAME.timeouts.idle_ms",
+                "milliseconds",
+                "120000",
+                "How long a streamed answer may be silent.",
+                "30000",
+            ),
+            it(
+                "providers.NAME.timeouts.total_ms",
+                "milliseconds",
+                NONE,
+                "How long a whole answer may take, asking again included.",
+                "600000",
+            ),
+            it(
+                "providers.NAME.retry.times",
+                "0 to 20",
+                "2",
+                "How often it is asked again when it failed before anything of its answer was passed on.",
+                "0",
+            ),
+            it(
+                "providers.NAME.retry.first_ms",
+                "milliseconds",
+                "500",
+                "The longest wait before the first of them; it doubles each time.",
+                "100",
+            ),
+            it(
+                "providers.NAME.retry.longest_ms",
+                "milliseconds",
+                "10000",
+                "No wait is longer; a service that asks for a longer one is not asked again.",
+                "30000",
+            ),
+            it(
+                "providers.NAME.retry.lost",
+                "true or false",
+                "false",
+                "Also when the connection was lost after the request was sent: the work may be done, and paid for, twice.",
+                "true",
+            ),
+            it(
+                "providers.NAME.breaker.breaks",
+                "0 to 1000",
+                "5",
+                "After so many failures it is left alone; 0: never.",
+                "10",
+            ),
+            it("providers.NAME.breaker.window_ms", "milliseconds", "60000", "Within this time.", "30000"),
+            it(
+                "providers.NAME.breaker.rest_ms",
+                "milliseconds",
+                "10000",
+                "For so long, before it is tried again.",
+                "5000",
+            ),
+        ],
+    },
+    Section {
+        header: "[[models]]",
+        about: "Models under names of your own.",
+        waits: false,
+        settings: &[
+            it("models.NAME.name", "text", NEEDED, "What clients call it.", "\"assistant\""),
+            it(
+                "models.NAME.provider",
+                "text",
+                "*the only provider*",
+                "The provider that has it, or `pipes` for one that a script offers.",
+                "\"openai\"",
+            ),
+            it("models.NAME.model", "text", "*its name*", "What the provider calls it.", "\"gpt-5\""),
+            it(
+                "models.NAME.fallbacks",
+                "list of models",
+                "[]",
+                "Who answers where it cannot, in order: other models, or `provider/model`.",
+                "[\"small\", \"other/large\"]",
+            ),
+            it(
+                "models.NAME.system_prompt",
+                "text",
+                NONE,
+                "What it is told before each conversation; never stored.",
+                "\"Be brief.\"",
+            ),
+            it(
+                "models.NAME.filters",
+                "list of ids",
+                "[]",
+                "The filters with `global: false` that it uses beside the global ones.",
+                "[\"turn_limit\"]",
+            ),
+            it(
+                "models.NAME.tools",
+                "list of names",
+                "[]",
+                "The tools it is offered: names, `tag:NAME`, or `*`.",
+                "[\"tag:weather\", \"todo_add\"]",
+            ),
+            it(
+                "models.NAME.max_tool_iterations",
+                "1 to 1000",
+                "10",
+                "How many model calls one turn may take.",
+                "5",
+            ),
+            it(
+                "models.NAME.memory",
+                "true or false",
+                "false",
+                "Whether conversations with a chat id are kept, and their runs can be gone on with.",
+                "true",
+            ),
+            it("models.NAME.preset", "name", NONE, "Middleware that goes well together.", "\"careful\""),
+            it(
+                "models.NAME.middleware",
+                "table of tables",
+                "{}",
+                "Middleware by name, each with its options.",
+                "{ call_limit = { max_model_calls = 5 } }",
+            ),
+        ],
+    },
+    Section {
+        header: "[filters.ID]",
+        about: "What is said of one filter beside its own file.",
+        waits: false,
+        settings: &[
+            it(
+                "filters.ID.valves",
+                "table",
+                "{}",
+                "Values of its valves, between the script's defaults and what is stored.",
+                "{ max_turns = 8 }",
+            ),
+            it(
+                "filters.ID.enabled",
+                "true or false",
+                "true",
+                "Whether it runs, unless an operator switched it.",
+                "false",
+            ),
+            it(
+                "filters.ID.budget.ms",
+                "milliseconds",
+                "*100; 5 for `stream`*",
+                "Own running time of a call.",
+                "200",
+            ),
+            it(
+                "filters.ID.budget.operations",
+                "1 to 10¹²",
+                "*1 000 000; 50 000 for `stream`*",
+                "Operations of a call.",
+                "5000000",
+            ),
+            it(
+                "filters.ID.budget.memory_mb",
+                "1 to 1048576",
+                "*64*",
+                "Memory of a call, in megabytes.",
+                "128",
+            ),
+        ],
+    },
+    Section {
+        header: "[tools.ID]",
+        about: "What is said of one tool's file.",
+        waits: false,
+        settings: &[
+            it("tools.ID.valves", "table", "{}", "Values of its valves.", "{ unit = \"celsius\" }"),
+            it(
+                "tools.ID.enabled",
+                "true or false",
+                "true",
+                "Whether it is there, unless an operator switched it.",
+                "false",
+            ),
+            it(
+                "tools.ID.budget.ms",
+                "milliseconds",
+                "*its own timeout*",
+                "How long a call may take, waiting included.",
+                "60000",
+            ),
+            it(
+                "tools.ID.budget.operations",
+                "1 to 10¹²",
+                "*10 000 000*",
+                "Operations of a call.",
+                "50000000",
+            ),
+            it("tools.ID.budget.memory_mb", "1 to 1048576", "*64*", "Memory of a call, in megabytes.", "256"),
+        ],
+    },
+    Section {
+        header: "[grants.ID]",
+        about: "What a plugin or a native tool may reach of the world, beside what `valvehouse grant` gave it.",
+        waits: false,
+        settings: &[
+            it(
+                "grants.ID.http",
+                "true, false or list of hosts",
+                "false",
+                "Hosts; `true` is every public one. Private addresses only where they are named literally.",
+                "[\"api.example.com\", \"*.example.org\"]",
+            ),
+            it(
+                "grants.ID.files",
+                "list of folders",
+                "[]",
+                "Folders, relative to the project or whole.",
+                "[\"data\"]",
+            ),
+            it("grants.ID.shell", "true, false or list of programs", "false", "Programs.", "[\"git\"]"),
+            it(
+                "grants.ID.env",
+                "true, false or list of names",
+                "false",
+                "Environment variables.",
+                "[\"LANG\"]",
+            ),
+            it(
+                "grants.ID.kv",
+                "true or false",
+                "false",
+                "A durable map of its own; declaring it in the script is enough.",
+                "true",
+            ),
+            it(
+                "grants.ID.llm",
+                "true or false",
+                "false",
+                "Models of this host; declaring it in the script is enough.",
+                "true",
+            ),
+        ],
+    },
+];
