@@ -2,6 +2,7 @@
 
 mod conversations;
 mod exported;
+mod history;
 mod pruned;
 mod runs;
 
@@ -27,6 +28,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -
     scripts_find_what_they_kept(&*fresh().await).await;
     what_has_expired_is_gone(&*fresh().await).await;
     hosts_come_and_go(&*fresh().await).await;
+    history::check(&fresh).await;
     conversations::check(&fresh).await;
     runs::check(&fresh).await;
     exported::check(&fresh).await;
@@ -45,24 +47,24 @@ async fn nothing_is_there_at_first(store: &dyn Store) {
 }
 
 async fn replacing_valves_forgets_the_others(store: &dyn Store) {
-    store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#)).await.unwrap();
-    store.replace_valves("a", None, &json(r#"{"y": 3, "z": null}"#)).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"y": 3, "z": null}"#), "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 3}"#));
-    store.replace_valves("a", None, &Json::object()).await.unwrap();
+    store.replace_valves("a", None, &Json::object(), "test").await.unwrap();
     assert_eq!(store.all_valves().await.unwrap(), [], "nothing set is no row");
 }
 
 async fn merging_valves_keeps_the_others(store: &dyn Store) {
-    store.merge_valves("a", None, &json(r#"{"x": 1, "y": 2}"#)).await.unwrap();
-    store.merge_valves("a", None, &json(r#"{"y": null, "z": 3}"#)).await.unwrap();
+    store.merge_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
+    store.merge_valves("a", None, &json(r#"{"y": null, "z": 3}"#), "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1, "z": 3}"#));
 }
 
 async fn resetting_takes_out_some_or_all(store: &dyn Store) {
-    store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#)).await.unwrap();
-    store.reset_valves("a", None, &["x".to_owned(), "never".to_owned()]).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
+    store.reset_valves("a", None, &["x".to_owned(), "never".to_owned()], "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 2}"#));
-    store.reset_valves("a", None, &[]).await.unwrap();
+    store.reset_valves("a", None, &[], "test").await.unwrap();
     assert_eq!(store.all_valves().await.unwrap(), []);
 }
 
@@ -70,9 +72,9 @@ async fn users_and_operators_do_not_meet(store: &dyn Store) {
     for (user, x) in [(None, 1i64), (Some(""), 2), (Some("ann"), 3), (Some("bob"), 4)] {
         let values = Json::object();
         values.set("x", x).unwrap();
-        store.merge_valves("a", user, &values).await.unwrap();
+        store.merge_valves("a", user, &values, "test").await.unwrap();
     }
-    store.reset_valves("a", Some("bob"), &[]).await.unwrap();
+    store.reset_valves("a", Some("bob"), &[], "test").await.unwrap();
     let found: Vec<_> = store
         .all_valves()
         .await
@@ -85,15 +87,15 @@ async fn users_and_operators_do_not_meet(store: &dyn Store) {
 
 async fn values_come_back_as_they_were(store: &dyn Store) {
     let values = json(r#"{"z": 1e2, "a": [1, 2.0, "ü\u0000\"", {"b": false}], "n": -0}"#);
-    store.replace_valves("ü' --", Some("a\"b"), &values).await.unwrap();
+    store.replace_valves("ü' --", Some("a\"b"), &values, "test").await.unwrap();
     let found = store.all_valves().await.unwrap();
     assert_eq!((found[0].plugin.as_str(), found[0].user.as_deref()), ("ü' --", Some("a\"b")));
     assert_eq!(found[0].values.to_string(), values.to_string());
 }
 
 async fn a_refused_change_changes_nothing(store: &dyn Store) {
-    store.replace_valves("a", None, &json(r#"{"x": 1}"#)).await.unwrap();
-    let error = store.merge_valves("a", None, &json("[1]")).await.unwrap_err();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    let error = store.merge_valves("a", None, &json("[1]"), "test").await.unwrap_err();
     assert!(error.to_string().contains("must be an object"), "{error}");
     assert_eq!(store.generation().await.unwrap(), 1);
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
@@ -102,13 +104,13 @@ async fn a_refused_change_changes_nothing(store: &dyn Store) {
 async fn every_change_raises_the_generation(store: &dyn Store) {
     let switch = Switch { plugin: "a".into(), enabled: Some(true), global: None };
     let answers = [
-        store.replace_valves("a", None, &json(r#"{"x": 1}"#)).await.unwrap(),
-        store.merge_valves("a", Some("ann"), &json(r#"{"x": 1}"#)).await.unwrap(),
-        store.reset_valves("a", None, &[]).await.unwrap(),
-        store.set_switch(&switch).await.unwrap(),
-        store.confirm_removal("a").await.unwrap(),
-        store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None).await.unwrap().unwrap(),
-        store.set_grants("a", None, None).await.unwrap().unwrap(),
+        store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap(),
+        store.merge_valves("a", Some("ann"), &json(r#"{"x": 1}"#), "test").await.unwrap(),
+        store.reset_valves("a", None, &[], "test").await.unwrap(),
+        store.set_switch(&switch, "test").await.unwrap(),
+        store.confirm_removal("a", "test").await.unwrap(),
+        store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap().unwrap(),
+        store.set_grants("a", None, None, "test").await.unwrap().unwrap(),
     ];
     assert_eq!(answers, [1, 2, 3, 4, 5, 6, 7]);
     store.announce("h", 1, 5, None).await.unwrap();
@@ -118,28 +120,36 @@ async fn every_change_raises_the_generation(store: &dyn Store) {
 
 async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
     let switch = |enabled, global| Switch { plugin: "a".into(), enabled, global };
-    store.set_switch(&switch(None, Some(false))).await.unwrap();
+    store.set_switch(&switch(None, Some(false)), "test").await.unwrap();
     assert_eq!(store.switches().await.unwrap(), [switch(None, Some(false))]);
-    store.set_switch(&switch(Some(false), None)).await.unwrap();
-    store.set_switch(&switch(None, Some(true))).await.unwrap();
+    store.set_switch(&switch(Some(false), None), "test").await.unwrap();
+    store.set_switch(&switch(None, Some(true)), "test").await.unwrap();
     assert_eq!(store.switches().await.unwrap(), [switch(Some(false), Some(true))]);
 }
 
 async fn grants_are_changed_only_by_who_knows_them(store: &dyn Store) {
     let (one, two) = (json(r#"{"http": ["a"]}"#), json(r#"{"http": ["a", "b"], "kv": true}"#));
-    assert_eq!(store.set_grants("x", Some(&one), None).await.unwrap(), Some(1));
-    assert_eq!(store.set_grants("x", Some(&two), None).await.unwrap(), None, "something is there");
-    assert_eq!(store.set_grants("x", Some(&two), Some(&two)).await.unwrap(), None, "another is there");
-    assert_eq!(store.set_grants("y", Some(&two), Some(&one)).await.unwrap(), None, "nothing is there");
+    assert_eq!(store.set_grants("x", Some(&one), None, "test").await.unwrap(), Some(1));
+    assert_eq!(store.set_grants("x", Some(&two), None, "test").await.unwrap(), None, "something is there");
+    assert_eq!(
+        store.set_grants("x", Some(&two), Some(&two), "test").await.unwrap(),
+        None,
+        "another is there"
+    );
+    assert_eq!(
+        store.set_grants("y", Some(&two), Some(&one), "test").await.unwrap(),
+        None,
+        "nothing is there"
+    );
     assert_eq!(store.generation().await.unwrap(), 1);
     assert_eq!(store.grants().await.unwrap(), [("x".to_owned(), one.copy())]);
-    assert_eq!(store.set_grants("x", Some(&two), Some(&one)).await.unwrap(), Some(2));
-    store.set_grants("a-tool", Some(&one), None).await.unwrap();
+    assert_eq!(store.set_grants("x", Some(&two), Some(&one), "test").await.unwrap(), Some(2));
+    store.set_grants("a-tool", Some(&one), None, "test").await.unwrap();
     let found = store.grants().await.unwrap();
     assert_eq!(found, [("a-tool".to_owned(), one.copy()), ("x".to_owned(), two.copy())]);
-    let error = store.set_grants("x", Some(&json("[1]")), Some(&two)).await.unwrap_err();
+    let error = store.set_grants("x", Some(&json("[1]")), Some(&two), "test").await.unwrap_err();
     assert!(error.to_string().contains("must be an object"), "{error}");
-    store.set_grants("x", None, None).await.unwrap();
+    store.set_grants("x", None, None, "test").await.unwrap();
     assert_eq!(store.grants().await.unwrap(), [("a-tool".to_owned(), one)]);
 }
 
@@ -162,7 +172,7 @@ async fn the_last_good_version_is_the_last_one(store: &dyn Store) {
     store.save_last_good(std::slice::from_ref(&second)).await.unwrap();
     assert_eq!(store.last_good().await.unwrap(), [second, guard]);
     store.forget_last_good("a").await.unwrap();
-    store.confirm_removal("g").await.unwrap();
+    store.confirm_removal("g", "test").await.unwrap();
     assert_eq!(store.last_good().await.unwrap(), []);
 }
 

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What kind of trouble a store is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,53 @@ pub enum Trouble {
     Damaged,
     /// What it was given cannot be kept, or what is asked for cannot be done, whatever the store.
     Refused,
+    /// The key that opens it is missing or another one.
+    Sealed,
     /// Anything else.
     Other,
+}
+
+const TROUBLES: [Trouble; 9] = [
+    Trouble::ReadOnly,
+    Trouble::NotADatabase,
+    Trouble::NewerSchema,
+    Trouble::Busy,
+    Trouble::Full,
+    Trouble::Damaged,
+    Trouble::Refused,
+    Trouble::Sealed,
+    Trouble::Other,
+];
+
+impl Trouble {
+    /// One word for figures.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::NotADatabase => "not_a_database",
+            Self::NewerSchema => "newer_schema",
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::Damaged => "damaged",
+            Self::Sealed => "sealed",
+            Self::Refused => "refused",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// How often a store was in which trouble.
+#[derive(Debug, Default)]
+pub(super) struct Troubles([AtomicU64; TROUBLES.len()]);
+
+impl Troubles {
+    pub(super) fn add(&self, trouble: Trouble) {
+        self.0[trouble as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> Vec<(Trouble, u64)> {
+        TROUBLES.iter().map(|trouble| (*trouble, self.0[*trouble as usize].load(Relaxed))).collect()
+    }
 }
 
 /// Why the store did not do something.
@@ -128,6 +174,6 @@ fn mend(trouble: Trouble, file: &Path) -> Option<String> {
         Trouble::Damaged => {
             format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
         }
-        Trouble::Refused | Trouble::Other => return None,
+        Trouble::Refused | Trouble::Sealed | Trouble::Other => return None,
     })
 }

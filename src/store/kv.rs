@@ -114,6 +114,14 @@ impl Kv {
         KvMap { maps: self.of_plugin(plugin), scope: scope.into(), clock: self.clock.clone() }
     }
 
+    /// The maps of one plugin as they are now, for who tries something out: what is done to them stays there.
+    #[must_use]
+    pub fn copy_of(&self, plugin: &str) -> Self {
+        let maps = self.of_plugin(plugin).lock().clone();
+        let plugins = RwLock::new(HashMap::from([(plugin.to_owned(), Arc::new(Mutex::new(maps)))]));
+        Self { plugins, clock: self.clock.clone() }
+    }
+
     /// What has changed since this was last asked, each key once.
     pub fn take_changes(&self) -> Vec<KvChange> {
         let now = (self.clock)();
@@ -123,6 +131,11 @@ impl Kv {
             maps.lock().take_changes(plugin, now, &mut changes);
         }
         changes
+    }
+
+    /// How many changes wait to be written.
+    pub fn waiting(&self) -> usize {
+        self.plugins.read().values().map(|maps| maps.lock().changed.len()).sum()
     }
 
     /// These changes could not be written: they will be among the next, as they stand then.
@@ -260,8 +273,8 @@ impl KvMap {
     }
 }
 
-/// The maps of one plugin.
-#[derive(Default)]
+/// The maps of one plugin. Values are replaced whole, so a clone is a copy.
+#[derive(Default, Clone)]
 struct Maps {
     scopes: HashMap<String, HashMap<String, Entry>>,
     count: usize,
@@ -273,6 +286,7 @@ struct Maps {
     next_end: Option<i64>,
 }
 
+#[derive(Clone)]
 struct Entry {
     value: Json,
     /// What it takes, its key included.

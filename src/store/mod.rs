@@ -1,5 +1,5 @@
-//! What outlives the process: valves, switches, grants, last good scripts, the scripts' own maps, and
-//! conversations.
+//! What outlives the process: valves, switches, grants, last good scripts, the history of all that, the
+//! scripts' own maps, and conversations.
 //!
 //! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in
 //! the same transaction; hosts poll that number and announce which one they have applied.
@@ -7,6 +7,7 @@
 mod conversation;
 mod error;
 mod exported;
+mod history;
 mod kv;
 mod record;
 mod sqlite;
@@ -16,11 +17,14 @@ pub use conversation::{
     Step,
 };
 pub use error::{StoreError, Trouble};
+pub use history::{
+    Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
+};
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
 pub use record::{HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 pub use sqlite::Sqlite;
 
-use crate::config::StoreAddress;
+use crate::config::{StoreAddress, StoreSettings};
 use crate::json::Json;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -34,8 +38,9 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Durable state, shared by the hosts and commands that open the same store.
 ///
-/// Every method is one transaction. Those that answer a generation raised it.
-pub trait Store: Conversations {
+/// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
+/// a plugin's [`History`] says who they are, and the change is a version of it.
+pub trait Store: Conversations + History {
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.
     fn generation(&self) -> Answer<'_, u64>;
@@ -52,6 +57,7 @@ pub trait Store: Conversations {
         plugin: &'a str,
         user: Option<&'a str>,
         values: &'a Json,
+        by: &'a str,
     ) -> Answer<'a, u64>;
 
     /// Adds these values to those that were set; a null takes its key out. Merges of different keys
@@ -61,6 +67,7 @@ pub trait Store: Conversations {
         plugin: &'a str,
         user: Option<&'a str>,
         values: &'a Json,
+        by: &'a str,
     ) -> Answer<'a, u64>;
 
     /// Takes these keys out, or with no keys all there are.
@@ -69,13 +76,14 @@ pub trait Store: Conversations {
         plugin: &'a str,
         user: Option<&'a str>,
         keys: &'a [String],
+        by: &'a str,
     ) -> Answer<'a, u64>;
 
     /// What operators switched. A plugin without a row is as its configuration says.
     fn switches(&self) -> Answer<'_, Vec<Switch>>;
 
     /// Switches a plugin; `None` leaves that half of its switch as it was.
-    fn set_switch<'a>(&'a self, switch: &'a Switch) -> Answer<'a, u64>;
+    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64>;
 
     /// What operators granted beside the configuration: the id of a plugin or native tool, and an
     /// object of capabilities, unchecked.
@@ -89,6 +97,7 @@ pub trait Store: Conversations {
         id: &'a str,
         grants: Option<&'a Json>,
         expected: Option<&'a Json>,
+        by: &'a str,
     ) -> Answer<'a, Option<u64>>;
 
     /// The last version of every script that loaded.
@@ -101,7 +110,7 @@ pub trait Store: Conversations {
     fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
 
     /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
-    fn confirm_removal<'a>(&'a self, id: &'a str) -> Answer<'a, u64>;
+    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64>;
 
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
@@ -125,14 +134,19 @@ pub trait Store: Conversations {
     /// A host says good-bye.
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()>;
 
+    /// How often it was in which trouble since it was opened.
+    fn troubles(&self) -> Vec<(Trouble, u64)> {
+        Vec::new()
+    }
+
     /// Finishes what is under way and lets go of files and connections.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
 /// Opens the configured store.
-pub async fn open(address: &StoreAddress) -> Result<Arc<dyn Store>, StoreError> {
-    match address {
-        StoreAddress::Sqlite(file) => Ok(Arc::new(Sqlite::open(file).await?)),
+pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    match &settings.address {
+        StoreAddress::Sqlite(file) => Ok(Arc::new(Sqlite::open_with(file, settings.key.as_ref()).await?)),
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),
             place: "postgres".into(),
@@ -140,6 +154,15 @@ pub async fn open(address: &StoreAddress) -> Result<Arc<dyn Store>, StoreError> 
             cause: "this version keeps its state in SQLite only".into(),
             mend: Some("set store.url to \"sqlite://.valvehouse/state.db\"".into()),
         }),
+    }
+}
+
+/// Drops the stored valves of a store whose key is lost, which nobody can read any more. Answers of how many
+/// plugins.
+pub async fn forget_valves(settings: &StoreSettings) -> Result<u64, StoreError> {
+    match &settings.address {
+        StoreAddress::Sqlite(file) => sqlite::forget_valves(file, settings.key.as_ref()).await,
+        StoreAddress::Postgres(_) => open(settings).await.map(|_| 0),
     }
 }
 

@@ -4,14 +4,23 @@
 //! all the time is safe when a process dies and may lose its last moment when the power does.
 
 mod conversations;
+mod forget;
 mod grants;
+mod history;
 mod open;
+mod sealing;
+mod switches;
 mod valves;
 
 use super::{
-    Answer, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError, StoredValves, Switch, now,
+    Action, Answer, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError, StoredValves,
+    Switch, Trouble, now,
 };
+use crate::config::SecretSource;
 use crate::json::Json;
+use crate::seal::SealKey;
+use crate::store::error::Troubles;
+pub(super) use forget::forget_valves;
 use futures::future::BoxFuture;
 use sqlx::{Row as _, SqlitePool};
 use std::path::{Path, PathBuf};
@@ -26,14 +35,24 @@ pub struct Sqlite {
     durable: SqlitePool,
     /// Readers, and writers that do not wait for the disk.
     swift: SqlitePool,
+    /// What people set is sealed with it.
+    key: SealKey,
+    troubles: Troubles,
 }
 
 impl Sqlite {
-    /// Opens the file; creates it and its folder, for this user only, where they are missing.
+    /// Opens the file; creates it and its folder, for this user only, where they are missing. What people
+    /// set is sealed with the key in the file of the same name that ends in `.key`, which is made with it.
     pub async fn open(file: &Path) -> Result<Self, StoreError> {
+        Self::open_with(file, None).await
+    }
+
+    /// The same with a key from elsewhere.
+    pub async fn open_with(file: &Path, key: Option<&SecretSource>) -> Result<Self, StoreError> {
         crate::store::conversation::opened();
         let (durable, swift) = open::open(file).await?;
-        Ok(Self { file: file.to_owned(), durable, swift })
+        let key = sealing::key(file, key, &durable).await?;
+        Ok(Self { file: file.to_owned(), durable, swift, key, troubles: Troubles::default() })
     }
 
     /// The file.
@@ -47,7 +66,13 @@ impl Sqlite {
         doing: &'static str,
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
     ) -> Answer<'a, T> {
-        Box::pin(async move { work.await.map_err(|error| StoreError::from_sqlx(doing, &self.file, &error)) })
+        Box::pin(async move {
+            work.await.map_err(|error| {
+                let error = StoreError::from_sqlx(doing, &self.file, &error);
+                self.troubles.add(error.trouble);
+                error
+            })
+        })
     }
 
     fn change_valves<'a>(
@@ -56,10 +81,14 @@ impl Sqlite {
         plugin: &'a str,
         user: Option<&'a str>,
         change: Change<'a>,
+        by: &'a str,
     ) -> Answer<'a, u64> {
         self.work(doing, async move {
             let mut transaction = begin(&self.durable).await?;
-            valves::change(&mut transaction, plugin, user, change).await?;
+            valves::change(&mut transaction, &self.key, plugin, user, change).await?;
+            if user.is_none() {
+                history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
+            }
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
@@ -79,6 +108,11 @@ async fn raise(transaction: &mut Transaction) -> Result<u64, sqlx::Error> {
         .map(i64::unsigned_abs)
 }
 
+async fn forget_last_good(transaction: &mut Transaction, id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&mut **transaction).await?;
+    Ok(())
+}
+
 fn encode(value: &Json) -> Result<String, sqlx::Error> {
     let bytes = value.encode().map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
     String::from_utf8(bytes).map_err(|error| sqlx::Error::Encode(Box::new(error)))
@@ -94,13 +128,16 @@ impl Store for Sqlite {
     }
 
     fn all_valves(&self) -> Answer<'_, Vec<StoredValves>> {
-        self.work("read the stored valves", valves::all(&self.swift))
+        self.work("read the stored valves", async {
+            let mut connection = self.swift.acquire().await?;
+            valves::all(&mut connection, &self.key).await
+        })
     }
 
     fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json> {
         self.work("read the stored valves", async move {
             let mut connection = self.swift.acquire().await?;
-            valves::of(&mut connection, plugin, user).await
+            valves::of(&mut connection, &self.key, plugin, user).await
         })
     }
 
@@ -109,8 +146,9 @@ impl Store for Sqlite {
         plugin: &'a str,
         user: Option<&'a str>,
         values: &'a Json,
+        by: &'a str,
     ) -> Answer<'a, u64> {
-        self.change_valves("store valves", plugin, user, Change::Replace(values))
+        self.change_valves("store valves", plugin, user, Change::Replace(values), by)
     }
 
     fn merge_valves<'a>(
@@ -118,8 +156,9 @@ impl Store for Sqlite {
         plugin: &'a str,
         user: Option<&'a str>,
         values: &'a Json,
+        by: &'a str,
     ) -> Answer<'a, u64> {
-        self.change_valves("store valves", plugin, user, Change::Merge(values))
+        self.change_valves("store valves", plugin, user, Change::Merge(values), by)
     }
 
     fn reset_valves<'a>(
@@ -127,41 +166,23 @@ impl Store for Sqlite {
         plugin: &'a str,
         user: Option<&'a str>,
         keys: &'a [String],
+        by: &'a str,
     ) -> Answer<'a, u64> {
-        self.change_valves("reset valves", plugin, user, Change::Reset(keys))
+        self.change_valves("reset valves", plugin, user, Change::Reset(keys), by)
     }
 
     fn switches(&self) -> Answer<'_, Vec<Switch>> {
         self.work("read the stored switches", async {
-            let rows = sqlx::query("SELECT plugin, enabled, global FROM switches ORDER BY plugin")
-                .fetch_all(&self.swift)
-                .await?;
-            rows.into_iter()
-                .map(|row| {
-                    Ok(Switch {
-                        plugin: row.try_get("plugin")?,
-                        enabled: row.try_get("enabled")?,
-                        global: row.try_get("global")?,
-                    })
-                })
-                .collect()
+            let mut connection = self.swift.acquire().await?;
+            switches::all(&mut connection).await
         })
     }
 
-    fn set_switch<'a>(&'a self, switch: &'a Switch) -> Answer<'a, u64> {
+    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64> {
         self.work("store a switch", async move {
             let mut transaction = begin(&self.durable).await?;
-            sqlx::query(
-                "INSERT INTO switches (plugin, enabled, global) VALUES (?, ?, ?)
-                 ON CONFLICT (plugin) DO UPDATE SET
-                    enabled = coalesce(excluded.enabled, enabled),
-                    global = coalesce(excluded.global, global)",
-            )
-            .bind(&switch.plugin)
-            .bind(switch.enabled)
-            .bind(switch.global)
-            .execute(&mut *transaction)
-            .await?;
+            switches::set(&mut transaction, switch).await?;
+            history::note(&mut transaction, &self.key, &switch.plugin, by, Action::Toggle).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
@@ -177,12 +198,14 @@ impl Store for Sqlite {
         id: &'a str,
         grants: Option<&'a Json>,
         expected: Option<&'a Json>,
+        by: &'a str,
     ) -> Answer<'a, Option<u64>> {
         self.work("store grants", async move {
             let mut transaction = begin(&self.durable).await?;
             if !grants::set(&mut transaction, id, grants, expected).await? {
                 return Ok(None);
             }
+            history::note(&mut transaction, &self.key, id, by, Action::Grant).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(Some(generation))
@@ -238,15 +261,17 @@ impl Store for Sqlite {
 
     fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
         self.work("forget a last good script", async move {
-            sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&self.durable).await?;
-            Ok(())
+            let mut transaction = begin(&self.durable).await?;
+            forget_last_good(&mut transaction, id).await?;
+            transaction.commit().await
         })
     }
 
-    fn confirm_removal<'a>(&'a self, id: &'a str) -> Answer<'a, u64> {
+    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64> {
         self.work("confirm a removal", async move {
             let mut transaction = begin(&self.durable).await?;
-            sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&mut *transaction).await?;
+            forget_last_good(&mut transaction, id).await?;
+            history::note(&mut transaction, &self.key, id, by, Action::Delete).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
@@ -367,6 +392,10 @@ impl Store for Sqlite {
             sqlx::query("DELETE FROM hosts WHERE host_id = ?").bind(host_id).execute(&self.swift).await?;
             Ok(())
         })
+    }
+
+    fn troubles(&self) -> Vec<(Trouble, u64)> {
+        self.troubles.counts()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -34,7 +34,7 @@ async fn two_processes_that_merge_at_once_lose_nothing() {
         for number in 0..100i64 {
             let values = Json::object();
             values.set(&format!("{name}{number}"), number).unwrap();
-            store.merge_valves("a", None, &values).await.unwrap();
+            store.merge_valves("a", None, &values, "test").await.unwrap();
         }
     };
     tokio::join!(merge(&one, "x"), merge(&two, "y"));
@@ -61,7 +61,7 @@ async fn state_survives_a_restart() {
     let folder = folder();
     let file = folder.path().join("state.db");
     let store = Sqlite::open(&file).await.unwrap();
-    store.replace_valves("a", None, &json(r#"{"x": 1}"#)).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     store.close().await;
     let store = Sqlite::open(&file).await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
@@ -75,7 +75,7 @@ async fn a_new_store_is_for_its_owner_only() {
     let folder = folder();
     let file = folder.path().join("deep/.valvehouse/state.db");
     let store = Sqlite::open(&file).await.unwrap();
-    store.replace_valves("a", None, &json(r#"{"x": 1}"#)).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(file.parent().unwrap()), 0o700);
     for entry in std::fs::read_dir(file.parent().unwrap()).unwrap() {
@@ -132,14 +132,14 @@ async fn a_silent_host_counts_as_gone() {
 async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
     let folder = folder();
     let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
-    store.replace_valves("a", None, &json(r#"{"x": 1}"#)).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     sqlx::query("UPDATE valves SET content = '{'").execute(&store.swift).await.unwrap();
     let error = store.all_valves().await.unwrap_err().to_string();
     assert!(
         error.contains("read the stored valves") && error.contains("`valvehouse valves reset a` drops them"),
         "{error}"
     );
-    store.reset_valves("a", None, &[]).await.unwrap();
+    store.reset_valves("a", None, &[], "test").await.unwrap();
     assert_eq!(store.all_valves().await.unwrap(), []);
 }
 
@@ -147,11 +147,11 @@ async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
 async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
     let folder = folder();
     let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
-    store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None).await.unwrap();
+    store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();
     sqlx::query("UPDATE grants SET content = '{'").execute(&store.swift).await.unwrap();
     let error = store.grants().await.unwrap_err().to_string();
     assert!(error.contains("`valvehouse grant a --revoke` drops them"), "{error}");
-    store.set_grants("a", None, None).await.unwrap();
+    store.set_grants("a", None, None, "test").await.unwrap();
     assert_eq!(store.grants().await.unwrap(), []);
 }
 

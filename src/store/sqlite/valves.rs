@@ -1,9 +1,10 @@
 //! The rows of valves, read and changed within a transaction.
 
-use super::{Transaction, encode};
+use super::{Transaction, sealing};
 use crate::json::Json;
+use crate::seal::SealKey;
 use crate::store::StoredValves;
-use sqlx::{Row as _, SqliteConnection, SqlitePool};
+use sqlx::{Row as _, SqliteConnection};
 
 /// A change of what is set.
 pub(super) enum Change<'a> {
@@ -12,21 +13,26 @@ pub(super) enum Change<'a> {
     Reset(&'a [String]),
 }
 
-pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<StoredValves>, sqlx::Error> {
+pub(super) async fn all(
+    connection: &mut SqliteConnection,
+    key: &SealKey,
+) -> Result<Vec<StoredValves>, sqlx::Error> {
     let rows = sqlx::query("SELECT plugin, user_id, content FROM valves ORDER BY plugin, user_id")
-        .fetch_all(pool)
+        .fetch_all(connection)
         .await?;
     rows.into_iter()
         .map(|row| {
             let plugin: String = row.try_get("plugin")?;
-            let values = read(&plugin, row.try_get("content")?)?;
-            Ok(StoredValves { plugin, user: row.try_get("user_id")?, values })
+            let user: Option<String> = row.try_get("user_id")?;
+            let values = read(key, &plugin, user.as_deref(), row.try_get("content")?)?;
+            Ok(StoredValves { plugin, user, values })
         })
         .collect()
 }
 
 pub(super) async fn of(
     connection: &mut SqliteConnection,
+    key: &SealKey,
     plugin: &str,
     user: Option<&str>,
 ) -> Result<Json, sqlx::Error> {
@@ -36,22 +42,23 @@ pub(super) async fn of(
             .bind(user)
             .fetch_optional(connection)
             .await?;
-    content.map_or_else(|| Ok(Json::object()), |content| read(plugin, &content))
+    content.map_or_else(|| Ok(Json::object()), |content| read(key, plugin, user, &content))
 }
 
 pub(super) async fn change(
     transaction: &mut Transaction,
+    key: &SealKey,
     plugin: &str,
     user: Option<&str>,
     change: Change<'_>,
 ) -> Result<(), sqlx::Error> {
     let values = match change {
         Change::Replace(values) => merged(Json::object(), values)?,
-        Change::Merge(values) => merged(of(transaction, plugin, user).await?, values)?,
+        Change::Merge(values) => merged(of(transaction, key, plugin, user).await?, values)?,
         // Does not read what is there: this is also the way out of a row nobody can read.
         Change::Reset([]) => Json::object(),
         Change::Reset(keys) => {
-            let stored = of(transaction, plugin, user).await?;
+            let stored = of(transaction, key, plugin, user).await?;
             for key in keys {
                 stored.remove(key);
             }
@@ -67,7 +74,7 @@ pub(super) async fn change(
         sqlx::query("INSERT INTO valves (plugin, user_id, content) VALUES (?, ?, ?)")
             .bind(plugin)
             .bind(user)
-            .bind(encode(&values)?)
+            .bind(sealing::seal(key, &values, &sealing::valves_of(plugin, user))?)
             .execute(&mut **transaction)
             .await?;
     }
@@ -89,9 +96,9 @@ fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
     Ok(stored)
 }
 
-fn read(plugin: &str, content: &str) -> Result<Json, sqlx::Error> {
-    Json::parse(content.as_bytes()).map_err(|error| {
-        let what = format!("the stored valves of {plugin} are no JSON: {error}");
+fn read(key: &SealKey, plugin: &str, user: Option<&str>, content: &str) -> Result<Json, sqlx::Error> {
+    sealing::unseal(key, content, &sealing::valves_of(plugin, user)).map_err(|why| {
+        let what = format!("the stored valves of {plugin} {why}");
         sqlx::Error::Decode(format!("{what}; `valvehouse valves reset {plugin}` drops them").into())
     })
 }
