@@ -50,6 +50,7 @@ pub use runs::{Begin, Ended, Given, Runs};
 pub use saved::Saved;
 pub use state::State;
 
+use crate::context::TurnFacts;
 use crate::json::Json;
 use crate::kernel::Kernel;
 use callbacks::{Callbacks, Listener};
@@ -71,4 +72,11 @@ pub struct Setup {
     pub callbacks: Callbacks,
     /// Scripts that are told.
     pub listeners: Vec<Arc<dyn Listener>>,
+}
+
+impl Setup {
+    /// What a turn that goes on knows of the models.
+    fn known(&self) -> TurnFacts {
+        TurnFacts { model: self.model.clone(), models: self.models.clone(), ..TurnFacts::default() }
+    }
 }

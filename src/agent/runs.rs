@@ -122,7 +122,7 @@ impl Runs {
         let keeper = self.keeper(&run, recalled.kept);
         keeper.tell();
         let opening = Opening::Begins(recalled.new.into());
-        let turn = saved.turn(facts.model, facts.models, events);
+        let turn = saved.turn(facts, events);
         let teller = teller(setup, &run.id, &turn);
         self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
     }
@@ -207,7 +207,7 @@ impl Runs {
         let keeper = self.keeper(run, kept);
         leaving.done();
         let opening = Opening::GoesOn { decision: decision.to_json(), pending };
-        let turn = saved.turn(setup.model.clone(), setup.models.clone(), events);
+        let turn = saved.turn(setup.known(), events);
         let teller = teller(&setup, id, &turn);
         self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
     }

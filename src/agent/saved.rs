@@ -10,7 +10,7 @@ use crate::kernel::Progress;
 pub struct Saved {
     /// Where its turn stands.
     pub progress: Progress,
-    /// Who asked, with what: what its turn was begun with, apart from the model.
+    /// Who asked, with what: what its turn was begun with, apart from the model, which is read anew.
     pub facts: Json,
     /// The variables, as the last step left them.
     pub variables: Json,
@@ -30,15 +30,12 @@ pub struct Saved {
     pub length: u64,
 }
 
-/// The facts of a turn that are kept; those of the model are read anew.
-const FACTS: [&str; 7] = ["user", "request", "chat_id", "message_id", "features", "files", "filter_ids"];
-
 impl Saved {
     /// A run that has not begun, in a conversation that is this long.
     pub fn new(progress: Progress, facts: &TurnFacts, variables: Json, states: Json, length: u64) -> Self {
         Self {
             progress,
-            facts: facts_to_json(facts),
+            facts: facts.to_json(),
             variables,
             metadata: Json::object(),
             scratchpad: Json::array(),
@@ -67,9 +64,10 @@ impl Saved {
         }
     }
 
-    /// The turn to go on with.
-    pub(super) fn turn(&self, model: Json, models: Json, events: Events) -> Turn {
-        let facts = TurnFacts { model, models, ..facts_of_json(&self.facts) };
+    /// The turn to go on with, with what is known of models and of this request now.
+    pub(super) fn turn(&self, now: TurnFacts, events: Events) -> Turn {
+        let TurnFacts { model, models, trace, .. } = now;
+        let facts = TurnFacts { model, models, trace, ..TurnFacts::from_json(&self.facts) };
         let turn = Turn::new(facts, Context::new(self.variables.copy()), events);
         for (own, kept) in [(turn.metadata(), &self.metadata), (turn.context().trace(), &self.scratchpad)] {
             // New containers that nobody else holds take what is not theirs.
@@ -94,7 +92,7 @@ impl Saved {
 
     /// The toggle filters the request asked for.
     pub fn filter_ids(&self) -> Vec<String> {
-        facts_of_json(&self.facts).filter_ids
+        TurnFacts::from_json(&self.facts).filter_ids
     }
 
     /// As one object.
@@ -139,34 +137,5 @@ impl Saved {
             in_flight: part("in_flight")?,
             length: length.and_then(|length| u64::try_from(length).ok()).ok_or_else(|| broken("length"))?,
         })
-    }
-}
-
-fn facts_to_json(facts: &TurnFacts) -> Json {
-    let ids: Vec<Json> = facts.filter_ids.iter().map(|id| id.as_str().into()).collect();
-    let values = [
-        facts.user.copy(),
-        facts.request.copy(),
-        facts.chat_id.as_str().into(),
-        facts.message_id.as_str().into(),
-        facts.features.copy(),
-        facts.files.copy(),
-        ids.into(),
-    ];
-    FACTS.into_iter().map(|name| name.into()).zip(values).collect::<Object>().into()
-}
-
-fn facts_of_json(json: &Json) -> TurnFacts {
-    let part = |name: &str| json.get(name).unwrap_or_default().copy();
-    let text = |name: &str| json.text(name).map(String::from).unwrap_or_default();
-    TurnFacts {
-        user: part("user"),
-        request: part("request").freeze(),
-        chat_id: text("chat_id"),
-        message_id: text("message_id"),
-        features: part("features"),
-        files: part("files"),
-        filter_ids: part("filter_ids").items().iter().filter_map(Json::as_str).map(str::to_owned).collect(),
-        ..TurnFacts::default()
     }
 }

@@ -8,7 +8,8 @@ use crate::context::{Notice, ToolCalled, Turn};
 use crate::fault::{Fault, Refusal, RequestFault};
 use crate::filter::{Chain, Hook, Outcome};
 use crate::json::Json;
-use crate::tool::{Tool, ToolError};
+use crate::tool::{Tool, ToolError, ToolResult};
+use crate::trace::What;
 
 /// Calls a tool of the kernel through the filters; the value is what the model reads.
 pub(super) async fn invoke(
@@ -54,7 +55,7 @@ pub(super) async fn invoke(
             if let Some(Starting { call, progress, journal }) = starting {
                 journal.starting(call, &args, progress, turn).await?;
             }
-            (args.clone(), tool.run(args, turn).await)
+            (args.clone(), run(tool, args, turn).await)
         }
         Err(error) => (args, Err(error)),
     };
@@ -84,6 +85,21 @@ pub(super) async fn invoke(
         Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
         Outcome::Skipped(value) => Ok(value),
     }
+}
+
+/// The tool itself, written down where the turn has a trace.
+async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+    let Some(trace) = turn.trace() else { return tool.run(args, turn).await };
+    let plugin = tool.spec.module.as_deref().unwrap_or(tool.name());
+    let name = if plugin == tool.name() { plugin.to_owned() } else { format!("{plugin}/{}", tool.name()) };
+    let step = trace.begin(What::Tool { name: &name, plugin }, &args);
+    let result = tool.run(args, turn).await;
+    match &result {
+        _ if turn.is_paused() => step.end("paused", None, None),
+        Ok(result) => step.end("ended", None, Some(&result.value)),
+        Err(error) => step.end("failed", Some(&error.message), None),
+    }
+    result
 }
 
 /// A tool's failure as it is told on.

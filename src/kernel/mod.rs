@@ -38,7 +38,7 @@ pub use turn::{Reply, Wish};
 use crate::chat::{message, response};
 use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
-use crate::filter::{Chain, Filter};
+use crate::filter::{Chain, Filter, Hooks};
 use crate::json::Json;
 use crate::llm::Provider;
 use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, tools_of};
@@ -236,6 +236,17 @@ impl Kernel {
             toolbox: Toolbox::new(tools.cloned()),
             ..self.parts()
         }))
+    }
+
+    /// The kernel for a turn of which these moments have been elsewhere, as far as these filters go.
+    #[must_use]
+    pub fn sparing(&self, filters: &[String], hooks: Hooks) -> Self {
+        let spared = |filter: &Filter| match filters.iter().any(|name| name == filter.name()) {
+            true => filter.clone().sparing(hooks),
+            false => filter.clone(),
+        };
+        let filters = self.0.chain.filters().iter().map(spared).collect();
+        Self(Arc::new(Parts { chain: Chain::new(filters), ..self.parts() }))
     }
 
     fn parts(&self) -> Parts {

@@ -8,7 +8,7 @@ use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::Json;
-use crate::llm::{Answer, Piece, Provider, Request};
+use crate::llm::{Answer, Piece, Provider, Request, Traced};
 use crate::tool::SchemaDialect;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -121,7 +121,22 @@ pub(super) async fn ask(
         asked.remove("stream_options");
     }
     let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
-    match provider(kernel)?.chat(request).await? {
+    let provider = provider(kernel)?;
+    let model = asked.text("model").unwrap_or_default();
+    let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let answered = answered(kernel, provider.chat(request).await, turn, outgoing, &mut call).await;
+    call.end(answered)
+}
+
+/// What the stream chain leaves of an answer.
+async fn answered(
+    kernel: &Kernel,
+    answer: Result<Answer, Fault>,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
+    call: &mut Traced,
+) -> Result<Json, Fault> {
+    match answer? {
         Answer::Whole(whole) => stream::whole(kernel, whole, turn).await,
         Answer::Stream(mut pieces) => {
             let mut fold = Fold::default();
@@ -129,6 +144,7 @@ pub(super) async fn ask(
             let (mut head, mut ends) = (Json::Null, Vec::new());
             while let Some(piece) = pieces.next().await {
                 let mut piece = piece?;
+                call.piece();
                 outgoing.receive(&mut piece);
                 // Azure's first event has an empty id.
                 if head.text("id").is_none_or(|id| id.is_empty()) {

@@ -10,7 +10,7 @@ use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::{Json, Object};
-use crate::llm::{Forwarded, Piece};
+use crate::llm::{Forwarded, Piece, Traced};
 use tokio::sync::mpsc::Sender;
 
 /// How a door wants its answer.
@@ -108,7 +108,11 @@ impl Kernel {
         let bytes =
             anthropic::plain(&asked).encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
         match provider.forward(bytes.into(), stream) {
-            Some(forwarded) => Ok(Reply::Raw(forwarded.await?)),
+            Some(forwarded) => {
+                let model = asked.text("model").unwrap_or_default();
+                let call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
+                call.follow(forwarded.await).map(Reply::Raw)
+            }
             None => {
                 let mut outgoing = Outgoing::new(wish.stream, request::wants_usage(&body));
                 let answer = round::ask(kernel, &asked, turn, &mut outgoing).await?;
@@ -313,7 +317,11 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
 pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
     let entries = body.as_object().map(Object::entries).unwrap_or_default();
     let mut messages = Some(messages);
-    let kept = entries.into_iter().filter(|(key, _)| !OURS.contains(&key.as_str())).map(|(key, value)| {
+    let is_ours = |key: &str, value: &Json| {
+        // Open WebUI tells a pipeline who asks in all words; that is not for services.
+        OURS.contains(&key) || (key == "user" && value.as_object().is_some())
+    };
+    let kept = entries.into_iter().filter(|(key, value)| !is_ours(key, value)).map(|(key, value)| {
         let value = match (key.as_str(), model) {
             ("messages", _) => messages.take().unwrap_or(value),
             ("model", Some(model)) => model.into(),

@@ -49,6 +49,7 @@ impl Fallback {
             let body = with_model(&request.body, &other.model);
             let asked = other.provider.chat(Request { body, ..request.clone() });
             if let Some(answer) = other.took_over(asked.await) {
+                self.replaced();
                 return Ok(answer);
             }
         }
@@ -73,10 +74,18 @@ impl Fallback {
         for other in self.instead_of(&fault) {
             let body = with_model(&body, &other.model);
             if let Some(forwarded) = other.took_over(other.forwarded(body, stream).await) {
+                self.replaced();
                 return Ok(forwarded);
             }
         }
         Err(fault)
+    }
+
+    /// Another one has answered in the first one's place.
+    fn replaced(&self) {
+        if let Some(figures) = self.first.provider.figures() {
+            figures.replaced();
+        }
     }
 
     /// The others, each named in the log as it is asked.

@@ -8,6 +8,8 @@ mod canned;
 mod demo;
 mod fallback;
 mod formatted;
+mod hidden;
+mod measured;
 mod ollama;
 mod openai;
 mod origin;
@@ -15,22 +17,26 @@ mod patient;
 mod rekeyed;
 mod served;
 mod service;
+mod traced;
 
 pub use anthropic::Anthropic;
 pub use canned::{Canned, Reply};
 pub use demo::Demo;
 pub use fallback::{Choice, Fallback};
 pub use formatted::Formatted;
+pub use measured::Measured;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use patient::Patient;
 pub use rekeyed::Rekeyed;
 pub use served::noticing;
 pub(crate) use service::whole;
+pub(crate) use traced::Traced;
 
 use crate::breaker::Open;
 use crate::context::Turn;
 use crate::fault::Fault;
+use crate::figures::Service;
 use crate::json::Json;
 use bytes::Bytes;
 use compact_str::CompactString;
@@ -119,6 +125,11 @@ pub trait Provider: Send + Sync {
 
     /// How it stands, where it failed again and again and is left alone.
     fn rests(&self) -> Option<Open> {
+        None
+    }
+
+    /// What its calls came to, where somebody counts them.
+    fn figures(&self) -> Option<&Service> {
         None
     }
 }

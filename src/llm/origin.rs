@@ -41,7 +41,7 @@ impl Origin {
     pub(super) async fn refused(&self, response: Response) -> Fault {
         let status = response.status;
         if (300..400).contains(&status) {
-            let target = response.header("location").unwrap_or("nowhere");
+            let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
             return self.fault(&format!(
                 "redirects to {target}, and the key is not carried along; correct the base_url of the provider"
             ));
@@ -96,8 +96,13 @@ fn retry_after(response: &Response) -> Option<String> {
     let ms = response.header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok());
     match ms.filter(|ms| ms.is_finite() && *ms >= 0.0) {
         Some(ms) => Some((ms / 1_000.0).to_string()),
-        None => response.header("retry-after").map(str::to_owned),
+        None => response.header("retry-after").filter(|text| is_time(text)).map(str::to_owned),
     }
+}
+
+/// Whether this is a number of seconds or a date: it is passed on, and nothing else may be in it.
+fn is_time(text: &str) -> bool {
+    text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
 }
 
 /// Whether this is an error where an answer or a piece of one was to come.

@@ -13,6 +13,7 @@ pub use toolbox::Toolbox;
 
 use crate::context::{Context, Notice, Turn};
 use crate::fault::Refusal;
+use crate::figures::{Used, Uses};
 use crate::filter::Filter;
 use crate::json::Json;
 use futures::FutureExt;
@@ -192,12 +193,14 @@ pub struct Tool {
     /// Filters for this tool only, beside the kernel's.
     pub filters: Vec<Filter>,
     handler: Arc<dyn Handler>,
+    figures: Arc<Uses>,
 }
 
 impl Tool {
     /// A tool of a spec and a handler.
     pub fn new(spec: ToolSpec, handler: impl Handler + 'static) -> Self {
-        Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler) }
+        let figures = Arc::default();
+        Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler), figures }
     }
 
     /// A tool from a plain function of its arguments.
@@ -264,9 +267,21 @@ impl Tool {
         self.with_spec(|spec| spec.idempotent = true)
     }
 
+    /// The same tool, whose calls are added to these figures.
+    #[must_use]
+    pub fn counting(mut self, figures: Arc<Uses>) -> Self {
+        self.figures = figures;
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// What its calls came to.
+    pub fn figures(&self) -> &Uses {
+        &self.figures
     }
 
     /// Runs it directly, without filters: arguments checked, timeout and retries as its spec says.
@@ -282,21 +297,10 @@ impl Tool {
 
     /// Runs it with arguments that are checked: timeout and retries as its spec says.
     pub async fn run(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        let using = self.figures.begin();
         let mut tries = 0;
         loop {
-            // A panic ends this call only.
-            let own = turn.in_context(turn.context().fork());
-            let call = async { self.handler.call(args.copy(), own).await };
-            let call = AssertUnwindSafe(call).catch_unwind();
-            let name = &self.spec.name;
-            let result = match tokio::time::timeout(self.spec.timeout, call).await {
-                Ok(Ok(result)) => result,
-                Ok(Err(_)) => Err(format!("tool {name} panicked").into()),
-                Err(_) => {
-                    let limit = self.spec.timeout.as_millis();
-                    Err(format!("tool {name} did not end within {limit} ms").into())
-                }
-            };
+            let (result, ending) = self.try_once(&args, turn).await;
             match result {
                 Err(error) if !error.fatal && tries < self.spec.retry.max && !turn.is_paused() => {
                     tries += 1;
@@ -304,7 +308,29 @@ impl Tool {
                     tracing::info!(tool = self.spec.name, tries, "trying again: {error}");
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }
-                result => return result,
+                result => {
+                    using.ends(if turn.is_paused() { Used::Paused } else { ending });
+                    return result;
+                }
+            }
+        }
+    }
+
+    async fn try_once(&self, args: &Json, turn: &Turn) -> (Result<ToolResult, ToolError>, Used) {
+        // A panic ends this call only.
+        let own = turn.in_context(turn.context().fork());
+        let call = async { self.handler.call(args.copy(), own).await };
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let name = &self.spec.name;
+        match tokio::time::timeout(self.spec.timeout, call).await {
+            Ok(Ok(result)) => {
+                let ending = if result.is_ok() { Used::Well } else { Used::Failed };
+                (result, ending)
+            }
+            Ok(Err(_)) => (Err(format!("tool {name} panicked").into()), Used::Panicked),
+            Err(_) => {
+                let limit = self.spec.timeout.as_millis();
+                (Err(format!("tool {name} did not end within {limit} ms").into()), Used::TooSlow)
             }
         }
     }

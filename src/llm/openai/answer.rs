@@ -6,11 +6,13 @@ use crate::chat::split;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::Forwarded;
+use crate::llm::hidden::hidden;
 use crate::llm::origin::{Shape, guess, is_error};
 use crate::llm::service::whole;
 use crate::net::{Response, sse};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 
 const EVENTS: &str = "text/event-stream";
 
@@ -46,9 +48,12 @@ impl OpenAi {
         let (content_type, body) = match (shape, stream) {
             (Shape::Events, true) => {
                 let named = named.filter(|_| response.media_type() == EVENTS);
-                (named.or_else(|| Some(EVENTS.to_owned())), response.into_stream())
+                (named.or_else(|| Some(EVENTS.to_owned())), self.unread(response))
             }
-            (Shape::Json, false) => (named, once(self.no_error(response.whole().await?)?)),
+            (Shape::Json, false) => {
+                let whole = once(self.no_error(response.whole().await?)?);
+                (named, hidden(whole, self.service.origin.key.as_ref()))
+            }
             (Shape::Json, true) => {
                 let answer = self.whole(response).await?;
                 (Some(EVENTS.to_owned()), once(as_events(&answer)?))
@@ -59,10 +64,15 @@ impl OpenAi {
                 (Some("application/json".to_owned()), once(encoded(&answer)?))
             }
             // Another wire than ours, one line an event: whoever asked for it can read it.
-            (Shape::Other, _) if is_ndjson => (named, response.into_stream()),
+            (Shape::Other, _) if is_ndjson => (named, self.unread(response)),
             (Shape::Other, _) => return Err(self.unexpected(response).await),
         };
         Ok(Forwarded { provider: self.service.origin.provider.clone(), status, content_type, body })
+    }
+
+    /// A body that nobody reads, but for the key.
+    fn unread(&self, response: Response) -> BoxStream<'static, Result<Bytes, Fault>> {
+        hidden(response.into_stream(), self.service.origin.key.as_ref())
     }
 
     /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
@@ -78,7 +88,7 @@ impl OpenAi {
     }
 }
 
-fn once(bytes: Bytes) -> futures::stream::BoxStream<'static, Result<Bytes, Fault>> {
+fn once(bytes: Bytes) -> BoxStream<'static, Result<Bytes, Fault>> {
     futures::stream::iter([Ok(bytes)]).boxed()
 }
 

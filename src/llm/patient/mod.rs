@@ -14,6 +14,7 @@ use crate::breaker::{Admission, Breaker, BreakerSettings, Open};
 use crate::config::Retry;
 use crate::context::{Notice, Turn};
 use crate::fault::Fault;
+use crate::figures::Service;
 use crate::json::Json;
 use begun::{begin, begin_forwarded};
 use bytes::Bytes;
@@ -31,13 +32,15 @@ pub struct Patient {
     breaker: Breaker,
     /// What to say of a service that wants a key where there is none.
     keyless: Option<String>,
+    /// Where it is counted that a service is asked again.
+    figures: Option<Arc<Service>>,
 }
 
 impl Patient {
     /// Around a provider, with the usual settings.
     pub fn new(provider: Arc<dyn Provider>) -> Self {
         let breaker = Breaker::of_provider(provider.name(), BreakerSettings::default());
-        Self { provider, retry: Retry::default(), total: None, breaker, keyless: None }
+        Self { provider, retry: Retry::default(), total: None, breaker, keyless: None, figures: None }
     }
 
     /// The same with other rules for asking again.
@@ -65,6 +68,13 @@ impl Patient {
     #[must_use]
     pub fn keyless(mut self, remedy: impl Into<String>) -> Self {
         self.keyless = Some(remedy.into());
+        self
+    }
+
+    /// The same, adding to these figures.
+    #[must_use]
+    pub fn counting(mut self, figures: Arc<Service>) -> Self {
+        self.figures = Some(figures);
         self
     }
 
@@ -97,9 +107,12 @@ impl Patient {
         Err(self.explained(last))
     }
 
-    /// Tells the log, and whoever watches the turn, that it is asked again.
+    /// Tells the figures, the log, and whoever watches the turn, that it is asked again.
     fn tell(&self, turn: Option<&Turn>, attempt: u32, fault: &Fault, delay: Duration) {
         let (provider, most) = (self.name(), self.retry.times);
+        if let Some(figures) = &self.figures {
+            figures.asked_again();
+        }
         tracing::warn!(provider, "asked again in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
         if let Some(turn) = turn {
             let (what, error) = (format!("provider {provider}"), fault.to_string());

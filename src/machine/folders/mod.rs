@@ -19,6 +19,7 @@ mod list;
 mod names;
 mod place;
 mod read;
+mod remove;
 mod walk;
 mod write;
 
