@@ -2,8 +2,11 @@
 //!
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
+use super::compile::Script;
 use super::reach::Reach;
+use crate::config::Secret;
 use crate::context::Turn;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -19,6 +22,8 @@ pub(crate) struct Call {
     pub(crate) turn: Turn,
     /// What the plugin may reach beyond its turn.
     pub(crate) reach: Arc<Reach>,
+    /// What it must not print.
+    secrets: Arc<[Secret]>,
     printed: u32,
 }
 
@@ -30,9 +35,9 @@ thread_local! {
 pub(crate) struct Running(Option<Call>);
 
 impl Running {
-    pub(crate) fn enter(plugin: &Arc<str>, turn: &Turn, reach: &Arc<Reach>) -> Self {
-        let (plugin, turn, reach) = (plugin.clone(), turn.clone(), reach.clone());
-        let call = Call { plugin, turn, reach, printed: 0 };
+    pub(super) fn enter(script: &Script, turn: &Turn) -> Self {
+        let (plugin, reach, secrets) = (script.file.id.clone(), script.reach.clone(), script.secrets.clone());
+        let call = Call { plugin, turn: turn.clone(), reach, secrets, printed: 0 };
         Self(CALL.replace(Some(call)))
     }
 }
@@ -67,6 +72,12 @@ pub(crate) fn current() -> Option<Call> {
     CALL.with_borrow(Clone::clone)
 }
 
+/// A text without these secrets in it.
+pub(super) fn hidden<'a>(secrets: &[Secret], text: &'a str) -> Cow<'a, str> {
+    let found = secrets.iter().filter(|secret| text.contains(secret.expose()));
+    found.fold(Cow::Borrowed(text), |text, secret| secret.scrub(&text).into())
+}
+
 /// Writes one line of a script to the log, cut where it is too much.
 pub(crate) fn log(level: tracing::Level, text: &str) {
     let printed = CALL.with_borrow_mut(|call| {
@@ -79,7 +90,8 @@ pub(crate) fn log(level: tracing::Level, text: &str) {
         return;
     }
     let plugin = plugin();
-    let text: std::borrow::Cow<'_, str> = if printed > PRINTED_LINES {
+    let text = &*CALL.with_borrow(|call| hidden(call.as_ref().map_or(&[], |call| &call.secrets), text));
+    let text: Cow<'_, str> = if printed > PRINTED_LINES {
         format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
     } else {
         match text.char_indices().nth(PRINTED_CHARACTERS) {
@@ -87,6 +99,17 @@ pub(crate) fn log(level: tracing::Level, text: &str) {
             None => text.into(),
         }
     };
+    CALL.with_borrow(|call| {
+        if let Some((call, trace)) = call.as_ref().and_then(|call| Some((call, call.turn.trace()?))) {
+            let word = match level {
+                tracing::Level::ERROR => "error",
+                tracing::Level::WARN => "warn",
+                tracing::Level::DEBUG => "debug",
+                _ => "info",
+            };
+            trace.line(&call.plugin, word, &text);
+        }
+    });
     match level {
         tracing::Level::ERROR => tracing::error!(target: "script", plugin, "{text}"),
         tracing::Level::WARN => tracing::warn!(target: "script", plugin, "{text}"),

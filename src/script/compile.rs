@@ -17,9 +17,11 @@ use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
 use super::{budget, doubts, engine, imports, literal, shadow};
 use crate::breaker::Breaker;
+use crate::config::Secret;
 use crate::figures::Figures;
 use crate::filter::Hook;
 use crate::json::Json;
+use crate::valve::Schema;
 use rhai::{AST, Dynamic, Engine, OptimizationLevel, ParseError, Scope, Stmt};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -33,6 +35,8 @@ pub struct Script {
     pub manifest: Manifest,
     /// Its effective valves; read-only.
     pub valves: Json,
+    /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
+    pub(super) secrets: Arc<[Secret]>,
     /// What is not meant, though it loads: valves that no longer fit, hooks spelt almost right.
     pub warnings: Vec<Problem>,
     /// Whether its calls break again and again.
@@ -99,6 +103,7 @@ impl Script {
             return Err(problems);
         }
 
+        let secrets = secrets(&manifest.valves, &valves);
         let mut values: HashMap<String, Dynamic> =
             constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
         values.insert("Valves".into(), dynamic_of(&valves));
@@ -114,6 +119,7 @@ impl Script {
             waiting: names.may_wait(),
             has_windows: names.modules.contains("stream"),
             manifest,
+            secrets,
             valves: valves.freeze(),
             warnings: Vec::new(),
             breaker: Arc::new(Breaker::new(id, settings.breaker)),
@@ -162,6 +168,11 @@ impl Script {
     /// Where its hooks stand in the chain.
     pub fn priority(&self) -> f64 {
         crate::valve::priority(&self.valves)
+    }
+
+    /// What its valves were made of, over what it declares: the configuration's values, and the store's.
+    pub fn valve_layers(&self) -> [&Json; 2] {
+        [&self.settings.configured, &self.settings.stored]
     }
 
     /// What its calls have cost, whichever version of it ran.
@@ -282,4 +293,23 @@ fn never_run(ast: &AST, id: &str, file: &SourceFile, source: &str) -> Vec<Proble
         }
     }
     problems
+}
+
+/// Shorter texts are in every other line; hiding them would tell what they are.
+const SHORTEST_SECRET: usize = 6;
+
+fn secrets(schema: &Schema, valves: &Json) -> Arc<[Secret]> {
+    let secret = schema.fields().iter().filter(|field| field.secret);
+    let texts =
+        secret.filter_map(|field| valves.text(&field.name)).filter(|text| text.len() >= SHORTEST_SECRET);
+    texts.map(|text| Secret::new(&text)).collect()
+}
+
+/// The valves that a text declares, also when it would not load; None where that cannot be told.
+pub fn declared_valves(text: &str) -> Option<Schema> {
+    let Parsed { constants, .. } = Parsed::of(text.trim_start_matches('\u{feff}')).ok()?;
+    match constants.iter().find(|(name, _)| name == "Valves") {
+        Some((_, literal)) => Schema::declare(literal).ok(),
+        None => Some(Schema::default()),
+    }
 }

@@ -60,6 +60,12 @@ impl Run for ScriptFilter {
         }
     }
 
+    fn rests(&self, hook: Hook) {
+        if let Some(tally) = &self.tallies[hook as usize] {
+            tally.rests();
+        }
+    }
+
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
         let pace = match self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow()) {
             true => Pace::Slow,
@@ -128,15 +134,31 @@ impl ScriptFilter {
             return Ok(Verdict::Continue(ctx));
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect();
-        let timing = tally.begin();
-        let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        let (timing, turn) = (tally.begin(), ctx.turn.clone());
+        let (result, spent) = self.script.call(hook, args, &turn);
         let verdict = match result {
             Ok(value) => self.verdict(hook, ctx, &value).and_then(|verdict| self.with_events(hook, verdict)),
             Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
         };
-        tally.end(&timing, spent, if verdict.is_ok() { Ending::Well } else { Ending::Broken });
+        tally.end(&timing, spent, self.ending(hook, &verdict));
+        if let Some(trace) = turn.trace() {
+            trace.spend(hook.name(), self.script.id(), spent);
+        }
         verdict
+    }
+
+    /// How a call ended, as the chain takes it.
+    fn ending(&self, hook: Hook, verdict: &Result<Verdict, Breakage>) -> Ending {
+        let forgives = self.script.manifest.on_break == OnBreak::Continue;
+        match verdict {
+            Ok(Verdict::Continue(_)) => Ending::Continued,
+            Ok(Verdict::Skip(_)) => Ending::Skipped,
+            Ok(Verdict::Error(_)) if forgives && !hook.is_before() => Ending::RefusalForgiven,
+            Ok(Verdict::Error(_)) => Ending::Refused,
+            Err(_) if forgives => Ending::BreakageForgiven,
+            Err(_) => Ending::Broken,
+        }
     }
 
     /// Whether a hook wants to see this: an event contains what `match` names, if it names anything.

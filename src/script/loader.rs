@@ -208,6 +208,12 @@ pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<Read, Problem> 
     with_imports(read(what, path)?, root, &mut |path| Ok(read(As::Module, path)?.file.text))
 }
 
+/// The same of a file that is about to have this text.
+pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Read, Problem> {
+    let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;
+    with_imports(own, root, &mut |path| Ok(read(As::Module, kind, path, &metadata_of(path)?)?.file.text))
+}
+
 fn metadata_of(path: &Path) -> Result<Metadata, Problem> {
     let unreadable = |error| Problem::new("", path, format!("cannot read this file: {error}"));
     std::fs::metadata(path).map_err(unreadable)
@@ -279,7 +285,7 @@ fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
 }
 
 fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = stem_of(path);
     let problem = |message: String| Problem::new(&stem, path, message);
     if what == As::Plugin && !is_id(&stem) {
         return Err(problem(format!("`{stem}` cannot be an id"))
@@ -290,13 +296,26 @@ fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, 
         return Err(problem("this is no regular file".into()).help("put a text file in its place"));
     }
     if metadata.len() > MAX_SOURCE as u64 {
-        return Err(problem(format!(
-            "the file has {} KB; at most {} KB are read",
-            metadata.len() / 1024,
-            MAX_SOURCE / 1024
-        )));
+        return Err(problem(too_long(metadata.len())));
     }
     let bytes = std::fs::read(path).map_err(|error| problem(format!("cannot read this file: {error}")))?;
+    read_bytes(what, kind, path, bytes)
+}
+
+fn too_long(length: u64) -> String {
+    format!("the file has {} KB; at most {} KB are read", length / 1024, MAX_SOURCE / 1024)
+}
+
+fn stem_of(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {
+    let stem = stem_of(path);
+    let problem = |message: String| Problem::new(&stem, path, message);
+    if bytes.len() > MAX_SOURCE {
+        return Err(problem(too_long(bytes.len() as u64)));
+    }
     let hash = hex(&Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|error| {
         problem(format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()))

@@ -36,6 +36,8 @@ pub struct Problem {
     pub help: Option<String>,
     /// How much it matters.
     pub severity: Severity,
+    /// The command that grants what is missing, where that is all that is wrong.
+    pub grant: Option<String>,
 }
 
 impl Problem {
@@ -50,6 +52,7 @@ impl Problem {
             message: message.into(),
             help: None,
             severity: Severity::Error,
+            grant: None,
         }
     }
 
@@ -57,6 +60,13 @@ impl Problem {
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// The same, for want of what this command grants.
+    #[must_use]
+    pub(crate) fn granted_by(mut self, command: impl Into<String>) -> Self {
+        self.grant = Some(command.into());
         self
     }
 

@@ -47,7 +47,8 @@ impl Reach {
             if !is_granted(*capability, grants, manifest) {
                 let name = capability.name();
                 let lack = problem(format!("needs `{name}`, which nobody has granted"), name);
-                problems.push(lack.help(how_to_grant(*capability, &file.id)));
+                let command = command(*capability, &file.id);
+                problems.push(lack.help(how_to_grant(*capability, &command)).granted_by(command));
             }
         }
         let hosts = hosts(manifest, valves).unwrap_or_else(|wrong| {
@@ -84,21 +85,28 @@ fn is_granted(capability: Capability, grants: &Grants, manifest: &Manifest) -> b
     }
 }
 
-fn how_to_grant(capability: Capability, id: &str) -> String {
-    let granted = match capability {
+fn how_to_grant(capability: Capability, command: &str) -> String {
+    match capability {
         Capability::Http => {
-            return format!(
-                "name the hosts in the opening comment: `allow_hosts: api.example.com`; or run: \
-                 valvehouse grant {id} http=api.example.com"
-            );
+            format!(
+                "name the hosts in the opening comment: `allow_hosts: api.example.com`; or run: {command}"
+            )
         }
+        _ => format!("if it may, run: {command}"),
+    }
+}
+
+/// The command that grants it, with what stands for what an operator has to choose.
+fn command(capability: Capability, id: &str) -> String {
+    let granted = match capability {
+        Capability::Http => "http=api.example.com",
         Capability::Files => "files=FOLDER",
         Capability::Shell => "shell=PROGRAM",
         Capability::Env => "env=VARIABLE",
         Capability::Kv => "kv",
         Capability::Llm => "llm",
     };
-    format!("if it may, run: valvehouse grant {id} {granted}")
+    format!("valvehouse grant {id} {granted}")
 }
 
 /// The hosts a script declares; `valve:NAME` stands for those a valve names, as hosts or URLs.

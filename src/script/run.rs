@@ -2,7 +2,7 @@
 
 use super::answer::Thrown;
 use super::budget::{Budget, Guard};
-use super::call::Running;
+use super::call::{Running, hidden};
 use super::compile::Script;
 use super::problem;
 use crate::callback::Callback;
@@ -83,7 +83,7 @@ impl Script {
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
     ) -> (Result<T, Ended>, Spent) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = Running::enter(&self.file.id, turn, &self.reach);
+        let _running = Running::enter(self, turn);
         let result = work();
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
@@ -108,9 +108,17 @@ impl Script {
             && let Some(thrown) = value.read_lock::<Thrown>()
             && !thrown.bug
         {
-            return Ended::Refused(thrown.refusal.clone());
+            let mut refusal = thrown.refusal.clone();
+            refusal.message = self.hide(refusal.message);
+            return Ended::Refused(refusal);
         }
-        let cause = problem::of_run(&self.sources, function, error);
-        Ended::Broken { breakage: Breakage::new(cause), summary: problem::summary_of_run(error) }
+        let cause = self.hide(problem::of_run(&self.sources, function, error));
+        let summary = self.hide(problem::summary_of_run(error));
+        Ended::Broken { breakage: Breakage::new(cause), summary }
+    }
+
+    /// A text that others read, without what the script's secret valves are set to.
+    fn hide(&self, text: String) -> String {
+        hidden(&self.secrets, &text).into_owned()
     }
 }

@@ -20,6 +20,15 @@ impl Schema {
         (values, problems)
     }
 
+    /// Which of these layers a value in force comes from; None where it is the default.
+    pub fn layer_in_force(&self, name: &str, layers: &[&Json]) -> Option<usize> {
+        let fits = |layer: &&Json| {
+            let value = layer.get(name).filter(|value| !value.is_null());
+            value.is_some_and(|value| self.check(name, &value).is_ok())
+        };
+        layers.iter().rposition(fits)
+    }
+
     /// The values as they may be shown: a secret that is set is [`MASK`], an empty one stays empty.
     pub fn mask(&self, values: &Json) -> Json {
         let shown = values.copy();

@@ -76,6 +76,7 @@ impl ScriptCallbacks {
         let breaker = &self.script.listening;
         let admission = breaker.admit();
         if let Admission::Rests(_) = admission {
+            self.tallies[place].rests();
             return Ok(());
         }
         let this = self.clone();
@@ -103,7 +104,7 @@ impl ScriptCallbacks {
             Err(Ended::Refused(refusal)) => Err(refusal.message),
             Err(Ended::Broken { breakage, .. }) => Err(breakage.cause),
         };
-        let ending = if result.is_ok() { Ending::Well } else { Ending::Broken };
+        let ending = if result.is_ok() { Ending::Continued } else { Ending::Broken };
         self.tallies[place].end(&timing, spent, ending);
         result
     }

@@ -23,7 +23,7 @@ pub(crate) fn register(module: &mut Module) {
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
             if let Some(call) = call::current() {
-                call.turn.emit(event).map_err(|unsent| error(unsent.to_string()))?;
+                call.turn.emit(&call.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
             }
             Ok(())
         });

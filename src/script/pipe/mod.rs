@@ -173,6 +173,7 @@ impl Pipe {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
         if let Admission::Rests(rest) = admission {
+            self.tally.rests();
             return Err(self.refused(breaker.refusal(rest)));
         }
         if turn.facts().callers.iter().any(|caller| caller == self.script.id()) {
@@ -205,8 +206,15 @@ impl Pipe {
         let args = params.collect();
         let (result, spent) =
             self.script.call_pipe(args, turn, pipe.timeout, |value| give(&self.script, value, &mut out));
-        let broke = matches!(result, Err(Ended::Broken { .. })) && !turn.is_over();
-        self.tally.end(&timing, spent, if broke { Ending::Broken } else { Ending::Well });
+        let ending = match &result {
+            Err(Ended::Broken { .. }) if !turn.is_over() => Ending::Broken,
+            Err(Ended::Refused(_)) => Ending::Refused,
+            _ => Ending::Continued,
+        };
+        self.tally.end(&timing, spent, ending);
+        if let Some(trace) = turn.trace() {
+            trace.spend("model", self.script.id(), spent);
+        }
         result.map_err(|ended| match ended {
             Ended::Refused(refusal) => self.refused(refusal),
             Ended::Broken { breakage, .. } => {

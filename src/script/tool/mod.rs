@@ -107,6 +107,7 @@ impl ScriptTool {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
         if let Admission::Rests(rest) = admission {
+            self.tally.rests();
             return Err(breaker.refusal(rest).into());
         }
         let (told, broke) = match self.measured(args, turn) {
@@ -133,6 +134,9 @@ impl ScriptTool {
         let timing = self.tally.begin();
         let (args, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
         let (result, spent) = self.script.call_tool(&tool.function, args, turn, timeout);
+        if let Some(trace) = turn.trace() {
+            trace.spend("tool", self.script.id(), spent);
+        }
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(Ended::Refused(refusal)) => Err(refusal.into()),
@@ -140,8 +144,12 @@ impl ScriptTool {
                 Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
         };
-        let broke = matches!(result, Err(Failed::Broken { .. })) && !turn.is_over();
-        self.tally.end(&timing, spent, if broke { Ending::Broken } else { Ending::Well });
+        let ending = match &result {
+            Err(Failed::Broken { .. }) if !turn.is_over() => Ending::Broken,
+            Err(Failed::Refused(_)) => Ending::Refused,
+            _ => Ending::Continued,
+        };
+        self.tally.end(&timing, spent, ending);
         result
     }
 
