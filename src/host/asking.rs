@@ -42,7 +42,8 @@ async fn ask(host: &Host, plugin: String, request: &Json, turn: &Turn) -> Result
     let ready = snapshot.ready(&model, &[])?;
     let callers = [turn.facts().callers.clone(), vec![plugin]].concat();
     let kernel = ready.kernel.without(&callers);
-    let facts = TurnFacts { model: ready.facts, models: ready.models, callers, ..turn.facts().clone() };
+    let facts = turn.facts().clone();
+    let facts = TurnFacts { model: ready.facts, models: ready.models, callers, states: None, ..facts };
     let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
     let Reply::Answer(answer) = kernel.turn(request.clone(), &own, Wish { stream: None, raw: false }).await?
     else {

@@ -1,6 +1,8 @@
 //! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
 
 mod asking;
+mod looks;
+mod part;
 mod plan;
 mod plugin;
 mod reload;
@@ -8,11 +10,15 @@ mod served;
 mod shelf;
 mod snapshot;
 mod standing;
+mod writer;
 
+pub use looks::Looks;
+pub use part::Part;
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State};
 pub use snapshot::{Decision, Ready, Snapshot};
 pub use standing::{PluginStanding, Standing};
+pub use writer::Writer;
 
 use crate::json::Json;
 use crate::script::{Problem, Watch};
@@ -64,6 +70,20 @@ pub enum Change {
 }
 
 impl Change {
+    /// What happened, in one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Loaded(_) => "loaded",
+            Self::Updated(_) => "updated",
+            Self::Stale(..) => "stale",
+            Self::Broken(..) => "broken",
+            Self::Removed(_) => "removed",
+            Self::Missing(_) => "missing",
+            Self::Settings(_) => "settings",
+            Self::Problem(_) => "problem",
+        }
+    }
+
     /// Whose news it is.
     pub fn id(&self) -> Option<&str> {
         match self {
@@ -90,6 +110,7 @@ pub struct Host {
     reports: broadcast::Sender<Arc<Report>>,
     /// What was last told of the plugins.
     told: parking_lot::Mutex<Json>,
+    looks: Looks,
 }
 
 impl Host {
@@ -100,6 +121,7 @@ impl Host {
         let first = writer.look(None).await;
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
         writer.save(&snapshot, &first.report.changes).await;
+        writer.record_lost(&snapshot).await;
         let id = uuid::Uuid::new_v4().to_string();
         let (reports, _) = broadcast::channel(64);
         let asking = writer.asking.clone();
@@ -112,7 +134,9 @@ impl Host {
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             reports,
             told: parking_lot::Mutex::default(),
+            looks: Looks::default(),
         };
+        host.looks.looked(Some(&first.report));
         let host = Arc::new(host);
         asking.at(Arc::downgrade(&host));
         Ok(host)
@@ -135,9 +159,37 @@ impl Host {
         self.reports.subscribe()
     }
 
+    /// What its looks at folders and store came to.
+    pub fn looks(&self) -> &Looks {
+        &self.looks
+    }
+
+    /// What scripts keep.
+    pub fn kv(&self) -> &Kv {
+        &self.kv
+    }
+
     /// Where valves and switches are kept.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+
+    /// Holds the one writer, who knows what the store says now: nothing else changes the running set until
+    /// it is dropped. What is changed meanwhile goes live by the [`reload`](Self::reload) that follows.
+    pub async fn writer(&self) -> Result<Writer<'_>, StoreError> {
+        Writer::held(self.writer.lock().await).await
+    }
+
+    /// Goes on with another plan, of the same folders: what it says of models, providers and plugins goes live
+    /// in one step.
+    pub async fn replan(&self, plan: Plan) -> Arc<Snapshot> {
+        self.writer.lock().await.plan = Arc::new(plan);
+        self.reload().await
+    }
+
+    /// Waits until what went live last is written down as well: that comes a moment later.
+    pub async fn written_down(&self) {
+        drop(self.writer.lock().await);
     }
 
     /// Looks at folders and store now. Several at once wait for each other.
@@ -157,10 +209,13 @@ impl Host {
             let snapshot = Arc::new(snapshot);
             self.current.store(snapshot.clone());
             let report = Arc::new(outcome.report);
+            self.looks.looked(Some(&report));
             // Nobody listening is fine.
             let _ = self.reports.send(report.clone());
             // Live first, remembered after: the disk takes its time.
             writer.save(&snapshot, &report.changes).await;
+        } else {
+            self.looks.looked(None);
         }
         if let Some(applied) = outcome.stored_generation {
             self.applied.store(applied, Relaxed);

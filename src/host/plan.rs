@@ -1,5 +1,6 @@
 //! What the configuration says the host shall be: plugins' settings, providers, models.
 
+use super::plugin::Plugin;
 use crate::agent::middleware::Middleware;
 use crate::breaker::BreakerSettings;
 use crate::config::Grants;
@@ -8,6 +9,7 @@ use crate::json::Json;
 use crate::kernel::ModelSettings;
 use crate::llm::Provider;
 use crate::script::{Kind, Settings};
+use crate::store::Source;
 use crate::tool::Tool;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -98,12 +100,32 @@ impl Plan {
         [self.filters.clone(), self.tools.clone()]
     }
 
+    /// Whether there are folders to look at, in words.
+    pub fn folders_exist(&self) -> &'static str {
+        match self.folders().map(|folder| folder.is_dir()) {
+            [true, true] => "both are there",
+            [true, false] => "there is no folder of tools",
+            [false, true] => "there is no folder of filters",
+            [false, false] => "neither folder is there",
+        }
+    }
+
     /// Where plugins of a kind are, and what they import.
-    pub(super) fn folder(&self, kind: Kind) -> &Path {
+    pub fn folder(&self, kind: Kind) -> &Path {
         match kind {
             Kind::Filter => &self.filters,
             Kind::Tool => &self.tools,
         }
+    }
+
+    /// A plugin's file with this text, as histories keep it.
+    pub fn source(&self, plugin: &Plugin, text: Arc<str>) -> Source {
+        Source::new(plugin.kind.word(), self.place(plugin.kind, &plugin.path), text)
+    }
+
+    /// A path within the folder of its kind.
+    pub fn place(&self, kind: Kind, path: &Path) -> String {
+        path.strip_prefix(self.folder(kind)).unwrap_or(path).display().to_string()
     }
 
     /// What is configured for a plugin.

@@ -1,10 +1,15 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
+use crate::breaker::BreakerSettings;
+use crate::breaker::Open;
 use crate::config::Grants;
 use crate::fault::{Breakage, Refusal};
-use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
 use crate::json::Json;
-use crate::script::{Kind, Pipe, Problem, Script, ScriptCallbacks, ScriptedTool, UserValves};
+use crate::script::{
+    Budget, Kind, Pipe, Problem, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
+};
+use crate::words::count;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -75,6 +80,17 @@ pub(super) struct Given {
     pub(super) valves: Json,
     /// What it may reach, by the configuration and the store.
     pub(super) grants: Grants,
+    /// What the configuration says of its valves and limits.
+    pub(super) configured: Option<Configured>,
+}
+
+/// What the configuration says of a script, but for what it may reach.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Configured {
+    /// Its valves and budgets, as a filter and as a tool: which it is, its file says.
+    pub(super) valves: [Json; 2],
+    pub(super) budgets: [[Budget; 3]; 2],
+    pub(super) breaker: BreakerSettings,
 }
 
 impl Plugin {
@@ -134,6 +150,71 @@ impl Plugin {
             Some(script) if script.breaker.open().is_some() => "resting",
             _ => self.state.word(),
         }
+    }
+
+    /// Whether it does not load for want of grants alone.
+    pub fn is_held(&self) -> bool {
+        let mut errors =
+            self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();
+        let is_broken = matches!(self.state, State::Broken(_));
+        is_broken && errors.peek().is_some() && errors.all(|problem| problem.grant.is_some())
+    }
+
+    /// What is wrong with its file or, where that runs, what it warns of.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        // What is stale has its problems in the file, not in the version that runs.
+        let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
+        self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
+    }
+
+    /// Its title, or else its id.
+    pub fn title(&self) -> &str {
+        self.script.as_ref().map_or(&self.id, |script| script.manifest.title(&self.id))
+    }
+
+    /// A filter's place in the chain.
+    pub fn priority(&self) -> Option<f64> {
+        self.script.as_ref().filter(|_| self.kind == Kind::Filter).map(|script| script.priority())
+    }
+
+    /// What it acts at: hooks, callbacks, its own models.
+    pub fn hooks(&self) -> Vec<&'static str> {
+        let hooks = self.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
+        let callbacks = self.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
+        let pipes = self.script.iter().any(|script| !script.offers().is_empty());
+        hooks.chain(callbacks).chain(pipes.then_some("pipe")).collect()
+    }
+
+    /// The names of the tools it brings.
+    pub fn tool_names(&self) -> Vec<&str> {
+        self.script.iter().flat_map(|script| script.tool_names()).collect()
+    }
+
+    /// Since when it rests, where it does on this host.
+    pub fn rests(&self) -> Option<Open> {
+        self.script.as_ref().and_then(|script| script.breaker.open())
+    }
+
+    /// Why it rests, what that means for requests, and until when.
+    pub fn rests_in_words(&self, open: &Open) -> String {
+        let forgiven =
+            self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
+        let meanwhile = match self.kind {
+            Kind::Filter if forgiven => "skipped",
+            Kind::Filter => "every request it would see is refused with 503",
+            Kind::Tool => "models that call it are told so",
+        };
+        let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+        format!(
+            "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s"
+        )
+    }
+
+    /// What a user's own valves are, secrets masked; null where it declares none.
+    pub fn valves_of_user(&self, user: &str) -> Json {
+        let schema = self.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
+        let values = self.users.by_user.get(user).unwrap_or(&self.users.default);
+        schema.map_or(Json::Null, |schema| schema.mask(values))
     }
 
     /// Whether a request has to ask for it.

@@ -5,17 +5,17 @@
 
 use super::asking::Asking;
 use super::plan::Plan;
-use super::plugin::{Given, Plugin, State};
+use super::plugin::{Configured, Given, Plugin, State};
 use super::shelf::Shelf;
 use super::snapshot::Snapshot;
 use super::{Change, Report};
 use crate::config::Grants;
-use crate::figures::Figures;
+use crate::figures::{Figures, Tools};
 use crate::json::Json;
 use crate::script::{
     Found, Imports, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves,
 };
-use crate::store::{Kv, LastGood, Store, StoreError, StoredValves, Switch};
+use crate::store::{Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch};
 use crate::tool::{Tool, builtin};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,7 +31,7 @@ type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 pub(super) struct Reload {
     pub(super) plan: Arc<Plan>,
     loader: Loader,
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
     kv: Arc<Kv>,
     pub(super) asking: Arc<Asking>,
     stored: Stored,
@@ -39,6 +39,8 @@ pub(super) struct Reload {
     native_grants: Vec<Grants>,
     /// What calls have cost, by plugin: whichever version of it ran.
     figures: Mutex<HashMap<String, Arc<Figures>>>,
+    /// The same of tools, by their names.
+    uses: Tools,
     /// Last good versions that the store remembers, for files that do not load at the start.
     last_good: HashMap<String, LastGood>,
     /// Files that were gone at the last look: a save by rename leaves a gap.
@@ -111,6 +113,7 @@ impl Reload {
             stored: Stored::default(),
             native_grants: Vec::new(),
             figures: Mutex::default(),
+            uses: Tools::default(),
             last_good,
             vanished: BTreeSet::new(),
             waiting: None,
@@ -152,9 +155,15 @@ impl Reload {
             .filter(|problem| !current.is_some_and(|current| current.problems.contains(problem)));
         changes.extend(news.cloned().map(Change::Problem));
         let problems_gone = current.is_some_and(|current| current.problems != problems);
+        let replanned = current.is_some_and(|current| !current.is_of(&self.plan));
 
-        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone)
-            .then(|| Snapshot::new(generation + 1, plugins, problems, shelf.tools, self.plan.clone()));
+        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
+            let tools = shelf.tools.into_iter().map(|tool| {
+                let figures = self.uses.of(tool.name());
+                tool.counting(figures)
+            });
+            Snapshot::new(generation + 1, plugins, problems, tools.collect(), self.plan.clone())
+        });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         Outcome {
             snapshot,
@@ -246,7 +255,7 @@ impl Reload {
         own.into_iter().chain(self.plan.native_tools.iter().cloned()).collect()
     }
 
-    async fn read_store(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn read_store(&mut self) -> Result<(), StoreError> {
         // The number first: a change in between costs one more look and is never missed.
         let generation = self.store.generation().await?;
         if self.stored.generation != Some(generation) {
@@ -330,12 +339,18 @@ impl Reload {
     }
 
     /// What operators give a plugin now.
-    fn given(&self, id: &str) -> Given {
+    pub(super) fn given(&self, id: &str) -> Given {
         let valves = self.stored.valves.get(id).cloned().unwrap_or_default();
-        Given { valves, grants: self.grants(id) }
+        let plans = [Kind::Filter, Kind::Tool].map(|kind| self.plan.plugin(kind, id).settings);
+        let configured = Configured {
+            budgets: plans.each_ref().map(|plan| [plan.stream, plan.hook, plan.tool]),
+            valves: plans.map(|plan| plan.configured),
+            breaker: self.plan.breaker,
+        };
+        Given { valves, grants: self.grants(id), configured: Some(configured) }
     }
 
-    fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
+    pub(super) fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
         let settings = Settings {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
@@ -518,8 +533,26 @@ impl Reload {
         }
     }
 
-    /// Remembers what loaded, forgets what is gone.
+    /// Files that went away while no host ran; guards are missed by themselves.
+    pub(super) async fn record_lost(&self, snapshot: &Snapshot) {
+        let spans = self.store.spans().await.unwrap_or_default().into_iter();
+        let unknown = spans.filter(|span| !span.is_gone && !snapshot.plugins.contains_key(&*span.plugin));
+        let lost: Vec<Seen> = unknown.map(|span| Seen { plugin: span.plugin, source: None }).collect();
+        // In a folder that cannot be listed they may well be there.
+        if self.plan.folders().iter().all(|folder| folder.read_dir().is_ok() || !folder.exists()) {
+            self.record(&lost).await;
+        }
+    }
+
+    async fn record(&self, seen: &[Seen]) {
+        if let Err(error) = self.store.record(seen).await {
+            tracing::warn!("what changed is missing in the histories of plugins: {error}");
+        }
+    }
+
+    /// Remembers what loaded, forgets what is gone, and writes both down in their histories.
     pub(super) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
+        self.record(&seen(snapshot, changes)).await;
         let mut good = Vec::new();
         for change in changes {
             if let Change::Loaded(id) | Change::Updated(id) = change
@@ -557,8 +590,22 @@ impl Reload {
     }
 }
 
+/// The files that are news: what is in those that load, and those that are gone.
+fn seen(snapshot: &Snapshot, changes: &[Change]) -> Vec<Seen> {
+    let of_change = |change: &Change| match change {
+        Change::Loaded(id) | Change::Updated(id) => {
+            let plugin = snapshot.plugins.get(id).filter(|plugin| plugin.state == State::Live)?;
+            let text = plugin.script.as_ref()?.file.text.clone();
+            Some(Seen { plugin: id.to_string(), source: Some(snapshot.plan().source(plugin, text)) })
+        }
+        Change::Removed(id) => Some(Seen { plugin: id.to_string(), source: None }),
+        _ => None,
+    };
+    changes.iter().filter_map(of_change).collect()
+}
+
 /// Does what may take a while, such as compiling, without holding up the turns of this thread.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         // There is no other thread to go on.

@@ -80,8 +80,9 @@ impl Shelf {
         };
         if builtin::GUARDED.iter().any(|(name, _)| name == &word) {
             let example = if word == "shell_exec" { "shell=PROGRAM" } else { "files=FOLDER" };
-            let help = format!("if it may, run: valvehouse grant {word} {example}");
-            return problem("which nobody has granted").help(help);
+            let command = format!("valvehouse grant {word} {example}");
+            let help = format!("if it may, run: {command}");
+            return problem("which nobody has granted").help(help).granted_by(command);
         }
         let names = self.tools.iter().map(Tool::name);
         match did_you_mean(word, names).as_str() {

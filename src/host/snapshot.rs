@@ -252,6 +252,11 @@ impl Snapshot {
         configured.chain(passed).chain(offered).collect()
     }
 
+    /// Whether it was built from this very plan.
+    pub(super) fn is_of(&self, plan: &Arc<Plan>) -> bool {
+        Arc::ptr_eq(&self.served.plan, plan)
+    }
+
     /// The plan it was built from.
     pub fn plan(&self) -> &Plan {
         &self.served.plan

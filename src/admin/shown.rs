@@ -1,0 +1,17 @@
+//! Stored values as they may be shown.
+
+use crate::json::{Json, Object};
+use crate::valve::{MASK, Schema};
+
+/// Stored values as they may be shown: secrets masked, and also what the script does not declare, which may
+/// have been a secret of an older version. Without a schema everything is masked.
+pub fn shown(schema: Option<&Schema>, values: &Json) -> Json {
+    let masked = schema.map_or_else(|| values.clone(), |schema| schema.mask(values));
+    let entries = masked.as_object().map(Object::entries).unwrap_or_default().into_iter();
+    let is_declared = |key: &str| schema.is_some_and(|schema| schema.field(key).is_some());
+    let shown = entries.map(|(key, value)| {
+        let value = if is_declared(&key) { value.copy() } else { Json::from(MASK) };
+        (key, value)
+    });
+    shown.collect::<Object>().into()
+}
