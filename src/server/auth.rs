@@ -1,89 +1,188 @@
 //! Who may ask, and who that is.
 
 use super::reply::OpenAiError;
+use super::session;
+use crate::access::Holder;
 use crate::app::App;
+use crate::config::is_loopback;
 use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use subtle::ConstantTimeEq;
+
+tokio::task_local! {
+    /// Where the request under way comes from, for those who guess keys.
+    static CLIENT: IpAddr;
+}
+
+/// Does the work of a request that comes from there.
+pub(super) async fn coming_from<T>(client: Option<IpAddr>, work: impl Future<Output = T>) -> T {
+    match client {
+        Some(client) => CLIENT.scope(client, work).await,
+        None => work.await,
+    }
+}
 
 /// The user bound to the key of a request; null where the key is nobody's, or none is needed.
 pub(crate) fn user_of_key(app: &App, headers: &HeaderMap) -> Result<Json, Fault> {
-    let keys = &app.config.server.keys;
-    if keys.is_empty() {
+    if app.config.server.keys.is_empty() {
         return Ok(Json::Null);
     }
-    let refused = |message: &str| {
-        Err(Fault::Request {
-            message: message.into(),
-            param: None,
-            code: Some("invalid_api_key"),
-            kind: RequestFault::Unauthenticated,
-        })
-    };
     let Some(given) = given_key(headers) else {
-        return refused("no API key: send `Authorization: Bearer KEY` with a key of [server] keys");
+        return Err(unauthenticated(
+            "no API key: send `Authorization: Bearer KEY` with a key of [server] keys",
+        ));
     };
-    for key in keys {
-        // A key that cannot be read opens nothing.
-        let Ok(secret) = key.key.read() else { continue };
-        if secret.expose().as_bytes().ct_eq(given.as_bytes()).into() {
-            return Ok(key.user.clone().unwrap_or_default());
+    match app.access.keys.holder(given) {
+        Some(Holder::User(user)) => Ok(user.clone()),
+        Some(Holder::Admin) => Ok(Json::Null),
+        None => {
+            guessed(app, given);
+            Err(unauthenticated("this API key is not one of [server] keys"))
         }
     }
-    refused("this API key is not one of [server] keys")
 }
 
-/// Lets operators by: whoever has the key of `[admin]` or, where there is none, whoever sits at this
-/// machine.
+/// Lets operators by: whoever has the key of `[admin]` or is signed in with it or, where there is none,
+/// whoever sits at this machine.
 pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     match operator(&app, &parts) {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Ok(operator) => {
+            parts.extensions.insert(operator);
+            next.run(Request::from_parts(parts, body)).await
+        }
         Err(fault) => OpenAiError(fault).into_response(),
     }
 }
 
-fn operator(app: &App, parts: &Parts) -> Result<(), Fault> {
-    let Some(key) = &app.config.admin.key else { return at_this_machine(parts) };
-    // A key that cannot be read opens nothing.
-    let secret = key.read().ok();
-    let is_right = given_key(&parts.headers).zip(secret).is_some_and(|(given, secret)| {
-        let right: bool = secret.expose().as_bytes().ct_eq(given.as_bytes()).into();
-        right
-    });
-    if is_right {
+/// Who changes something, as it is written down: handlers behind [`operators_only`] take it as an extension.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator(pub(crate) String);
+
+/// The operator that a request comes from.
+pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
+    let headers = &parts.headers;
+    if !app.access.keys.has_admin() {
+        at_this_machine(parts)?;
+        if changes(&parts.method) && is_of_page(headers) {
+            from_our_page(app, parts)?;
+        }
+        let session = session::of(app, parts).map(|session| Operator(session.by));
+        return Ok(session.unwrap_or_else(|| named("local", headers)));
+    }
+    match given_key(headers) {
+        Some(given) => with_key(app, given).map(|()| named("admin", headers)),
+        None => signed_in(app, parts),
+    }
+}
+
+/// Whether a program has the operators' key or, where there is none, runs on this machine. Nothing is refused
+/// for the lack of it, so no wrong key is remembered.
+pub(super) fn may_operate(app: &App, parts: &Parts) -> bool {
+    match app.access.keys.has_admin() {
+        true => given_key(&parts.headers).is_some_and(|given| app.access.keys.is_admin(given)),
+        false => at_this_machine(parts).is_ok(),
+    }
+}
+
+/// Whether this is the operators' key.
+pub(super) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
+    if app.access.keys.is_admin(given) {
+        return Ok(());
+    }
+    guessed(app, given);
+    Err(unauthenticated("this is for operators: send `Authorization: Bearer KEY` with the key of [admin]"))
+}
+
+fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
+    let session = session::of(app, parts).ok_or_else(|| {
+        unauthenticated(
+            "this is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
+        )
+    })?;
+    if changes(&parts.method) {
+        from_our_page(app, parts)?;
+    }
+    Ok(Operator(session.by))
+}
+
+/// A page of another site may send a form here; the token of ours it cannot know.
+fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
+    let given = parts.headers.get(session::CSRF).and_then(|value| value.to_str().ok());
+    let session = session::of(app, parts);
+    if session.zip(given).is_some_and(|(session, given)| session.has_csrf(given)) {
         return Ok(());
     }
     Err(Fault::Request {
-        message: "this is for operators: send `Authorization: Bearer KEY` with the key of [admin]".into(),
+        message: "what a page changes needs the header `x-valvehouse-csrf` with the token that GET \
+                  /api/v1/session gives: load the page again"
+            .into(),
+        param: None,
+        code: Some("csrf_token_needed"),
+        kind: RequestFault::Forbidden,
+    })
+}
+
+/// Whether this may change something.
+pub(super) fn changes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Whether a browser sends this for a page.
+fn is_of_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
+}
+
+/// A role, with the name that its holder gives.
+pub(super) fn named(role: &str, headers: &HeaderMap) -> Operator {
+    let given = headers.get("x-valvehouse-by").and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    Operator(with_name(role, given.unwrap_or_default()))
+}
+
+/// The longest name that is written down.
+const LONGEST_NAME: usize = 64;
+
+/// `admin (Ann)`
+pub(super) fn with_name(role: &str, name: &str) -> String {
+    let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect();
+    if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
+}
+
+/// Remembers a wrong key of whoever sends this request. A key that opens another door is no guess.
+fn guessed(app: &App, key: &str) {
+    if app.access.keys.holder(key).is_some() {
+        return;
+    }
+    // Requests without a socket come from our own program.
+    let _ = CLIENT.try_with(|client| app.access.attempts.failed(*client, key));
+}
+
+fn unauthenticated(message: &str) -> Fault {
+    Fault::Request {
+        message: message.into(),
         param: None,
         code: Some("invalid_api_key"),
         kind: RequestFault::Unauthenticated,
-    })
+    }
 }
 
 /// Neither from another machine, also through a proxy on this one, nor from another site's page in a
 /// browser on this one.
-fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
+pub(super) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
     let headers = &parts.headers;
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let client = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let is_near = client.is_none_or(|client| client.0.ip().to_canonical().is_loopback());
+    let is_near = client(parts).is_none_or(|client| client.is_loopback());
     let is_passed_on =
         ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
-    let host = text("host").or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
-    let host = host.unwrap_or_default();
-    let is_own_page = text("origin").is_none_or(|origin| {
-        origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
-    });
-    if is_near && !is_passed_on && is_loopback(host) && is_own_page {
+    let host = host_of(parts).unwrap_or_default();
+    let is_here = host.is_empty() || is_loopback(name_of(host));
+    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
+    if is_near && !is_passed_on && is_here && origin.is_none_or(|origin| is_own(origin, host)) {
         return Ok(());
     }
     Err(Fault::Request {
@@ -94,18 +193,32 @@ fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
     })
 }
 
-/// Whether a `Host` is this machine by name or number: a name of somebody else's may point here too.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.is_empty()
-        || name.eq_ignore_ascii_case("localhost")
-        || name.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+/// Where a request comes from; none where it comes by no socket.
+pub(super) fn client(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|client| client.0.ip().to_canonical())
 }
 
-fn given_key(headers: &HeaderMap) -> Option<&str> {
+/// The host that a request is for, with its port.
+pub(super) fn host_of(parts: &Parts) -> Option<&str> {
+    let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
+}
+
+/// The name of a host, without port and brackets.
+pub(super) fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Whether a page of this origin came from this host.
+pub(super) fn is_own(origin: &str, host: &str) -> bool {
+    origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
+}
+
+/// The key that a request shows.
+pub(super) fn given_key(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| {
         let (scheme, key) = value.split_once(' ')?;

@@ -1,0 +1,150 @@
+//! What every request passes before its route, at every listener: for a host that is ours, of a page that
+//! may, not too large, not too often, not by guessing keys.
+
+mod door;
+mod origin;
+mod slow;
+
+use super::auth;
+use crate::access::{Asker, Digest};
+use crate::app::App;
+use crate::fault::{Fault, RequestFault};
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use door::Door;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Headers that say who asks for what: two of them would say two things.
+const SINGLE: [HeaderName; 5] = [
+    header::HOST,
+    header::ORIGIN,
+    header::AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    super::session::CSRF,
+];
+
+/// What every answer carries.
+const SAFE: [(HeaderName, &str); 4] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Lets a request through to its route, or refuses it in the words of its door.
+pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let door = Door::of(&parts);
+    let passed = pass(&app, &parts, door);
+    let (mut response, allowed) = match passed {
+        Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
+            (origin::preflight(&parts.headers), allowed)
+        }
+        Ok(allowed) => {
+            let client = auth::client(&parts);
+            let body = if body.is_end_stream() { body } else { slow::unhurried(body) };
+            let request = Request::from_parts(parts, body);
+            (auth::coming_from(client, next.run(request)).await, allowed)
+        }
+        Err(fault) => {
+            tracing::debug!("refused at the gate: {fault}");
+            (door.refused(fault), None)
+        }
+    };
+    let headers = response.headers_mut();
+    if let Some(origin) = allowed {
+        origin::allow(headers, origin);
+    }
+    for (name, value) in SAFE {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    if door.is_operators() {
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// The origin of another site's page that may read the answer, where it is one.
+fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+    are_single(&parts.headers)?;
+    origin::check_host(app, parts)?;
+    let allowed = origin::check_origin(app, parts, door)?;
+    fits(app, &parts.headers)?;
+    may_try(app, parts)?;
+    if door.is_asked(&parts.method) {
+        in_time(app, parts)?;
+    }
+    Ok(allowed)
+}
+
+fn are_single(headers: &HeaderMap) -> Result<(), Fault> {
+    match SINGLE.iter().find(|name| headers.get_all(*name).iter().count() > 1) {
+        Some(name) => Err(Fault::invalid(format!("the header `{name}` comes more than once"), None)),
+        None => Ok(()),
+    }
+}
+
+/// What says that it is too large need not be sent first.
+fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let most = app.config.server.max_body_mb;
+    if length.is_some_and(|length: u64| length > most.saturating_mul(1024 * 1024)) {
+        return Err(too_large(most));
+    }
+    Ok(())
+}
+
+/// A body that is larger than `server.max_body_mb`.
+pub(super) fn too_large(max_mb: u64) -> Fault {
+    Fault::Request {
+        message: format!("the request body is larger than {max_mb} MB ([server] max_body_mb)"),
+        param: None,
+        code: Some("request_too_large"),
+        kind: RequestFault::TooLarge,
+    }
+}
+
+/// Whoever tried many wrong keys has to wait before the next one is looked at.
+fn may_try(app: &App, parts: &Parts) -> Result<(), Fault> {
+    let shows_key = auth::given_key(&parts.headers).is_some() || parts.uri.path() == "/api/v1/session";
+    let wait = auth::client(parts).and_then(|client| app.access.attempts.wait(client));
+    match wait.filter(|_| shows_key) {
+        Some(wait) => {
+            Err(too_often("too many wrong keys came from this address", "too_many_wrong_keys", wait))
+        }
+        None => Ok(()),
+    }
+}
+
+/// So many requests a minute, for each key or, without keys, each address.
+fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
+    let Some(rate) = &app.access.rate else { return Ok(()) };
+    let Some(asker) = asker(app, parts) else { return Ok(()) };
+    rate.take(asker).map_err(|wait| {
+        let often = app.config.server.requests_per_minute;
+        let what = format!("more than {often} requests a minute ([server] requests_per_minute)");
+        too_often(&what, "rate_limit_exceeded", wait)
+    })
+}
+
+/// Users behind a key have a share each where we know them.
+fn asker(app: &App, parts: &Parts) -> Option<Asker> {
+    let user = parts.headers.get("x-openwebui-user-id").filter(|_| app.config.server.trust_user_headers);
+    let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
+    let key = auth::given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
+    match (key, user) {
+        (Some(key), user) => Some(Asker::Key(Digest::of(&format!("{key}\n{user}")))),
+        (None, "") => auth::client(parts).map(Asker::Address),
+        (None, user) => Some(Asker::Key(Digest::of(&format!("\n{user}")))),
+    }
+}
+
+fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
+    let seconds = wait.as_secs_f64().ceil();
+    Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
+}
