@@ -1,0 +1,77 @@
+//! `/api/v1/models/{id}/chain`: which filters the requests of a model go through, in which order, and why
+//! the others do not run.
+
+use crate::app::App;
+use crate::filter::Hook;
+use crate::host::{Decision, Part, Plugin};
+use crate::json::Json;
+use crate::server::reply::{OpenAiError, json_response};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What is asked of a chain.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    /// Shows this user's own valves.
+    user: Option<String>,
+    /// The toggles that a request asks for, with commas.
+    #[serde(default)]
+    filter_ids: String,
+}
+
+/// `GET /api/v1/models/{id}/chain`
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Path(model): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let snapshot = app.host.snapshot();
+    let toggles: Vec<String> =
+        asked.filter_ids.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    // A model nobody knows would get a fine chain, of nothing.
+    if let Err(fault) = snapshot.ready(&model, &toggles) {
+        return OpenAiError(fault).into_response();
+    }
+    let parts = snapshot.parts(&model, &toggles, Plugin::rests);
+    let filters = parts.iter().map(|part| as_json(part, asked.user.as_deref()));
+    let chain = Json::from([
+        ("model", model.as_str().into()),
+        ("stages", Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts)).collect::<Vec<_>>().into()),
+        ("filters", filters.collect::<Vec<_>>().into()),
+    ]);
+    json_response(StatusCode::OK, &chain)
+}
+
+/// Who acts at a moment; None where nobody does.
+fn stage(hook: Hook, parts: &[Part]) -> Option<Json> {
+    let acting = parts.iter().filter(|part| acts(part, hook));
+    let ids: Vec<Json> = acting.map(|part| Json::from(&*part.plugin.id)).collect();
+    (!ids.is_empty()).then(|| Json::from([("hook", hook.name().into()), ("filters", ids.into())]))
+}
+
+fn acts(part: &Part, hook: Hook) -> bool {
+    match part.decision {
+        Decision::Runs => part.plugin.hooks().contains(&hook.name()),
+        // Requests come to the refusal first, and no further.
+        Decision::Refuses(_) => hook == Hook::Inlet,
+        _ => false,
+    }
+}
+
+fn as_json(part: &Part, user: Option<&str>) -> Json {
+    let plugin = &part.plugin;
+    let hooks = plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>();
+    let state = if plugin.is_held() { "held" } else { plugin.word() };
+    Json::from([
+        ("id", (*plugin.id).into()),
+        ("decision", part.word().into()),
+        ("reason", part.reason.as_str().into()),
+        ("priority", plugin.priority().into()),
+        ("hooks", hooks.into()),
+        ("state", state.into()),
+        ("user_valves", user.map_or(Json::Null, |user| plugin.valves_of_user(user))),
+    ])
+}

@@ -1,0 +1,109 @@
+// The chain of a model: its filters in running order, stage by stage, and why the others do not run.
+
+import { get } from "/page/api.js";
+import { badge, button, failed, fill, h, keyed, rowsOf, say } from "/page/dom.js";
+import { address } from "/page/route.js";
+import { plugin } from "/page/state.js";
+import { count, plain } from "/page/words.js";
+
+const STAGES = {
+  inlet: "once, before the first model call", pre_chat: "before each model call", stream: "each event of the answer",
+  stream_end: "when the answer's stream ends", post_chat: "after each model call", pre_invocation: "before each tool call",
+  post_invocation: "after each tool call", outlet: "once, after the last model call",
+};
+const DECISIONS = {
+  runs: "runs", refuses: "refuses", off: "off", not_listed: "not listed", not_asked_for: "not asked for",
+  broken: "does not load", no_hooks: "no hooks", rests: "rests",
+};
+// More than that are shown when somebody asks for them, and as many more at a time as nobody waits for.
+const MOST = 40;
+
+export function chain(model) {
+  const place = h("div", { class: "chain" }, h("p", { class: "empty" }, "Loading."));
+  let asked = 0;
+  place.load = async (user) => {
+    const own = ++asked;
+    const path = `/api/v1/models/${encodeURIComponent(model)}/chain${user ? `?user=${encodeURIComponent(user)}` : ""}`;
+    try {
+      const told = await get(path);
+      if (own === asked) draw(place, told);
+    } catch (error) {
+      if (own === asked) fill(place, failed("The chain could not be loaded", error));
+    }
+  };
+  return place;
+}
+
+function draw(place, { stages, filters }) {
+  const byId = new Map(filters.map((filter) => [filter.id, filter]));
+  const others = filters.filter((filter) => filter.decision !== "runs");
+  if (!place.parts) {
+    place.parts = {
+      stages: h("ol", { class: "stages" }),
+      nothing: h("p", { class: "empty" }, "No filters: requests go to the model as they are."),
+      others: h("details", { class: "others" }, h("summary", {}), h("ul", {})),
+    };
+    fill(place, place.parts.stages, place.parts.nothing, place.parts.others);
+  }
+  const { parts } = place;
+  parts.nothing.hidden = stages.length > 0;
+  keyed(parts.stages, stages, (stage) => stage.hook, (stage) => stageRow(stage.hook, byId));
+  for (const [hook, row] of rowsOf(parts.stages)) row.show(stages.find((stage) => stage.hook === hook).filters, byId);
+  parts.others.hidden = others.length === 0;
+  say(parts.others.firstChild, `${count(others.length, "other")}, and why they do not run`);
+  keyed(parts.others.lastChild, others, (filter) => filter.id, otherRow);
+}
+
+function stageRow(hook) {
+  const list = h("ol", { class: "links" });
+  const more = button("", grow, { class: "quiet", hidden: true });
+  const row = h("li", { class: "stage" },
+    h("p", { class: "stage-name" }, h("strong", {}, hook), h("span", { class: "dim" }, STAGES[hook] ?? "")), list, more);
+  let most = MOST;
+  row.show = (ids, byId) => {
+    Object.assign(row, { ids, byId });
+    const shown = ids.slice(0, most);
+    keyed(list, shown.map((id) => byId.get(id) ?? { id, state: "live", reason: "" }), (filter) => filter.id, link);
+    more.hidden = shown.length === ids.length;
+    say(more, `Show all ${ids.length}`);
+  };
+  return row;
+
+  function grow() {
+    most += MOST;
+    row.show(row.ids, row.byId);
+    if (most < row.ids.length) requestAnimationFrame(grow);
+  }
+}
+
+function link(filter) {
+  const state = badge(filter.state);
+  const anchor = h("a", { href: address("plugins", filter.id) }, filter.id);
+  const priority = h("span", { class: "dim" });
+  const own = h("span", { class: "dim" });
+  const item = h("li", { class: "link" }, anchor, priority, state, own);
+  item.update = (filter) => {
+    anchor.title = [plugin(filter.id)?.description, filter.reason].filter(Boolean).join("\n");
+    say(priority, filter.priority === null ? "" : String(filter.priority));
+    priority.title = "Priority: lower runs first";
+    const word = filter.decision === "refuses" ? "missing" : filter.state;
+    state.update(word);
+    state.hidden = word === "live";
+    item.dataset.state = word;
+    say(own, filter.user_valves ? plain(filter.user_valves) : "");
+    own.hidden = !filter.user_valves;
+  };
+  return item;
+}
+
+function otherRow(filter) {
+  const word = h("span", { class: "badge" });
+  const reason = h("span", {});
+  const row = h("li", {}, h("a", { href: address("plugins", filter.id) }, filter.id), " ", word, " ", reason);
+  row.update = (filter) => {
+    say(word, DECISIONS[filter.decision] ?? filter.decision);
+    word.dataset.state = { refuses: "missing", rests: "resting", broken: "broken" }[filter.decision] ?? "off";
+    say(reason, filter.reason);
+  };
+  return row;
+}

@@ -1,0 +1,73 @@
+// A new plugin, from a text that loads.
+
+import { post } from "/page/api.js";
+import { button, fill, h, name } from "/page/dom.js";
+import { editor } from "/page/editor.js";
+import { go } from "/page/route.js";
+import { refused } from "/page/source.js";
+import { reload } from "/page/state.js";
+
+const FIRST = {
+  filter: `/*
+title: My filter
+description: What it does, in a sentence.
+*/
+const Valves = #{
+    priority: 0,
+    greeting: #{ value: "Hello", description: "Put before each answer" },
+};
+
+fn outlet(body, valves) {
+    body.messages[-1].text = \`\${valves.greeting} \${body.messages[-1].text}\`;
+    body
+}
+`,
+  tool: `/*
+description: What it does, and when a model should call it.
+*/
+const parameters = #{
+    city: #{ type: "string", required: true, description: "City name" },
+};
+
+fn handler(args) {
+    \`You asked about \${args.city}\`
+}
+`,
+};
+
+export function create(place) {
+  const id = h("input", { id: name("id"), required: true, pattern: "[a-z0-9_\\-]{1,64}", autocomplete: "off", spellcheck: "false" });
+  const hint = h("p", { class: "hint", id: name("hint") }, "Small letters, digits, _ and -. The file gets this name.");
+  id.setAttribute("aria-describedby", hint.id);
+  const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "A filter"), h("option", { value: "tool" }, "A tool"));
+  const text = editor("Source");
+  const wrong = h("div", { role: "alert" });
+  fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "New plugin"),
+    h("form", { class: "card", onsubmit: send },
+      h("div", { class: "row start" },
+        h("div", { class: "field" }, h("label", { for: id.id }, "Id"), id, hint),
+        h("p", { class: "field" }, h("label", { for: kind.id }, "What it is"), kind)),
+      wrong, text.element,
+      h("div", { class: "actions" }, h("button", { type: "submit", class: "main" }, "Create"), button("Cancel", () => go("plugins"), { class: "quiet" }))));
+  propose();
+  return () => {};
+
+  // What somebody wrote is never written over.
+  function propose() {
+    if (text.value === "" || Object.values(FIRST).includes(text.value)) text.value = FIRST[kind.value];
+  }
+
+  async function send(event) {
+    event.preventDefault();
+    const content = text.value;
+    try {
+      await post("/api/v1/functions/create", { id: id.value, name: id.value, type: kind.value, content, meta: { description: "" } });
+    } catch (error) {
+      if (error.status === 422 || error.body?.problems) refused(wrong, text, error);
+      else fill(wrong, h("p", { class: "wrong" }, `Not created: ${error.message}`));
+      return;
+    }
+    await reload();
+    go("plugins", id.value);
+  }
+}

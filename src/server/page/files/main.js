@@ -1,0 +1,106 @@
+// The page: asks who sits here, then shows what the address names and follows what happens.
+
+import { get, remove, signed, whenSignedOut } from "/page/api.js";
+import { fill, h, say, tell } from "/page/dom.js";
+import * as feed from "/page/feed.js";
+import { address, close, route, show } from "/page/route.js";
+import { signIn } from "/page/session.js";
+import { changed, on, reload, state } from "/page/state.js";
+import { home } from "/page/home.js";
+import { plugins } from "/page/plugins.js";
+import { create } from "/page/create.js";
+import { requests } from "/page/requests.js";
+import { tryIt } from "/page/try.js";
+
+const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["try", "Try it"]];
+
+route("", "Overview", home);
+route("plugins", "Plugins", plugins);
+route("requests", "Requests", requests);
+route("try", "Try it", tryIt);
+route("new", "New plugin", create);
+
+const main = document.getElementById("main");
+const leave = document.getElementById("leave");
+let isIn = false;
+
+async function start() {
+  let session;
+  try {
+    session = await get("/api/v1/session");
+  } catch (error) {
+    fill(main, h("p", { class: "failed", role: "alert" }, `Nobody can be signed in: ${error.message}.`),
+      h("p", {}, h("a", { href: "/", onclick: () => location.reload() }, "Load the page again")));
+    connected("lost");
+    return;
+  }
+  signed(session.csrf);
+  if (session.operator) enter(session);
+  else ask(session);
+}
+
+async function enter(session) {
+  isIn = true;
+  leave.hidden = !session.needs_key;
+  leave.title = session.by ? `Signed in as ${session.by}` : "";
+  fill(document.getElementById("nav"), PARTS.map(([name, title]) =>
+    h("li", {}, h("a", { href: name ? address(name) : "#/" }, title))));
+  await reload();
+  if (!isIn) return;
+  show({ focus: false });
+  feed.follow();
+}
+
+function ask(session) {
+  isIn = false;
+  feed.leave();
+  close();
+  fill(document.getElementById("nav"));
+  leave.hidden = true;
+  state.overview = null;
+  state.requests.clear();
+  connected("out");
+  signIn(main, session, (session) => {
+    signed(session.csrf);
+    enter(session);
+  });
+}
+
+function connected(word) {
+  state.connection = word;
+  changed("connection");
+}
+
+whenSignedOut(() => {
+  if (isIn) ask({ needs_key: true });
+});
+
+leave.addEventListener("click", async () => {
+  try {
+    await remove("/api/v1/session");
+  } catch (error) {
+    tell(`Not signed out: ${error.message}`);
+    return;
+  }
+  ask({ needs_key: true });
+});
+
+const CONNECTION = { live: "Live", lost: "Connection lost, trying again", out: "Signed out" };
+
+on("connection", () => {
+  const element = document.getElementById("connection");
+  element.dataset.state = state.connection;
+  say(element, CONNECTION[state.connection] ?? "Connecting");
+});
+
+addEventListener("hashchange", () => {
+  // The skip link's is no address.
+  if (isIn && location.hash !== "#main") show();
+});
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+
+start();

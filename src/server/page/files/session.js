@@ -1,0 +1,43 @@
+// Signing in: only where a key is needed, and the key goes no further than the host.
+
+import { post } from "/page/api.js";
+import { fill, h, name } from "/page/dom.js";
+
+export function signIn(main, session, entered) {
+  if (!session.needs_key) {
+    fill(main, h("section", { class: "card narrow" },
+      h("h1", { tabindex: "-1" }, "Only for this machine"),
+      h("p", {}, "As long as no key is set for operators, this page can only be used from the machine that the host runs on, by the name localhost or 127.0.0.1."),
+      h("p", {}, "To use it from elsewhere, set a key in valvehouse.toml:"),
+      h("pre", {}, "[admin]\nkey = \"env:VALVEHOUSE_ADMIN_KEY\"")));
+    return;
+  }
+  const wrong = h("p", { class: "wrong", role: "alert", id: name("wrong") });
+  const key = h("input", { type: "password", id: name("key"), autocomplete: "current-password", required: true, "aria-describedby": wrong.id });
+  const submit = h("button", { type: "submit", class: "main" }, "Sign in");
+  const form = h("form", { class: "card narrow", onsubmit: send },
+    h("h1", {}, "Sign in"),
+    h("p", {}, "This page is for operators: it needs the key of [admin]."),
+    h("label", { for: key.id }, "Admin key"), key, wrong, submit);
+  fill(main, form);
+  key.focus();
+
+  async function send(event) {
+    event.preventDefault();
+    submit.disabled = true;
+    fill(wrong);
+    try {
+      const session = await post("/api/v1/session", { key: key.value });
+      if (!session.operator) throw new Error("this is not the key");
+      key.value = "";
+      entered(session);
+    } catch (error) {
+      fill(wrong, `Not signed in: ${error.message}`);
+      key.setAttribute("aria-invalid", "true");
+      key.select();
+      key.focus();
+    } finally {
+      submit.disabled = false;
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// The steps of a request: what each hook, model and tool did, what it cost, and the difference it made.
+
+import { badge, fill, h } from "/page/dom.js";
+import { valueDifference } from "/page/diff.js";
+import { address } from "/page/route.js";
+import { plugin } from "/page/state.js";
+import { bytes, count, plain, time } from "/page/words.js";
+
+const OUTCOMES = {
+  continue: "went on", skip: "stopped the chain", refused: "refused", broke: "broke", forgiven: "broke, forgiven", ended: "ended",
+  failed: "failed", running: "running", rests: "rests",
+};
+const BAD = new Set(["broke", "failed", "forgiven", "refused"]);
+// Differences that are shown at once; the others when somebody opens their step.
+const OPEN = 12;
+// Values of one step that are shown at once.
+const MOST = 3;
+
+// Everything that is known of a request.
+export function detail(place, trace) {
+  const steps = trace.steps ?? [];
+  fill(place,
+    steps.length ? stepList(steps, trace.took_ms) : h("p", { class: "empty" }, "No steps."),
+    trace.events?.length > 0 && [h("h3", {}, "Events"), h("ul", { class: "lines" }, trace.events.map(event))],
+    trace.lines?.length > 0 && [h("h3", {}, "Log"), h("ul", { class: "lines" }, trace.lines.map(line))]);
+}
+
+export function stepList(steps, took) {
+  const whole = Math.max(took ?? 0, ...steps.map((step) => step.at_ms + step.took_us / 1000), 1);
+  let open = 0;
+  return h("ol", { class: "steps" }, steps.map((step) => {
+    const changes = step.values?.some((value) => value.diff?.length > 0);
+    return row(step, whole, changes && open++ < OPEN);
+  }));
+}
+
+function row(step, whole, isOpen) {
+  const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
+  bar.firstChild.style.marginInlineStart = `${Math.min(98, 100 * step.at_ms / whole)}%`;
+  bar.firstChild.style.width = `${Math.max(1, Math.min(100, step.took_us / 10 / whole))}%`;
+  const cost = [time(step.took_us), step.waited_us > 0 && `${time(step.waited_us)} of it waiting`, step.calls > 1 && count(step.calls, "call"),
+    step.operations > 0 && count(step.operations, "operation"), step.memory > 0 && bytes(step.memory)].filter(Boolean).join(" · ");
+  const outcome = badge(BAD.has(step.outcome) ? "broken" : "step");
+  outcome.textContent = OUTCOMES[step.outcome] ?? step.outcome;
+  const head = [h("span", { class: "hook" }, step.hook), " ",
+    plugin(step.plugin ?? step.name) ? h("a", { href: address("plugins", step.plugin ?? step.name) }, step.name) : h("strong", {}, step.name), " ", outcome,
+    step.changed > 0 && h("span", { class: "changed" }, "changed its value"), h("span", { class: "dim cost" }, cost), bar];
+  const cause = step.cause && h("pre", { class: "wrong", tabindex: "0" }, step.cause);
+  if (!step.contents) {
+    return h("li", { class: "step" }, h("div", { class: "step-head" }, head), cause);
+  }
+  return h("li", { class: "step" }, h("div", { class: "step-head" }, head), cause,
+    h("details", { open: isOpen }, h("summary", {}, differences(step)), values(step)));
+}
+
+function differences(step) {
+  const number = (step.values ?? []).reduce((sum, value) => sum + (value.diff?.length ?? 0), 0);
+  return number ? `${count(number, "difference")} in its value` : "No difference in its value";
+}
+
+function values(step) {
+  const all = (step.values ?? []).filter((value) => value.diff?.length > 0 || step.values.length === 1);
+  const shown = all.slice(0, MOST).map(one);
+  const rest = all.slice(MOST);
+  return [shown, rest.length > 0 && unfolded(`${count(rest.length, "further event")}`, () => rest.map(one))];
+}
+
+// Made when it is opened: a stream has thousands.
+function unfolded(title, make) {
+  const details = h("details", {}, h("summary", {}, title));
+  details.addEventListener("toggle", () => details.append(...make().flat(Infinity)), { once: true });
+  return details;
+}
+
+function one(value) {
+  return [
+    valueDifference(value.diff ?? []),
+    h("details", {}, h("summary", {}, "The whole value before and after"),
+      h("pre", { class: "text", tabindex: "0" }, plain(value.before)), h("pre", { class: "text", tabindex: "0" }, value.after === null ? "nothing" : plain(value.after))),
+  ];
+}
+
+function event({ at_ms: at, plugin, type, event }) {
+  return h("li", {}, h("span", { class: "dim" }, `${Math.round(at)} ms `), h("strong", {}, plugin), ` ${type} `, event && h("code", {}, plain(event)));
+}
+
+function line({ at_ms: at, plugin, level, text }) {
+  return h("li", { "data-level": level }, h("span", { class: "dim" }, `${Math.round(at)} ms `), h("strong", {}, plugin), ` ${level} `,
+    text === null ? h("span", { class: "dim" }, "(not kept)") : h("code", {}, text));
+}

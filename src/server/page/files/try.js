@@ -1,0 +1,85 @@
+// A chat through the chain of a model, with what each hook made of it.
+
+import { post } from "/page/api.js";
+import { failed, fill, h, name, tell } from "/page/dom.js";
+import { facts } from "/page/requests.js";
+import { state } from "/page/state.js";
+import { detail } from "/page/steps.js";
+import { plain } from "/page/words.js";
+
+// What was typed last, for who comes back.
+const last = { model: "", text: "", user: "", stream: false };
+
+export function tryIt(place, _parts, scope) {
+  const known = h("datalist", { id: name("models") });
+  const model = h("input", { id: name("model"), list: known.id, required: true, autocomplete: "off", value: last.model });
+  const text = h("textarea", { id: name("text"), rows: "3", required: true, value: last.text, placeholder: "Hello" });
+  const user = h("input", { id: name("user"), autocomplete: "off", value: last.user });
+  const stream = h("input", { type: "checkbox", id: name("stream"), checked: last.stream });
+  const toggles = h("fieldset", { class: "toggles" });
+  const send = h("button", { type: "submit", class: "main" }, "Send");
+  const result = h("section", { "aria-label": "Result" });
+  text.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter") form.requestSubmit();
+  });
+  const form = h("form", { class: "card", onsubmit: run },
+    h("div", { class: "row start" },
+      h("p", { class: "field" }, h("label", { for: model.id }, "Model"), model, known),
+      h("p", { class: "field" }, h("label", { for: user.id }, "User id, if any"), user),
+      h("p", { class: "check" }, stream, h("label", { for: stream.id }, "Streamed"))),
+    h("p", { class: "field wide" }, h("label", { for: text.id }, "What the user says"), text),
+    toggles,
+    h("div", { class: "actions" }, send, h("span", { class: "dim" }, "Ctrl+Enter sends. The model is really asked.")));
+  fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "Try it"), form, result);
+  scope.on("overview", draw);
+  draw();
+  return () => {};
+
+  function draw() {
+    const overview = state.overview;
+    if (!overview) {
+      fill(result, state.problem && failed("Models could not be loaded", state.problem));
+      return;
+    }
+    fill(known, overview.models.map(({ id }) => h("option", { value: id })));
+    if (!model.value) model.value = overview.models[0]?.id ?? "";
+    const chosen = new Set([...toggles.querySelectorAll("input:checked")].map((box) => box.value));
+    const asked = overview.plugins.filter((plugin) => plugin.toggle);
+    toggles.hidden = asked.length === 0;
+    fill(toggles, h("legend", {}, "Filters to ask for"), asked.map(({ id, title }) =>
+      h("label", { class: "check" }, h("input", { type: "checkbox", value: id, checked: chosen.has(id) }), title)));
+  }
+
+  async function run(event) {
+    event.preventDefault();
+    Object.assign(last, { model: model.value, text: text.value, user: user.value, stream: stream.checked });
+    const chosen = [...toggles.querySelectorAll("input:checked")].map((box) => box.value);
+    const body = { model: model.value.trim(), text: text.value, stream: stream.checked, filter_ids: chosen };
+    if (user.value.trim()) body.user = user.value.trim();
+    send.disabled = true;
+    fill(result, h("p", { class: "empty" }, "Running."));
+    try {
+      show(await post("/api/v1/try", body));
+    } catch (error) {
+      fill(result, failed("Not tried", error));
+    } finally {
+      send.disabled = false;
+    }
+  }
+
+  function show({ status, answer, error, trace }) {
+    const steps = h("div");
+    detail(steps, trace ?? {});
+    tell(error ? `Refused with ${status}.` : "Answered.");
+    fill(result,
+      error ? h("div", { class: "card" }, h("h2", {}, `Refused with ${status}`), h("p", { class: "wrong" }, said(error)))
+        : h("div", { class: "card" }, h("h2", {}, "Answer"), h("p", { class: "answer" }, said(answer))),
+      h("h2", {}, "What it went through"), trace && facts(trace), steps);
+  }
+}
+
+function said(answer) {
+  if (typeof answer === "string") return answer;
+  const text = answer?.error?.message ?? answer?.message ?? answer?.choices?.[0]?.message?.content ?? answer?.content;
+  return typeof text === "string" ? text : plain(answer);
+}

@@ -1,0 +1,241 @@
+// The form of a plugin's valves: each change is saved at once, takes effect at the next turn, and can be undone.
+
+import { get, plugin as path, post } from "/page/api.js";
+import { button, failed, fill, h, name, say, tell } from "/page/dom.js";
+import { control, rules } from "/page/fields.js";
+import { go } from "/page/route.js";
+import { short } from "/page/words.js";
+
+const SOURCES = { default: "default", configuration: "from valvehouse.toml", stored: "set here" };
+
+// The valves that operators set.
+export function ofPlugin(place, id) {
+  return form(place, {
+    what: id,
+    spec: () => get(path(id, "/valves/spec")),
+    read: async () => {
+      const [stored, effective] = await Promise.all([get(path(id, "/valves")), get(path(id, "/valves/effective"))]);
+      return { stored: stored ?? {}, effective };
+    },
+    write: (values) => post(path(id, "/valves/update"), values),
+    newest: async () => (await get(path(id, "/history")))[0]?.version,
+    back: (version) => post(path(id, "/rollback"), { version }),
+  });
+}
+
+// The valves of one user, whose id is typed first.
+export function ofUser(place, id, user) {
+  const input = h("input", { id: name("user"), autocomplete: "off", required: true, value: user ?? "" });
+  const fields = h("div");
+  fill(place,
+    h("form", { class: "row start", onsubmit: choose },
+      h("p", { class: "field" }, h("label", { for: input.id }, "User id"), input), h("button", { type: "submit" }, "Show")),
+    fields);
+  if (!user) {
+    fill(fields, h("p", { class: "empty" }, "Each user has settings of their own. Type the id that chats come with."));
+    return {};
+  }
+  const query = `?user=${encodeURIComponent(user)}`;
+  let schema = null;
+  return form(fields, {
+    what: `${id} for ${user}`,
+    spec: async () => {
+      schema = await get(path(id, "/valves/user/spec"));
+      return schema;
+    },
+    read: async () => {
+      const stored = await get(path(id, `/valves/user${query}`)) ?? {};
+      const effective = {};
+      for (const [key, { default: usual = null }] of Object.entries(schema?.properties ?? {})) {
+        effective[key] = key in stored ? { value: stored[key], source: "stored" } : { value: usual, source: "default" };
+      }
+      return { stored, effective };
+    },
+    write: (values) => post(path(id, `/valves/user/update${query}`), values),
+  });
+
+  function choose(event) {
+    event.preventDefault();
+    if (input.value.trim()) go("plugins", id, "users", input.value.trim());
+  }
+}
+
+function form(place, from) {
+  const fields = h("div", { class: "valves" });
+  const all = button("Reset all", resetAll, { class: "quiet", hidden: true });
+  const wrong = h("div");
+  fill(place, wrong, fields, h("div", { class: "actions" }, all));
+  let rows = new Map();
+  let stored = {};
+  let isClosed = false;
+  // One change after the other: each replaces all that was stored.
+  let last = load();
+  return { update: () => { last = last.then(refresh); }, close: () => { isClosed = true; } };
+
+  async function load() {
+    try {
+      const schema = await from.spec();
+      const properties = Object.entries(schema?.properties ?? {});
+      rows = new Map(properties.map(([key, schema]) => [key, field(key, schema, { save, set, unset })]));
+      await refresh();
+      // Nobody types into what does not show its value yet.
+      fill(fields, properties.length ? [...rows.values()].map((row) => row.element) : h("p", { class: "empty" }, "There are no settings."));
+    } catch (error) {
+      fill(wrong, failed("The settings could not be loaded", error));
+    }
+  }
+
+  async function refresh() {
+    if (isClosed) return;
+    try {
+      const read = await from.read();
+      stored = read.stored;
+      for (const [key, row] of rows) row.show(read.effective[key] ?? { value: null, source: "default" });
+      all.hidden = Object.keys(stored).length === 0;
+      fill(wrong);
+    } catch (error) {
+      fill(wrong, failed("The settings could not be loaded", error));
+    }
+  }
+
+  async function resetAll() {
+    for (const row of rows.values()) row.settle();
+    const error = await save("All settings are back to their defaults", () => ({}));
+    if (error) fill(wrong, failed("Not saved", error));
+  }
+
+  function set(key, value) {
+    return (values) => ({ ...values, [key]: value });
+  }
+
+  function unset(key) {
+    return ({ [key]: _, ...values }) => values;
+  }
+
+  // Changes what is stored; gives what is wrong, where it was refused.
+  function save(said, change) {
+    const saved = last.then(async () => {
+      const before = { ...stored };
+      const version = await newest();
+      try {
+        await from.write(change(before));
+      } catch (error) {
+        return error;
+      }
+      await refresh();
+      const own = await newest();
+      tell(`${said}.`, () => undo(async () => {
+        if (version === undefined) return from.write(before);
+        if (own !== await newest()) throw new Error("somebody changed the plugin since; its history has every version");
+        return from.back(version);
+      }));
+      return null;
+    });
+    last = saved.catch(() => {});
+    return saved;
+  }
+
+  function newest() {
+    return from.newest?.().catch(() => undefined);
+  }
+
+  function undo(back) {
+    last = last.then(async () => {
+      try {
+        await back();
+        tell(`The last change of ${from.what} is undone.`);
+      } catch (error) {
+        tell(`Not undone: ${error.message}`);
+      }
+      for (const row of rows.values()) row.settle();
+      await refresh();
+    });
+  }
+}
+
+// One valve: its label, its control, what it keeps to, where its value comes from, and how saving went.
+function field(key, schema, { save, set, unset }) {
+  const own = control(schema, changed);
+  const source = h("span", { class: "source" });
+  const outcome = h("span", { class: "outcome", id: name("outcome"), role: "status" });
+  const wrong = h("p", { class: "wrong", id: name("wrong"), role: "alert" });
+  const hint = h("p", { class: "hint", id: name("hint") }, [schema.description, rules(schema)].filter(Boolean).join(". "));
+  const title = schema.title ?? key;
+  const reset = button(own.isSecret ? "Clear" : "Reset", putBack, {
+    class: "quiet", "aria-label": `${own.isSecret ? "Clear" : "Reset"} ${title}`,
+  });
+  const label = own.isGroup ? h("span", { class: "label", id: name("label") }, title) : h("label", { class: "label", for: own.id }, title);
+  own.element.setAttribute("aria-describedby", `${hint.id} ${wrong.id}`);
+  if (own.isGroup) {
+    own.element.setAttribute("role", "group");
+    own.element.setAttribute("aria-labelledby", label.id);
+  }
+  const element = h("div", { class: "valve", "data-valve": key },
+    h("div", { class: "row" }, h("div", {}, label, " ", h("code", { class: "dim" }, key)), h("div", { class: "row" }, outcome, source, reset)),
+    h("div", { class: "control" }, own.element), hint, wrong);
+  hint.hidden = hint.textContent === "";
+  // What was entered and is not saved; what is being typed is not even entered.
+  let isDirty = false;
+  let isTyping = false;
+  let shown = null;
+  own.element.addEventListener("input", () => { isTyping = true; });
+  own.element.addEventListener("focusout", () => { isTyping = false; });
+
+  return { element, show, settle: () => { isDirty = false; shown = null; fill(wrong); own.element.removeAttribute("aria-invalid"); } };
+
+  function show({ value, source: from }) {
+    say(source, SOURCES[from] ?? from);
+    source.dataset.source = from;
+    reset.hidden = from !== "stored" && !isDirty;
+    const now = JSON.stringify(value);
+    if (isDirty || isTyping || now === shown) return;
+    shown = now;
+    own.write(value);
+  }
+
+  function putBack() {
+    isDirty = false;
+    shown = null;
+    put(`${title} is ${own.isSecret ? "cleared" : "back to its default"}`, unset(key));
+    own.element.matches("input, select, textarea") ? own.element.focus() : document.getElementById(own.id)?.focus();
+  }
+
+  function changed() {
+    isDirty = true;
+    isTyping = false;
+    shown = null;
+    let value;
+    try {
+      value = own.read();
+    } catch (error) {
+      refused(error);
+      return;
+    }
+    const said = own.isSecret ? "is replaced" : value === undefined ? "is back to its default" : `is ${short(JSON.stringify(value), 60)}`;
+    put(`${title} ${said}`, value === undefined ? unset(key) : set(key, value));
+  }
+
+  async function put(said, change) {
+    say(outcome, "Saving");
+    const sent = isDirty ? own.element.value : undefined;
+    const error = await save(said, change).catch((error) => error);
+    if (error) {
+      refused(error);
+      return;
+    }
+    // Unless somebody typed on meanwhile.
+    if (own.element.value === sent || sent === undefined || own.isSecret || own.box) isDirty = false;
+    own.element.removeAttribute("aria-invalid");
+    fill(wrong);
+    if (own.isSecret) own.write(!change({ [key]: 1 })[key] ? null : "set");
+    say(outcome, "Saved");
+    setTimeout(() => say(outcome, ""), 4000);
+  }
+
+  function refused(error) {
+    say(outcome, "");
+    own.element.setAttribute("aria-invalid", "true");
+    reset.hidden = false;
+    fill(wrong, `Not saved: ${error.message}`);
+  }
+}
