@@ -1,0 +1,53 @@
+//! What the process takes of the machine, by the names that Prometheus' own clients give it.
+
+use super::families::Families;
+
+#[cfg(target_os = "linux")]
+pub(super) fn collect(families: &mut Families) {
+    use rustix::process::{Resource, getrlimit};
+    use rustix::time::{ClockId, clock_gettime};
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+    families
+        .counter("process_cpu_seconds_total", "Time on the processors, of users and system.")
+        .add(&[], seconds);
+    if let Some(bytes) = resident() {
+        families.gauge("process_resident_memory_bytes", "Memory that is in use.").add(&[], bytes);
+    }
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        // One of them is this look itself.
+        let open = open.count().saturating_sub(1);
+        families.gauge("process_open_fds", "Open files and connections.").add(&[], open as f64);
+    }
+    if let Some(most) = getrlimit(Resource::Nofile).current {
+        families.gauge("process_max_fds", "How many may be open.").add(&[], most as f64);
+    }
+    if let Some(seconds) = started() {
+        families
+            .gauge("process_start_time_seconds", "When the process started, in seconds since 1970.")
+            .add(&[], seconds);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn collect(_: &mut Families) {}
+
+/// `VmRSS` of the process, which the kernel tells in kibibytes.
+#[cfg(target_os = "linux")]
+fn resident() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024.0)
+}
+
+/// Seconds since 1970: the machine's own start, and the hundredths of a second from there.
+#[cfg(target_os = "linux")]
+fn started() -> Option<f64> {
+    let machine = std::fs::read_to_string("/proc/stat").ok()?;
+    let booted: f64 = machine.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let own = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in brackets may hold anything.
+    let ticks: f64 = own.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    Some(booted + ticks / 100.0)
+}
