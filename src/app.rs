@@ -1,39 +1,73 @@
 //! Everything a host is made of, opened in order and closed in order; owner of every task.
 
+use crate::access::Access;
+use crate::admin::Admin;
 use crate::agent::callbacks::Callbacks;
 use crate::agent::middleware::{Middleware, Parts};
 use crate::agent::{Begin, Decision, Ended, Given, Runs, Saved, Setup};
 use crate::config::{self, Config, Grants, Offered, Secret, SecretSource, SecretUnread, StoreAddress, Wire};
-use crate::context::{Events, Questions, Turn};
+use crate::context::{Events, PartedTurns, Questions, Turn};
 use crate::fault::Fault;
-use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Ready, Snapshot};
+use crate::figures::{Doors, Service};
+use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Ready, Snapshot, Writer};
 use crate::json::{Json, Object};
 use crate::kernel::{ModelSettings, Reply, Wish};
-use crate::llm::{Anthropic, Choice, Demo, Fallback, Ollama, OpenAi, Patient, Piece, Provider, Rekeyed};
+use crate::llm::{
+    Anthropic, Choice, Demo, Fallback, Measured, Ollama, OpenAi, Patient, Piece, Provider, Rekeyed,
+};
 use crate::net::Client;
 use crate::script::{Kind, Settings, beginning};
 use crate::store::{self, Run, Store};
+use crate::trace::Traces;
 use crate::words::did_you_mean;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// How often it is looked whether the chats under way are finished.
+const STOP_POLL: Duration = Duration::from_millis(20);
+/// How long what ended last may take on its way to a collector.
+#[cfg(feature = "otlp")]
+const LAST_BATCH: Duration = Duration::from_secs(2);
 
 /// A host with its store, its settings and its background tasks.
 pub struct App {
-    /// The settings it was opened with.
+    /// The settings it was opened with; what may change while it runs is in the host's plan.
     pub config: Config,
     /// The plugins and models.
     pub host: Arc<Host>,
     /// Questions of plugins that wait for an answer.
     pub questions: Questions,
+    /// The way in which operators change plugins.
+    pub admin: Admin,
     /// The runs of agents.
     pub runs: Arc<Runs>,
+    /// Requests under way, and the last ones that ended.
+    pub traces: Arc<Traces>,
+    /// When it was opened.
+    pub started: Instant,
+    /// Who may come in.
+    pub access: Access,
+    /// What requests came to, door by door.
+    pub doors: Doors,
+    /// Turns of which a part came lately.
+    pub parted: PartedTurns,
+    /// The plugins whose values are kept since the settings say so.
+    contents: parking_lot::Mutex<Vec<String>>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
+    stopping: watch::Sender<bool>,
+    /// Who sends traces to a collector, and how it hears that there is no more.
+    #[cfg(feature = "otlp")]
+    exporting: parking_lot::Mutex<Option<Exporting>>,
 }
+
+#[cfg(feature = "otlp")]
+type Exporting = (tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<()>);
 
 /// Why a host could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -53,13 +87,70 @@ impl App {
         let store = store::open(&config.store).await?;
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
-        let (questions, tasks) = (Questions::default(), Default::default());
-        Ok(Arc::new(Self { config, host, questions, runs, tasks }))
+        let traces = Traces::new(config.trace.turns);
+        config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));
+        let contents = parking_lot::Mutex::new(config.trace.contents.clone());
+        let admin = Admin::new(host.clone());
+        let questions = Questions::default();
+        let access = Access::new(&config);
+        if access.keys.are_shared() {
+            tracing::warn!(
+                "a key of [server] keys is also that of [admin]: whoever has it may change everything"
+            );
+        }
+        Ok(Arc::new(Self {
+            config,
+            host,
+            questions,
+            admin,
+            runs,
+            traces,
+            started: Instant::now(),
+            access,
+            doors: Doors::default(),
+            parted: PartedTurns::default(),
+            contents,
+            tasks: Default::default(),
+            stopping: watch::Sender::new(false),
+            #[cfg(feature = "otlp")]
+            exporting: parking_lot::Mutex::default(),
+        }))
+    }
+
+    /// Takes up other settings while it runs: models, providers, filters, tools and grants go live in one step,
+    /// or nothing does. Answers what waits for the next start.
+    pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
+        let waiting = self.config.waiting(&config);
+        config.folders = self.config.folders.clone();
+        self.host.replan(plan(&config, Keys::Read)?).await;
+        let mut contents = self.contents.lock();
+        for plugin in contents.iter().filter(|plugin| !config.trace.contents.contains(plugin)) {
+            self.traces.keep_contents(plugin, false);
+        }
+        config.trace.contents.iter().for_each(|plugin| self.traces.keep_contents(plugin, true));
+        *contents = config.trace.contents;
+        Ok(waiting)
     }
 
     /// Follows changes of files and valves from now on.
     pub fn follow(&self) {
         self.tasks.lock().spawn(self.host.clone().follow());
+        #[cfg(feature = "otlp")]
+        self.export();
+    }
+
+    /// Sends what ends from now on to a collector, where one is configured.
+    #[cfg(feature = "otlp")]
+    fn export(&self) {
+        let Some(settings) = &self.config.otlp else { return };
+        match crate::otlp::Exporter::new(settings) {
+            Ok(exporter) => {
+                let (close, closing) = tokio::sync::oneshot::channel();
+                let exporting = tokio::spawn(exporter.run(self.traces.news(), closing));
+                *self.exporting.lock() = Some((close, exporting));
+            }
+            Err(why) => tracing::error!("traces go to no collector: {why}"),
+        }
     }
 
     /// A turn of a model: remembered where the model has a memory and the turn a conversation, which `begun`
@@ -73,6 +164,9 @@ impl App {
         begun: impl FnOnce(&Run),
     ) -> Result<Reply, Fault> {
         let facts = turn.facts();
+        if let Some(trace) = turn.trace() {
+            trace.remember(|| begun_with(turn));
+        }
         // Open WebUI has titles and tags made of a chat: that is not said in it.
         let is_task = turn.metadata().get("task").is_some_and(|task| !task.is_empty());
         if !ready.memory || facts.chat_id.is_empty() || is_task {
@@ -106,14 +200,60 @@ impl App {
         self.runs.resume(run, decision, hash, setup, events, stream).await
     }
 
+    /// Takes no new requests from now on; comes back when the chats under way are finished.
+    pub async fn stop(&self) {
+        self.stopping.send_replace(true);
+        while self.traces.running() > 0 {
+            tokio::time::sleep(STOP_POLL).await;
+        }
+    }
+
+    /// Whether it takes no new requests any more.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits until this host stops: what would otherwise go on for ever ends then.
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // A host that is gone has stopped.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
+    }
+
     /// Ends the background tasks and lets go of the store.
     pub async fn close(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
+        #[cfg(feature = "otlp")]
+        {
+            let exporting = self.exporting.lock().take();
+            if let Some((close, exporting)) = exporting {
+                drop(close);
+                // A collector that is away holds nobody up.
+                let _ = tokio::time::timeout(LAST_BATCH, exporting).await;
+            }
+        }
         self.runs.close().await;
         self.host.close().await;
         self.host.store().close().await;
     }
+}
+
+/// What a turn was begun with: its facts, its model, and what is shared in it.
+fn begun_with(turn: &Turn) -> Json {
+    let facts = turn.facts().to_json();
+    let parts = [
+        ("model", turn.facts().model.clone()),
+        ("metadata", turn.metadata().copy()),
+        ("variables", turn.context().variables().copy()),
+    ];
+    for (name, part) in parts {
+        // New values in a new object: they fit.
+        let _ = facts.set(name, part);
+    }
+    facts
 }
 
 /// What a stored run would go on with now.
@@ -148,6 +288,14 @@ pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenErr
     Ok((snapshot, store))
 }
 
+/// What a host with these settings would run now, and a writer that may change it where no host is at hand:
+/// hosts that run follow by themselves.
+pub async fn writer(config: &Config) -> Result<(Snapshot, Writer<'static>), OpenError> {
+    let (snapshot, store) = look(config).await?;
+    let writer = Writer::alone(Arc::new(plan(config, Keys::Left)?), store).await?;
+    Ok((snapshot, writer))
+}
+
 /// What is configured for a script, for those who compile it by themselves.
 pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
     let all = match kind {
@@ -162,7 +310,7 @@ pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind
 
 /// What is granted by command, as far as there is a store that can be read: none is made.
 pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
-    if matches!(&config.store, StoreAddress::Sqlite(file) if !file.exists()) {
+    if matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists()) {
         return HashMap::new();
     }
     let rows = match store::open(&config.store).await {
@@ -257,7 +405,8 @@ fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderP
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
         // It is nowhere else and cannot fail.
-        return Ok(ProviderPlan { provider: Arc::new(Demo::default()), passes: passes(settings) });
+        let demo = Measured::new(Arc::new(Demo::default()), Arc::default());
+        return Ok(ProviderPlan { provider: Arc::new(demo), passes: passes(settings) });
     }
     let client = Client::with_timeouts(settings.timeouts).map_err(|fault| problem(fault.to_string()))?;
     let (key, file) = match keys {
@@ -273,10 +422,12 @@ fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderP
         }
         (key, _) => service(settings, client, key),
     };
+    let figures = Arc::new(Service::default());
     let mut patient = Patient::new(made.map_err(|fault| problem(fault.to_string()))?)
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
-        .within(settings.timeouts.total);
+        .within(settings.timeouts.total)
+        .counting(figures.clone());
     if is_keyless {
         let remedy = settings.key_remedy();
         if keys == Keys::Read && settings.usual_key().is_some() {
@@ -284,7 +435,8 @@ fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderP
         }
         patient = patient.keyless(remedy);
     }
-    Ok(ProviderPlan { provider: Arc::new(patient), passes: passes(settings) })
+    let measured = Measured::new(Arc::new(patient), figures);
+    Ok(ProviderPlan { provider: Arc::new(measured), passes: passes(settings) })
 }
 
 /// The key of a provider, and where it may change while we run. One that is only usual may be missing.

@@ -9,23 +9,54 @@ use axum::http::{HeaderMap, HeaderName};
 use std::net::SocketAddr;
 
 /// Headers that carry credentials: no script sees them.
-const CREDENTIALS: [&str; 6] =
-    ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-openwebui-user-jwt"];
+const CREDENTIALS: [&str; 7] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "x-api-key",
+    "api-key",
+    "x-openwebui-user-jwt",
+    "x-valvehouse-csrf",
+];
+
+/// Names the conversation where an Open WebUI is set to tell whom it asks for.
+const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
+
+/// Whether a request is an Open WebUI's: it says so in a header or, asking what it takes for a pipeline, names
+/// the user in all words, which no other client does.
+pub(crate) fn is_open_webui(headers: &HeaderMap, body: &Json) -> bool {
+    headers.contains_key(OPEN_WEBUI_CHAT) || body.get("user").is_some_and(|user| user.get("id").is_some())
+}
 
 /// The facts of a chat request.
 pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, ready: &Ready) -> TurnFacts {
+    of_body(app, parts, body, key_user, ready.facts.clone(), ready.models.clone())
+}
+
+/// The same for any body, with what is known of its model and of all models.
+pub(crate) fn of_body(
+    app: &App,
+    parts: &Parts,
+    body: &Json,
+    key_user: &Json,
+    model: Json,
+    models: Json,
+) -> TurnFacts {
     let headers = &parts.headers;
     let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let chat_id = text(body.get("chat_id"))
         .or_else(|| text(Some(body.at_path("metadata.chat_id"))))
         .or_else(|| header("x-valvehouse-chat-id"))
+        .or_else(|| header(OPEN_WEBUI_CHAT))
         .unwrap_or_default();
-    let message_id = text(body.get("id")).or_else(|| text(Some(body.at_path("metadata.message_id"))));
+    let message_id = text(body.get("id"))
+        .or_else(|| text(Some(body.at_path("metadata.message_id"))))
+        .or_else(|| header("x-openwebui-message-id"));
     TurnFacts {
         user: user(app, headers, body, key_user),
-        model: ready.facts.clone(),
-        models: ready.models.clone(),
+        model,
+        models,
         request: request(parts).freeze(),
         chat_id,
         message_id: message_id.unwrap_or_default(),
@@ -33,6 +64,8 @@ pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, re
         files: body.get("files").unwrap_or_else(|| body.at_path("metadata.files")),
         filter_ids: filter_ids(body),
         callers: Vec::new(),
+        trace: None,
+        states: None,
     }
 }
 
@@ -44,9 +77,14 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
 
 /// Variables the request brings along, and its metadata as the turn's own.
 pub(crate) fn context(body: &Json) -> Context {
-    let context = Context::new(body.at_path("metadata.variables").copy());
+    context_with(body, Json::object())
+}
+
+/// The same where earlier parts of the turn have put something into its metadata already.
+pub(crate) fn context_with(body: &Json, metadata: Json) -> Context {
+    let context = Context::with_metadata(body.at_path("metadata.variables").copy(), metadata);
     if let (Some(Json::Object(given)), Json::Object(own)) = (body.get("metadata"), context.metadata()) {
-        for (key, value) in given.entries() {
+        for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
             // A copy: the body's metadata goes its own way.
             let _ = own.set(&key, value.copy());
         }

@@ -1,12 +1,26 @@
 //! The doors. Each reads its own wire, runs the one turn, and writes its own wire back.
 
 mod agents;
+mod asked;
 mod auth;
 mod facts;
+mod followed;
+mod functions;
+mod gate;
+mod listen;
 mod messages;
+mod metrics;
 mod openai;
+mod openapi;
 mod operations;
+mod page;
+mod pipelines;
+mod problem;
+mod ready;
 mod reply;
+mod session;
+mod traces;
+mod watched;
 
 use crate::app::App;
 use axum::Router;
@@ -22,19 +36,29 @@ pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-
 
 /// All routes, without a socket.
 pub fn router(app: Arc<App>) -> Router {
+    let most =
+        usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     Router::new()
-        .route("/", get(operations::status))
         .route("/livez", get(operations::live))
-        .route("/readyz", get(operations::ready))
+        .route("/readyz", get(ready::ready))
         .route("/v1/models", get(openai::models))
         .route("/v1/models/{*id}", get(openai::model))
         .route("/v1/chat/completions", post(openai::chat))
         .route("/v1/messages", post(messages::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(agents::routes(&app))
+        .merge(functions::routes(&app))
+        .merge(pipelines::routes(&app))
+        .merge(traces::routes(&app))
+        .merge(page::routes(&app))
+        .merge(session::routes(&app))
+        .merge(metrics::routes(&app))
+        .merge(openapi::routes())
         .fallback(reply::not_found)
         .method_not_allowed_fallback(reply::wrong_method)
-        .layer(DefaultBodyLimit::disable())
+        .layer(DefaultBodyLimit::max(most))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), gate::gate))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::measured))
         .layer(axum::middleware::map_response_with_state(app.clone(), name_generation))
         .with_state(app)
 }
@@ -51,16 +75,17 @@ async fn name_generation(
     response
 }
 
-/// Serves until `shutdown` comes; requests under way are finished.
+/// Serves until `shutdown` comes; requests under way are finished. As long as there are any, new ones are told
+/// to go elsewhere, and `/readyz` says so.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let service = router(app).into_make_service_with_connect_info::<std::net::SocketAddr>();
-    // Answers are written as they come: none waits for a fuller packet.
-    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    axum::serve(listener, service).with_graceful_shutdown(shutdown).await
+    let router = router(app.clone());
+    let until = async move {
+        shutdown.await;
+        app.stop().await;
+    };
+    listen::serve(listener, router, until).await
 }

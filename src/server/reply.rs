@@ -20,6 +20,21 @@ impl IntoResponse for OpenAiError {
     }
 }
 
+/// A fault as Open WebUI and pipelines servers tell it: `{"detail": text}`.
+pub(crate) struct Detail(pub(crate) Fault);
+
+impl IntoResponse for Detail {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let text = body(&self.0).at_path("error.message");
+        let mut response = json_response(status, &Json::from([("detail", text)]));
+        if let Some(after) = retry_after(&self.0) {
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
+        response
+    }
+}
+
 /// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
     let bytes = value.encode().unwrap_or_else(|error| {
@@ -44,6 +59,7 @@ pub(crate) fn status(fault: &Fault) -> u16 {
             RequestFault::Conflict => 409,
             RequestFault::Unusable => 422,
         },
+        Fault::TooOften { .. } => 429,
         Fault::Refused(refusal) => refusal.status,
         Fault::Unguarded { .. } => 503,
         Fault::Answered { status, .. } => *status,
@@ -74,6 +90,9 @@ pub(crate) fn body(fault: &Fault) -> Json {
             };
             let param = param.map_or(Json::Null, Json::from);
             error(message.clone(), word, param, code.or(usual).map_or(Json::Null, Json::from))
+        }
+        Fault::TooOften { message, code, .. } => {
+            error(message.clone(), "rate_limit_error", Json::Null, Json::from(*code))
         }
         Fault::Refused(refusal) => {
             let kind = if refusal.status == 429 { "rate_limit_error" } else { "policy_violation" };
@@ -135,6 +154,7 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
 pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
     match fault {
         Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
+        Fault::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
         Fault::Resting { rest, .. } => whole_seconds(rest.as_secs_f64().max(1.0)),
         Fault::Answered { retry_after, .. } => {
             let given = retry_after.as_deref()?;
@@ -150,6 +170,21 @@ pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
 
 fn whole_seconds(seconds: f64) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("{:.0}", seconds.ceil().clamp(0.0, 1.0e9))).ok()
+}
+
+/// New requests while those under way are finished: another host takes them, or this one's successor.
+pub(crate) fn stopping() -> Response {
+    let error = Json::from([
+        ("message", "this host is stopping; ask again in a moment".into()),
+        ("type", "server_error".into()),
+        ("param", Json::Null),
+        ("code", "stopping".into()),
+    ]);
+    let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &Json::from([("error", error)]));
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// No such route.

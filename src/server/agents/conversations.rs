@@ -1,10 +1,10 @@
 //! Conversations and their checkpoints.
 
-use super::asked::{Id, Words, answer, json, list as as_list, number, object, text};
 use crate::agent::{checkpoint_to_json, conversation_to_json, run_to_json};
 use crate::app::App;
 use crate::fault::Fault;
 use crate::json::Json;
+use crate::server::asked::{Id, Words, answer, json, list as as_list, number, object, text};
 use crate::store::Prune;
 use axum::body::Body;
 use axum::extract::State;

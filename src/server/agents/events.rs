@@ -1,12 +1,11 @@
 //! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
 
-use super::asked::{Id, refused};
-use super::going::event;
 use crate::agent::{checkpoint_to_json, run_to_json, standing};
 use crate::app::App;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::server::openai::{KeepAlive, as_events};
+use crate::server::asked::{Id, refused};
+use crate::server::openai::{KeepAlive, as_events, named_event};
 use crate::store::Run;
 use axum::extract::State;
 use axum::response::Response;
@@ -30,8 +29,10 @@ pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response 
         Err(fault) => return refused(fault),
     };
     let keep_alive_ms = app.config.server.keep_alive_ms;
+    let stopped = app.stopped();
     let following = Following { app, run, moved, told: Told::default() };
     let bytes = stream::unfold(Some(following), |following| async { following?.next().await });
+    let bytes = bytes.take_until(stopped);
     let mut response = Response::default();
     as_events(&mut response, KeepAlive::new(bytes.boxed(), keep_alive_ms));
     response
@@ -59,7 +60,7 @@ impl Following {
         loop {
             match self.news().await {
                 Ok(news) if is_over(&self.run) => {
-                    let end = event("end", &run_to_json(&self.run, &self.agent().await));
+                    let end = named_event("end", &run_to_json(&self.run, &self.agent().await));
                     return Some(([news, end].concat().into(), None));
                 }
                 Ok(news) if news.is_empty() => self.moves().await,
@@ -67,7 +68,7 @@ impl Following {
                 Err(fault) => {
                     tracing::warn!(run = self.run.id, "failed to follow a run: {fault}");
                     let error = crate::server::reply::body(&fault);
-                    return Some((event("error", &error), None));
+                    return Some((named_event("error", &error), None));
                 }
             }
         }
@@ -101,7 +102,7 @@ impl Following {
             // Not further than the run was when it was looked at.
             let is_new = |step: u64| step > self.told.step && step <= self.run.step;
             for step in steps.iter().rev().filter(|step| step.run == self.run.id && is_new(step.step)) {
-                out.extend_from_slice(&event("step", &checkpoint_to_json(step)));
+                out.extend_from_slice(&named_event("step", &checkpoint_to_json(step)));
             }
             self.told.step = self.run.step;
         }
@@ -109,12 +110,12 @@ impl Following {
         let summary = run_to_json(&self.run, "");
         if self.told.status.replace(status) != Some(status) {
             let news = [("status", status.into()), ("error", summary.get("error").unwrap_or_default())];
-            out.extend_from_slice(&event("status", &Json::from(news)));
+            out.extend_from_slice(&named_event("status", &Json::from(news)));
         }
         let pending = summary.get("pending_action").unwrap_or_default();
         if pending != self.told.pending {
             if !pending.is_null() {
-                out.extend_from_slice(&event("pending_action", &pending));
+                out.extend_from_slice(&named_event("pending_action", &pending));
             }
             self.told.pending = pending;
         }

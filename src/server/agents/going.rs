@@ -1,6 +1,5 @@
 //! A run is begun, or gone on with: its answer at once, or streamed and then told how it ended.
 
-use super::asked::{Id, object, refused, text};
 use super::runs::agent;
 use crate::agent::{Decision, standing};
 use crate::app::App;
@@ -9,16 +8,16 @@ use crate::context::{Events, Turn};
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::net::sse;
-use crate::server::facts;
-use crate::server::openai::{EVENTS, Streaming, Told, events_header, named};
+use crate::server::asked::{Id, object, refused, text};
+use crate::server::openai::{EVENTS, Streaming, Told, events_header, named, named_event, wants_events};
 use crate::server::reply::json_response;
+use crate::server::{facts, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -30,14 +29,15 @@ pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Requ
     let begun = async {
         let body = asked(&id, object(&app, body).await?)?;
         let ready = agent(&snapshot, &id, &facts::filter_ids(&body))?;
-        let facts = facts::of_chat(&app, &parts, &body, &Json::Null, &ready);
+        let mut facts = facts::of_chat(&app, &parts, &body, &Json::Null, &ready);
         let (context, told) = (facts::context(&body), Told::default());
         let (host, hears, stream) = (app.clone(), told.hears(), request::wants_stream(&body));
+        let watch = watched::begin(&app, "agents", stream, snapshot.generation, &parts.headers, &mut facts);
         let turn = move |events| Turn::new(facts, context, events);
         let work = move |events: Events, stream| async move {
             host.turn(&ready, body, &turn(events), Wish { stream, raw: false }, hears).await
         };
-        go(&app, &parts, told, stream, work).await
+        Ok(watched::ended(watch, go(&app, &parts, told, stream, work).await, refused))
     };
     named(&snapshot, begun, refused).await
 }
@@ -128,13 +128,13 @@ where
             Ok(reply)
         }
     };
-    let (first, streaming) = Streaming::of(app, &parts.headers, told, working).await?;
+    let (first, streaming) = Streaming::of(app, wants_events(&parts.headers), told, working).await?;
     let host = app.clone();
     let last = async move {
         let answer = answer.lock().take();
         outcome(&host, &run, answer.as_ref())
             .await
-            .map_or_else(|_| Bytes::new(), |ended| event("run", &ended))
+            .map_or_else(|_| Bytes::new(), |ended| named_event("run", &ended))
     };
     Ok(streaming.respond(first, app.config.server.keep_alive_ms, last))
 }
@@ -169,15 +169,4 @@ async fn outcome(app: &App, told: &Told, answer: Option<&Json>) -> Result<Json, 
         ("error", if run.error.is_empty() { Json::Null } else { run.error.as_str().into() }),
         ("response", answer.cloned().into()),
     ]))
-}
-
-/// One event of a name.
-pub(super) fn event(name: &str, value: &Json) -> Bytes {
-    let mut out = BytesMut::new();
-    let data = value.encode().unwrap_or_else(|error| {
-        tracing::error!("an event could not be written: {error}");
-        b"{}".to_vec()
-    });
-    sse::write(&mut out, Some(name), &data);
-    out.freeze()
 }

@@ -1,7 +1,6 @@
 //! `/api/v1/agents`: runs are begun, looked at, followed and decided on; conversations are looked at,
 //! branched off, carried elsewhere and forgotten. For operators.
 
-mod asked;
 mod conversations;
 mod events;
 mod going;

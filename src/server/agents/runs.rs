@@ -1,11 +1,11 @@
 //! Agents and their runs, as they stand.
 
-use super::asked::{Id, Words, answer, list as as_list};
 use crate::agent::{Runs, Wanted, run_to_json, standing};
 use crate::app::{self, App};
 use crate::fault::{Fault, RequestFault};
 use crate::host::{Ready, Snapshot};
 use crate::json::Json;
+use crate::server::asked::{Id, Words, answer, list as as_list};
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;

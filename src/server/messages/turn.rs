@@ -12,7 +12,7 @@ use crate::host::Snapshot;
 use crate::kernel::{Reply, Wish};
 use crate::server::openai::{EVENTS, Told, events_header, named, parsed, read};
 use crate::server::reply::json_response;
-use crate::server::{auth, facts};
+use crate::server::{auth, facts, watched};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -38,10 +38,13 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let body = anthropic::read(&asked, beta(&parts.headers).as_deref())?;
     let model = body.text("model").unwrap_or_default();
     let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
-    let facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
+    let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let context = facts::context(&body);
-    if request::wants_stream(&body) {
-        return streamed(&app, ready, body, facts, context, &parts.headers).await;
+    let stream = request::wants_stream(&body);
+    let watch = watched::begin(&app, "messages", stream, snapshot.generation, &parts.headers, &mut facts);
+    if stream {
+        let streamed = streamed(&app, ready, body, facts, context, &parts.headers).await;
+        return Ok(watched::ended(watch, streamed, refused));
     }
     let turn = Turn::new(facts, context, Events::default());
     // Other services' bytes would not be understood here.
@@ -50,13 +53,13 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut response = match reply {
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &anthropic::message(&answer)),
         Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
-        Err(fault) => refused(fault),
+        Err(fault) => refused(watch.failed(fault)),
     };
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
     told.name(&mut response);
-    Ok(response)
+    Ok(watched::until_end(watch, response))
 }
 
 /// All that clients say in `anthropic-beta`, which may come several times.

@@ -5,13 +5,14 @@ use super::streaming::{Item, Streaming, Told};
 use crate::app::App;
 use crate::chat::request;
 use crate::context::{Context, Event, Events, Turn, TurnFacts};
-use crate::fault::{Fault, RequestFault};
+use crate::fault::Fault;
 use crate::host::{Ready, Snapshot};
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::llm;
+use crate::llm::{self, Traced};
+use crate::server::gate::too_large;
 use crate::server::reply::{OpenAiError, json_response};
-use crate::server::{GENERATION, auth, facts};
+use crate::server::{GENERATION, auth, facts, pipelines, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -62,16 +63,27 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         && let Some(provider) = ready.kernel.provider()
         && let Some(forwarded) = provider.forward(bytes.clone(), stream)
     {
-        return relay::relay(forwarded.await?, app.config.server.keep_alive_ms).await;
+        let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
+        let watch = watched::begin(&app, "chat", stream, snapshot.generation, &parts.headers, &mut facts);
+        let keep_alive_ms = app.config.server.keep_alive_ms;
+        let (trace, model) = (facts.trace, facts.model.text("id").unwrap_or_default());
+        let asked = || Json::parse(&bytes).unwrap_or_default();
+        let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
+        let relayed =
+            async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace.clone()).await };
+        return Ok(watched::ended(watch, relayed.await, refused));
     }
     let body = parsed(&bytes)?;
     request::check(&body)?;
     let model = body.text("model").unwrap_or_default();
-    let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
-    let facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
-    let context = facts::context(&body);
-    if request::wants_stream(&body) {
-        return streamed(&app, ready, body, facts, context, &parts).await;
+    let mut ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
+    let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
+    let stream = request::wants_stream(&body);
+    let context = pipelines::go_on(&app, snapshot, &parts, &body, &mut ready, &mut facts);
+    let watch = watched::begin(&app, "chat", stream, snapshot.generation, &parts.headers, &mut facts);
+    if stream {
+        let streamed = streamed(&app, ready, body, facts, context, &parts).await;
+        return Ok(watched::ended(watch, streamed, refused));
     }
     let turn = Turn::new(facts, context, Events::default());
     let told = Told::default();
@@ -80,15 +92,17 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut response = match reply {
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &answer),
         Ok(Reply::Raw(forwarded)) => {
-            relay::relay(forwarded, app.config.server.keep_alive_ms).await.unwrap_or_else(refused)
+            let relayed =
+                relay::relay(forwarded, app.config.server.keep_alive_ms, turn.trace().cloned()).await;
+            relayed.unwrap_or_else(|fault| refused(watch.failed(fault)))
         }
-        Err(fault) => refused(fault),
+        Err(fault) => refused(watch.failed(fault)),
     };
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
     told.name(&mut response);
-    Ok(response)
+    Ok(watched::until_end(watch, response))
 }
 
 /// A body that is JSON.
@@ -101,12 +115,7 @@ pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fa
     axum::body::to_bytes(body, limit).await.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|source| source.to_string().contains("length limit")) {
-            return Fault::Request {
-                message: format!("the request body is larger than {max_mb} MB ([server] max_body_mb)"),
-                param: None,
-                code: Some("request_too_large"),
-                kind: RequestFault::TooLarge,
-            };
+            return too_large(max_mb);
         }
         Fault::invalid(format!("the request body could not be read: {error}"), None)
     })
@@ -128,6 +137,7 @@ struct Glance<'a> {
     chat_id: Option<serde::de::IgnoredAny>,
     session_id: Option<serde::de::IgnoredAny>,
     id: Option<serde::de::IgnoredAny>,
+    user: Option<serde_json::Value>,
 }
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
@@ -144,7 +154,8 @@ fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
         glance.session_id,
         glance.id,
     ];
-    if ours.iter().any(Option::is_some) || glance.messages.is_empty() {
+    let tells_all_of_the_user = glance.user.is_some_and(|user| user.is_object());
+    if ours.iter().any(Option::is_some) || tells_all_of_the_user || glance.messages.is_empty() {
         return None;
     }
     let ready = snapshot.ready(&glance.model, &[]).ok()?;
@@ -206,8 +217,9 @@ async fn streamed(
     parts: &Parts,
 ) -> Result<Response, Fault> {
     let keep_alive_ms = app.config.server.keep_alive_ms;
+    let trace = facts.trace.clone();
     match Streaming::begin(app, ready, body, facts, context, &parts.headers, true).await? {
-        (Some(Item::Raw(forwarded)), _) => relay::relay(forwarded, keep_alive_ms).await,
+        (Some(Item::Raw(forwarded)), _) => relay::relay(forwarded, keep_alive_ms, trace).await,
         (first, streaming) => Ok(streaming.respond(first, keep_alive_ms, std::future::ready(Bytes::new()))),
     }
 }

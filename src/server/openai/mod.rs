@@ -10,5 +10,7 @@ mod wire;
 pub(crate) use chat::chat;
 pub(super) use chat::{EVENTS, events_header, named, parsed, read};
 pub(super) use keep_alive::KeepAlive;
+pub(super) use models::list;
 pub(crate) use models::{model, models};
-pub(super) use streaming::{Item, Streaming, Told, as_events};
+pub(super) use streaming::{Item, Streaming, Told, as_events, wants_events};
+pub(super) use wire::named_event;

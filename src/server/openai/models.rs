@@ -8,6 +8,7 @@ use crate::host::{Passes, Snapshot};
 use crate::json::Json;
 use crate::server::auth;
 use crate::server::messages::{self, AnthropicError};
+use crate::server::pipelines;
 use crate::server::reply::{OpenAiError, json_response};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -31,7 +32,7 @@ pub(crate) async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> R
     if speaks_anthropic {
         return json_response(StatusCode::OK, &messages::list(&list));
     }
-    json_response(StatusCode::OK, &Json::from([("object", "list".into()), ("data", list.into())]))
+    json_response(StatusCode::OK, &pipelines::list_of(&app, list))
 }
 
 /// One model.
@@ -62,7 +63,8 @@ async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Fault> {
     Ok(entry(id, &ready.facts.text("provider").unwrap_or_default()))
 }
 
-async fn list(snapshot: &Snapshot) -> Vec<Json> {
+/// All models, as OpenAI's clients read them.
+pub(in crate::server) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     let plan = snapshot.plan();
     let mut models: Vec<Json> = plan.models.iter().map(|model| entry(&model.name, &model.provider)).collect();
     for plan in &plan.providers {

@@ -6,19 +6,25 @@ use crate::fault::Fault;
 use crate::llm::Forwarded;
 use crate::net::MAX_BODY;
 use crate::net::sse::{self, MAX_LINE, Parser, TooLong};
+use crate::trace::Trace;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// As much of a stream is looked at when it is over, to tell a proper end from a cut.
 const TAIL: usize = 16 * 1024;
 
 /// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
-/// there.
-pub(super) async fn relay(forwarded: Forwarded, keep_alive_ms: u64) -> Result<Response, Fault> {
+/// there. How it fails is told in its trace.
+pub(super) async fn relay(
+    forwarded: Forwarded,
+    keep_alive_ms: u64,
+    trace: Option<Arc<Trace>>,
+) -> Result<Response, Fault> {
     let is_stream =
         forwarded.content_type.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream"));
     let body = if is_stream {
@@ -27,6 +33,7 @@ pub(super) async fn relay(forwarded: Forwarded, keep_alive_ms: u64) -> Result<Re
             body: forwarded.body,
             tail: VecDeque::new(),
             held: BytesMut::new(),
+            trace,
         };
         let relayed = stream::unfold(Some(relay), |relay| async { relay?.next().await });
         let relayed = KeepAlive::new(relayed.boxed(), keep_alive_ms);
@@ -65,6 +72,7 @@ struct Relay {
     body: BoxStream<'static, Result<Bytes, Fault>>,
     tail: VecDeque<Bytes>,
     held: BytesMut,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Relay {
@@ -142,6 +150,9 @@ impl Relay {
                 let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
                 let fault = fault.unwrap_or(&cut);
                 tracing::warn!("a stream ended with an error: {fault}");
+                if let Some(trace) = &self.trace {
+                    trace.fail(&fault.to_string());
+                }
                 out.extend_from_slice(&wire::failed(fault));
             }
         }

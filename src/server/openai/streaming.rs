@@ -10,8 +10,9 @@ use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
 use crate::llm::{Forwarded, Piece};
-use crate::server::reply;
+use crate::server::{facts, reply};
 use crate::store::Run;
+use crate::trace::Trace;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
@@ -74,6 +75,7 @@ pub(in crate::server) struct Streaming {
     emitted: mpsc::UnboundedReceiver<Json>,
     failed: Option<Fault>,
     told: Told,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Streaming {
@@ -89,20 +91,22 @@ impl Streaming {
         headers: &HeaderMap,
         raw: bool,
     ) -> Result<(Option<Item>, Self), Fault> {
-        let raw = raw && !wants_events(headers);
+        let events = wants_events(headers) || facts::is_open_webui(headers, &body);
+        let raw = raw && !events;
         let told = Told::default();
-        let (host, hears) = (app.clone(), told.hears());
+        let (host, hears, trace) = (app.clone(), told.hears(), facts.trace.clone());
         let work = |events, sender| async move {
             let turn = Turn::new(facts, context, events);
             host.turn(&ready, body, &turn, Wish { stream: Some(sender), raw }, hears).await
         };
-        Self::of(app, headers, told, work).await
+        let (first, streaming) = Self::of(app, events, told, work).await?;
+        Ok((first, Self { trace, ..streaming }))
     }
 
-    /// The same for any work on a turn that emits and streams.
+    /// The same for any work on a turn that emits, to a client that wants to see it, and streams.
     pub(in crate::server) async fn of<W>(
         app: &App,
-        headers: &HeaderMap,
+        wants_events: bool,
         told: Told,
         work: impl FnOnce(Events, mpsc::Sender<Piece>) -> W,
     ) -> Result<(Option<Item>, Self), Fault>
@@ -111,14 +115,14 @@ impl Streaming {
     {
         let (sender, pieces) = mpsc::channel(AHEAD);
         let (emitter, emitted) = mpsc::unbounded_channel();
-        let events = if wants_events(headers) {
+        let events = if wants_events {
             let send = move |event: &Event| drop(emitter.send(event.0.clone()));
             Events::listening(send, Some(app.questions.clone()))
         } else {
             Events::default()
         };
         let work = Box::pin(work(events, sender));
-        let mut streaming = Self { work: Some(work), pieces, emitted, failed: None, told };
+        let mut streaming = Self { work: Some(work), pieces, emitted, failed: None, told, trace: None };
         match std::future::poll_fn(|context| streaming.poll_next(context)).await {
             Some(Item::Failed(fault)) => Err(fault),
             first => Ok((first, streaming)),
@@ -179,7 +183,12 @@ impl Streaming {
             match reply {
                 Ok(Reply::Raw(forwarded)) => return Poll::Ready(Some(Item::Raw(forwarded))),
                 Ok(Reply::Answer(_)) => {}
-                Err(fault) => self.failed = Some(fault),
+                Err(fault) => {
+                    if let Some(trace) = &self.trace {
+                        trace.fail(&fault.to_string());
+                    }
+                    self.failed = Some(fault);
+                }
             }
         }
     }
@@ -211,7 +220,7 @@ pub(in crate::server) fn as_events(
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
-    let asks = headers.get(&EVENTS).is_some_and(|value| value == "1");
-    asks || headers.contains_key("x-openwebui-chat-id")
+/// Whether a client asks to see what plugins emit.
+pub(in crate::server) fn wants_events(headers: &HeaderMap) -> bool {
+    headers.get(&EVENTS).is_some_and(|value| value == "1")
 }

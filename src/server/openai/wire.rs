@@ -35,6 +35,13 @@ pub(super) fn failed(fault: &Fault) -> Bytes {
     out.freeze()
 }
 
+/// One event of a name.
+pub(in crate::server) fn named_event(name: &str, value: &Json) -> Bytes {
+    let mut out = BytesMut::new();
+    sse::write(&mut out, Some(name), &encoded(value));
+    out.freeze()
+}
+
 fn encoded(event: &Json) -> Vec<u8> {
     event.encode().unwrap_or_else(|error| {
         tracing::error!("an event could not be written: {error}");

@@ -1,10 +1,10 @@
 //! What a request for operators says: an id in its path, words in its query, an object in its body.
 
+use super::openai::{parsed, read};
+use super::reply::{OpenAiError, json_response};
 use crate::app::App;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::server::openai::{parsed, read};
-use crate::server::reply::{OpenAiError, json_response};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::StatusCode;
