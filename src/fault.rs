@@ -85,6 +85,16 @@ pub enum Fault {
         /// Which kind of wrong.
         kind: RequestFault,
     },
+    /// It comes too often.
+    #[error("{message}")]
+    TooOften {
+        /// What came too often, and when to come again.
+        message: String,
+        /// A word for programs: `rate_limit_exceeded`.
+        code: &'static str,
+        /// Until it may come again.
+        wait: Duration,
+    },
     /// A filter or tool refused.
     #[error("{}", .0.message)]
     Refused(Refusal),
@@ -189,7 +199,7 @@ impl Fault {
     /// Who has to do something about it.
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Request { .. } | Self::Refused(_) => Blame::Caller,
+            Self::Request { .. } | Self::TooOften { .. } | Self::Refused(_) => Blame::Caller,
             Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
             Self::Answered { .. }
             | Self::Unanswered { .. }

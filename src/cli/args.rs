@@ -1,8 +1,10 @@
 //! What can be asked for on the command line.
 
 mod runs;
+mod trace;
 
 pub(super) use runs::{Resume, Runs, RunsDo};
+pub(super) use trace::Trace;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -83,6 +85,8 @@ pub(super) enum Command {
     Runs(Runs),
     /// Go on with a run that waits for a person, failed or was interrupted
     Resume(Resume),
+    /// Show what a running host did for its requests, step by step
+    Trace(Trace),
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
     /// Show all plugins and how they stand
@@ -94,10 +98,21 @@ pub(super) enum Command {
     Valves(Valves),
     /// Show and change what plugins and native tools may reach of the world
     Grant(Grant),
+    /// Show the settings in force and where each comes from
+    Config(Config),
     /// Show which filters run for a model, in which order, and why the others do not
     Explain(Explain),
+    /// Show what a plugin was, who changed it and how its versions differ
+    History(History),
+    /// Put a version of a plugin back: its file, valves and switches
+    Rollback(Rollback),
     /// Let a missing security filter go, so that requests are answered again
     ConfirmRemoval(ConfirmRemoval),
+    /// Look after the store itself
+    #[command(subcommand)]
+    Store(Store),
+    /// Make a key for clients or operators
+    Key(Key),
 }
 
 #[derive(Debug, Args)]
@@ -106,8 +121,8 @@ pub(super) enum Command {
   valvehouse serve --port 0                   any free port; it is told on stderr
   valvehouse serve --listen 127.0.0.1:8080 --project ./gateway
 
-Ctrl-C lets answers under way finish for 30 s; a second one ends at once. SIGHUP looks at the
-folder again.")]
+Ctrl-C lets answers under way finish for 30 s; a second one ends at once. SIGHUP reads
+valvehouse.toml again and looks at the folders.")]
 pub(super) struct Serve {
     /// Where to listen, in place of server.listen
     #[arg(long, value_name = "ADDRESS")]
@@ -123,6 +138,7 @@ pub(super) struct Serve {
   valvehouse chat --model assistant --user ann \"hello\"
   git diff | valvehouse chat                  the text comes from stdin
   valvehouse chat                             a conversation, line by line
+  valvehouse chat --trace \"hello\"             and what every filter did
   yes | valvehouse chat \"tidy up\"            questions are answered from stdin
   valvehouse chat --continue \"and then?\"     on with the newest conversation of a model with a memory
   valvehouse chat --continue=CHAT             with that one
@@ -144,6 +160,9 @@ pub(super) struct Chat {
     /// Write the answer when it is whole
     #[arg(long)]
     pub(super) no_stream: bool,
+    /// Show on stderr what every filter, model and tool did, what it cost and what it changed
+    #[arg(long)]
+    pub(super) trace: bool,
     /// Go on with the newest conversation, or with that one
     #[arg(long = "continue", value_name = "CHAT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) goes_on: Option<String>,
@@ -301,10 +320,89 @@ pub(super) struct Explain {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  valvehouse config                           secrets are not shown
+  valvehouse config server
+  valvehouse config server.listen --format json
+  valvehouse config --reference               every setting there is, as Markdown")]
+pub(super) struct Config {
+    /// Only this setting, or those of this section
+    #[arg(value_name = "KEY")]
+    pub(super) key: Option<String>,
+    /// Print the page about all settings there are
+    #[arg(long, conflicts_with = "key")]
+    pub(super) reference: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   valvehouse confirm-removal pii_guard")]
 pub(super) struct ConfirmRemoval {
     /// The filter whose file is gone on purpose
     pub(super) id: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Store {
+    /// Drop all stored valves when the key that they are sealed with is lost; all else stays
+    #[command(after_help = "Examples:
+  valvehouse store forget-valves
+
+Stop the hosts first. Nothing is dropped while the key is there ([store] key, or the file beside the
+store that ends in .key).")]
+    ForgetValves,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse history turn_limit               all versions, the newest first
+  valvehouse history turn_limit 3             what version 3 changed
+  valvehouse history turn_limit 3 --current   what putting version 3 back would change
+  valvehouse history turn_limit 3 --format json | jq -r .content
+
+Kept are the last 200 versions of a plugin, also of one that is gone: what was edited by hand, set by
+commands, over HTTP or at the page. Secrets are never shown.")]
+pub(super) struct History {
+    /// The plugin
+    pub(super) id: String,
+    /// The version to show; without one they are listed
+    #[arg(value_name = "VERSION")]
+    pub(super) version: Option<u64>,
+    /// Compare it with what is there now, not with the version before it
+    #[arg(long, requires = "version")]
+    pub(super) current: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse key                              a new key, and its hash for valvehouse.toml
+  valvehouse key --hash < key.txt             the hash of a key that you have
+
+Clients send the key; valvehouse.toml needs only the hash:
+  [server]
+  keys = [\"sha256:…\", { key = \"sha256:…\", user = { id = \"ann\" } }]
+  [admin]
+  key = \"sha256:…\"
+A new key is shown once and kept nowhere.")]
+pub(super) struct Key {
+    /// Read a key from stdin and show its hash, instead of making one
+    #[arg(long)]
+    pub(super) hash: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse history turn_limit               which versions there are
+  valvehouse rollback turn_limit 3
+
+The file is byte for byte what it was, the operators' valves and switches as they were; what users set
+for themselves stays. A deleted plugin comes back. What is replaced is in the history and can be put
+back in turn. Refused, with the reason, when that version would not load any more.")]
+pub(super) struct Rollback {
+    /// The plugin
+    pub(super) id: String,
+    /// The version to put back
+    #[arg(value_name = "VERSION")]
+    pub(super) version: u64,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -5,7 +5,7 @@ use super::exit::{Exit, Failure};
 use super::lines::Lines;
 use super::output::Output;
 use super::runs::said_in_words;
-use super::{answering, list, report, spoken};
+use super::{answering, list, report, spoken, steps};
 use crate::app::App;
 use crate::chat::{message, response};
 use crate::config::Config;
@@ -15,6 +15,7 @@ use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
 use crate::store;
+use crate::trace::{Asked, Recording};
 use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -107,6 +108,8 @@ struct Conversation<'a> {
     model: String,
     user: Option<String>,
     stream: bool,
+    /// Whether what was done is shown after each turn.
+    trace: bool,
     chat_id: String,
     messages: Vec<Json>,
     /// The conversation that is kept, once one is.
@@ -139,6 +142,7 @@ impl<'a> Conversation<'a> {
             model,
             user: asked.user,
             stream: !asked.no_stream,
+            trace: asked.trace,
             chat_id: before.map_or_else(|| uuid::Uuid::new_v4().to_string(), |before| before.id.clone()),
             messages: Vec::new(),
             kept: OnceLock::new(),
@@ -169,7 +173,10 @@ impl<'a> Conversation<'a> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
         let (events, asked) = answering::listening(Some(&self.app.questions), self.out);
-        let turn = Turn::new(self.facts(&ready), Context::default(), events);
+        let recording = self.trace.then(|| self.app.traces.begin(self.asked(), true));
+        let trace = recording.as_ref().map(|recording| recording.trace().clone());
+        let facts = TurnFacts { trace, ..self.facts(&ready) };
+        let turn = Turn::new(facts, Context::default(), events);
         let (sender, pieces) = mpsc::channel(spoken::AHEAD);
         let wish = Wish { stream: self.stream.then_some(sender), raw: false };
         let (body, kept, is_json) = (self.body(&ready), &self.kept, self.out.is_json());
@@ -192,7 +199,11 @@ impl<'a> Conversation<'a> {
                 Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
             }
         };
-        let answer = spoken::hear(work, pieces, asked, &self.app, &mut self.lines, self.out).await?;
+        let answer = spoken::hear(work, pieces, asked, &self.app, &mut self.lines, self.out).await;
+        if let Some(recording) = recording {
+            show_steps(recording, answer.as_ref().err(), self.out);
+        }
+        let answer = answer?;
         spoken::say_how_to_go_on(&answer, self.out);
         self.messages.push(response::message_of(&answer).copy());
         Ok(())
@@ -239,6 +250,17 @@ impl<'a> Conversation<'a> {
         body
     }
 
+    fn asked(&self) -> Asked {
+        Asked {
+            door: "cli",
+            model: self.model.clone(),
+            stream: self.stream,
+            user: self.user.clone().unwrap_or_default(),
+            chat_id: self.chat_id.clone(),
+            generation: self.app.host.snapshot().generation,
+        }
+    }
+
     fn facts(&self, ready: &Ready) -> TurnFacts {
         let user = self.user.as_deref().map(|id| Json::from([("id", id.into())]));
         let request = Json::from([
@@ -257,4 +279,16 @@ impl<'a> Conversation<'a> {
             ..TurnFacts::default()
         }
     }
+}
+
+/// What was done in a turn, to people and programs alike on stderr: the answer is the result.
+fn show_steps(mut recording: Recording, failure: Option<&Failure>, out: &Output) {
+    let trace = recording.trace().clone();
+    match failure {
+        Some(failure) => trace.fail(&failure.message),
+        None => recording.answered(200),
+    }
+    recording.done();
+    let told = trace.detail();
+    out.tell(|| steps::shown(&told, out.talk()), || Json::from([("trace", told.clone())]));
 }

@@ -3,7 +3,7 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::project::Project;
+use super::project::{self, Project};
 use super::report;
 use crate::config::Config;
 use crate::host::State;
@@ -24,7 +24,7 @@ pub(super) async fn run(
             file.display()
         )));
     }
-    let generation = project.store.confirm_removal(&asked.id).await?;
+    let generation = project.store.confirm_removal(&asked.id, &project::author()).await?;
     let reach = project.reach(generation).await?;
     if out.is_json() {
         out.json(&Json::from([("id", asked.id.as_str().into()), ("reach", reach.as_json())]))?;

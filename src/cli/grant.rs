@@ -66,7 +66,7 @@ async fn take_all_back(id: &str, config: &Config, out: &Output) -> Result<Exit, 
         return Err(Failure::usage(format!("nothing is stored for `{id}`{in_file}{hint}")));
     }
     // Nothing is expected, so nothing can be in the way.
-    let generation = subject.store.set_grants(id, None, None).await?.unwrap_or_default();
+    let generation = subject.store.set_grants(id, None, None, &project::author()).await?.unwrap_or_default();
     let exit = subject.tell(&[], generation, out).await?;
     subject.store.close().await;
     Ok(exit)
@@ -170,7 +170,9 @@ impl Subject<'_> {
             let after = change(before).map_err(Failure::usage)?;
             let json = after.to_json(&self.config.project);
             let json = Some(&json).filter(|_| !after.is_nothing());
-            if let Some(generation) = self.store.set_grants(self.id, json, stored.as_ref()).await? {
+            if let Some(generation) =
+                self.store.set_grants(self.id, json, stored.as_ref(), &project::author()).await?
+            {
                 return Ok(generation);
             }
         }

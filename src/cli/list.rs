@@ -2,12 +2,11 @@
 
 use super::args;
 use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, count, table};
+use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use super::{providers, report, stats};
 use crate::breaker::Open;
 use crate::config::Config;
-use crate::filter::OnBreak;
 use crate::host::{Plugin, Snapshot, Standing, State};
 use crate::json::{Json, Object};
 use crate::script::{Kind, Problem};
@@ -57,19 +56,9 @@ fn resting<'a>(
     plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.rests.as_ref()?)))
 }
 
-/// Why a plugin rests, what that means for requests, and until when.
-pub(super) fn rests_in_words(plugin: &Plugin, open: &Open) -> String {
-    let forgiven = plugin.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
-    let meanwhile = match plugin.kind {
-        Kind::Filter if forgiven => "skipped",
-        Kind::Filter => "every request it would see is refused with 503",
-        Kind::Tool => "models that call it are told so",
-    };
-    let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
-    let cause = clean(&open.cause).replace('\n', " ");
-    format!(
-        "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s\n  last: {cause}"
-    )
+/// Why a plugin rests, and what it broke with last.
+fn rests_in_words(plugin: &Plugin, open: &Open) -> String {
+    format!("{}\n  last: {}", plugin.rests_in_words(open), clean(&open.cause).replace('\n', " "))
 }
 
 fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
@@ -85,16 +74,16 @@ fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
     Json::from([
         ("id", (*plugin.id).into()),
         ("kind", plugin.kind.word().into()),
-        ("title", title(plugin).into()),
+        ("title", plugin.title().into()),
         ("state", plugin.state.word().into()),
         ("enabled", plugin.enabled.into()),
         ("global", plugin.global.into()),
         ("security", plugin.security.into()),
-        ("priority", priority(plugin).into()),
-        ("hooks", hooks(plugin).into_iter().map(Json::from).collect::<Vec<_>>().into()),
-        ("tools", tools(plugin).into_iter().map(Json::from).collect::<Vec<_>>().into()),
+        ("priority", plugin.priority().into()),
+        ("hooks", plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>().into()),
+        ("tools", plugin.tool_names().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("file", report::near(&plugin.path).display().to_string().into()),
-        ("problems", report::all_as_json(own_problems(plugin))),
+        ("problems", report::all_as_json(plugin.problems())),
         ("rests", rests),
         ("stats", sums.collect::<Object>().into()),
     ])
@@ -105,23 +94,23 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &Standing, paint: Paint) -
     let head = ["ID", "KIND", "STATE", "RUNS", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     let mut plugins: Vec<_> = snapshot.plugins.values().collect();
-    let place = |plugin: &Plugin| priority(plugin).unwrap_or(0.0);
+    let place = |plugin: &Plugin| plugin.priority().unwrap_or(0.0);
     plugins.sort_by(|a, b| {
         a.kind.cmp(&b.kind).then(place(a).total_cmp(&place(b))).then_with(|| a.id.cmp(&b.id))
     });
     for plugin in plugins {
         let does = match plugin.kind {
-            Kind::Filter => hooks(plugin),
-            Kind::Tool => tools(plugin),
+            Kind::Filter => plugin.hooks(),
+            Kind::Tool => plugin.tool_names(),
         };
         rows.push(vec![
             paint.bold(&plugin.id),
             plugin.kind.word().to_owned(),
             state(plugin, standing, paint),
             if plugin.enabled { "on".to_owned() } else { paint.yellow("off") },
-            priority(plugin).map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
+            plugin.priority().map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
             if does.is_empty() { "-".to_owned() } else { does.join(" ") },
-            clean(title(plugin)).replace('\n', " "),
+            clean(plugin.title()).replace('\n', " "),
         ]);
     }
     for name in native_tools(snapshot) {
@@ -153,38 +142,11 @@ fn state(plugin: &Plugin, standing: &Standing, paint: Paint) -> String {
 
 /// Everything that is wrong, a plugin's own problems first.
 pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
-    let own = snapshot.plugins.values().flat_map(|plugin| own_problems(plugin));
+    let own = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
     let missing = snapshot.plugins.values().filter(|plugin| plugin.state == State::Missing);
     let missing = missing.filter_map(|plugin| {
         let message = plugin.refusal()?;
         Some(Problem::new(&plugin.id, &plugin.path, format!("requests are refused: {message}")))
     });
     own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
-}
-
-fn own_problems(plugin: &Plugin) -> impl Iterator<Item = &Problem> {
-    // What is stale has its problems in the file, not in the version that runs.
-    let warnings = plugin.script.as_ref().filter(|_| plugin.state == State::Live);
-    plugin.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
-}
-
-/// A filter's place in the chain.
-fn priority(plugin: &Plugin) -> Option<f64> {
-    plugin.script.as_ref().filter(|_| plugin.kind == Kind::Filter).map(|script| script.priority())
-}
-
-/// What it acts at: hooks, callbacks, its own models.
-fn hooks(plugin: &Plugin) -> Vec<&'static str> {
-    let hooks = plugin.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
-    let callbacks = plugin.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
-    let pipes = plugin.script.iter().any(|script| !script.offers().is_empty());
-    hooks.chain(callbacks).chain(pipes.then_some("pipe")).collect()
-}
-
-fn tools(plugin: &Plugin) -> Vec<&str> {
-    plugin.script.iter().flat_map(|script| script.tool_names()).collect()
-}
-
-fn title(plugin: &Plugin) -> &str {
-    plugin.script.as_ref().map_or(&plugin.id, |script| script.manifest.title(&plugin.id))
 }

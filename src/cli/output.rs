@@ -277,10 +277,7 @@ fn wide(cell: &str) -> usize {
     count
 }
 
-/// `1 file`, `2 files`.
-pub(super) fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
-}
+pub(super) use crate::words::count;
 
 #[cfg(test)]
 mod tests {

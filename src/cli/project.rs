@@ -8,7 +8,7 @@ use crate::config::{Config, Origin};
 use crate::host::{Plugin, Snapshot, Standing, State};
 use crate::json::Json;
 use crate::script::Script;
-use crate::store::{Store, StoreError};
+use crate::store::{Seen, Store, StoreError};
 use crate::words::nearest;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +59,19 @@ impl Project {
         })
     }
 
+    /// Writes down how a plugin stands before it is changed, where no host has done so.
+    pub(super) async fn remember(&self, id: &str) {
+        let plugin = self.snapshot.plugins.get(id).filter(|plugin| plugin.state == State::Live);
+        let text = plugin.and_then(|plugin| Some((plugin, plugin.script.as_ref()?.file.text.clone())));
+        let seen = text.map(|(plugin, text)| Seen {
+            plugin: id.to_owned(),
+            source: Some(self.snapshot.plan().source(plugin, text)),
+        });
+        if let Err(error) = self.store.record(seen.as_slice()).await {
+            tracing::warn!("what it was is missing in its history: {error}");
+        }
+    }
+
     /// How the plugins stand on the hosts that run.
     pub(super) async fn standing(&self) -> Result<Standing, StoreError> {
         Ok(Standing::told(&self.store.hosts().await?))
@@ -80,6 +93,15 @@ pub(super) async fn reach(store: &dyn Store, generation: u64) -> Result<Reach, S
             return Ok(Reach { hosts: hosts.len(), late });
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Who changes something by a command, as it is written down: the user of the machine, as it calls them.
+pub(super) fn author() -> String {
+    let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    match named.filter(|name| !name.is_empty()) {
+        Some(name) => format!("cli ({name})"),
+        None => "cli".to_owned(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! From the words of a command line to its exit code.
 
-use super::args::{Command, Line};
+use super::args::{self, Command, Line};
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::{chat, check, confirm_removal, explain, grant, invoke, list, resume, runs, serve, trace, valves};
-use crate::config::Config;
+use super::serve::Reading;
+use super::{
+    chat, check, config, confirm_removal, explain, grant, history, invoke, key, list, log, resume, rollback,
+    runs, serve, store, trace, valves,
+};
 use clap::Parser;
 use std::ffi::OsString;
 
@@ -19,7 +22,7 @@ pub async fn run(words: Vec<OsString>) -> Exit {
         }
     };
     let out = Output::new(&line.global);
-    trace::start(&line.global, &out);
+    log::start(&line.global, &out);
     match obey(line, &out).await {
         Ok(exit) => exit,
         Err(failure) => {
@@ -30,22 +33,40 @@ pub async fn run(words: Vec<OsString>) -> Exit {
 }
 
 async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
+    if let Command::Key(asked) = &line.command {
+        // It needs no project, nor one that is right.
+        return key::run(asked, out);
+    }
+    if let Command::Config(args::Config { reference: true, .. }) = &line.command {
+        return config::reference(out);
+    }
     let mut overrides = line.global.set;
     if let Command::Serve(serve) = &line.command {
         overrides.extend(serve.listen.iter().map(|listen| ("server.listen".to_owned(), listen.clone())));
     }
-    let config = Config::load(&line.global.project, &overrides)?;
+    let port = match &line.command {
+        Command::Serve(serve) => serve.port,
+        _ => None,
+    };
+    let reading = Reading { project: line.global.project, overrides, port };
+    let config = reading.load()?;
     match line.command {
-        Command::Serve(asked) => serve::run(asked, config, out).await,
+        Command::Serve(_) => serve::run(config, &reading, out).await,
+        Command::Config(asked) => config::run(&asked, &config, out),
         Command::Chat(asked) => chat::run(asked, config, out).await,
         Command::Runs(asked) => runs::run(asked, &config, out).await,
         Command::Resume(asked) => resume::run(asked, config, out).await,
+        Command::Trace(asked) => trace::run(asked, &config, out).await,
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,
         Command::Check(asked) => check::run(&asked, &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
+        Command::History(asked) => history::run(&asked, &config, out).await,
+        Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
         Command::ConfirmRemoval(asked) => confirm_removal::run(&asked, &config, out).await,
+        Command::Store(asked) => store::run(&asked, &config, out).await,
+        Command::Key(asked) => key::run(&asked, out),
     }
 }

@@ -1,19 +1,20 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
-use super::args;
 use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
+use super::service::{self, Word};
 use super::{list, report};
 use crate::agent::{INTERRUPTED, Wanted};
 use crate::app::App;
-use crate::config::{Config, Listen};
+use crate::config::{Config, ConfigError, Listen};
 use crate::host::{Change, Report, Standing};
 use crate::json::Json;
 use crate::script::{Kind, Problem};
 use crate::server;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -25,10 +26,27 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// How long the store may take to let go.
 const CLOSING: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(asked: args::Serve, mut config: Config, out: &Output) -> Result<Exit, Failure> {
-    if let Some(port) = asked.port {
-        config.server.listen.port = port;
+/// How the settings are read: at the start, and again while we run.
+pub(super) struct Reading {
+    /// The project's folder.
+    pub(super) project: PathBuf,
+    /// What the command line says.
+    pub(super) overrides: Vec<(String, String)>,
+    /// The port to listen on, in place of the configured one.
+    pub(super) port: Option<u16>,
+}
+
+impl Reading {
+    pub(super) fn load(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(&self.project, &self.overrides)?;
+        if let Some(port) = self.port {
+            config.server.listen.port = port;
+        }
+        Ok(config)
     }
+}
+
+pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     descriptors::take_enough();
     let listener = bind(&config.server.listen).await?;
@@ -38,7 +56,10 @@ pub(super) async fn run(asked: args::Serve, mut config: Config, out: &Output) ->
     tell_waiting(&app, out).await;
     let news = tokio::spawn(tell_news(app.clone(), app.host.reports(), out.clone()));
     app.follow();
-    let ended = serve(listener, &app, &mut signals, out).await;
+    let pulse = tokio::spawn(service::live());
+    service::tell(&Word::Ready);
+    let ended = serve(listener, &app, &mut signals, reading, out).await;
+    pulse.abort();
     news.abort();
     // Whoever asked for the end twice does not wait for a disk.
     let _ = timeout(CLOSING, app.close()).await;
@@ -75,6 +96,7 @@ async fn serve(
     listener: TcpListener,
     app: &Arc<App>,
     signals: &mut Signals,
+    reading: &Reading,
     out: &Output,
 ) -> Result<Exit, Failure> {
     let (stop, stopped) = oneshot::channel::<()>();
@@ -87,11 +109,12 @@ async fn serve(
         tokio::select! {
             ended = &mut serving => return ended_by_itself(ended),
             signal = signals.next() => match signal {
-                Signal::LookAgain => look_again(app, out).await,
+                Signal::LookAgain => look_again(app, reading, out).await,
                 Signal::Stop => break,
             },
         }
     }
+    service::tell(&Word::Stopping);
     let seconds = DRAIN.as_secs();
     out.say(&format!("stopping: answers under way have {seconds} s to finish; Ctrl-C again ends at once"));
     drop(stop);
@@ -112,11 +135,27 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
     Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
 }
 
-async fn look_again(app: &App, out: &Output) {
-    let before = app.host.snapshot().generation;
-    if app.host.reload().await.generation == before {
-        out.say("looked again: nothing is new");
+/// Reads the settings again and looks at the folders. A mistake changes nothing.
+async fn look_again(app: &App, reading: &Reading, out: &Output) {
+    service::tell(&Word::Reloading);
+    let taken_up = match reading.load() {
+        Ok(config) => app.reconfigure(config).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match taken_up {
+        Ok(waiting) => {
+            let generation = app.host.snapshot().generation;
+            out.say(&format!("the settings are read again (generation {generation})"));
+            if !waiting.is_empty() {
+                out.say(&format!("these wait for the next start: {}", waiting.join(", ")));
+            }
+        }
+        Err(why) => {
+            out.say(&format!("the settings are left as they were, since they could not be taken up:\n{why}"));
+            app.host.reload().await;
+        }
     }
+    service::tell(&Word::Ready);
 }
 
 /// Where it is, what is there, and how to try it.

@@ -1,102 +1,172 @@
-//! What the host logs, as it is read on stderr.
+//! `valvehouse trace`: what a running host knows of its requests.
 
-use super::args::Global;
-use super::output::{Output, Paint, clean};
-use std::fmt::{self, Write as _};
-use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use super::args::Trace as Asked;
+use super::exit::{Exit, Failure};
+use super::output::{Output, clean, table};
+use super::remote::Remote;
+use super::steps::{difference, number, shown, standing, word};
+use crate::config::Config;
+use crate::json::Json;
+use crate::net::sse::Parser;
+use futures::StreamExt;
+use std::path::Path;
 
-/// Says exactly what is logged, in the words of `RUST_LOG`.
-const VARIABLE: &str = "VALVEHOUSE_LOG";
+/// Where a host tells of its requests.
+const TRACES: [&str; 3] = ["api", "v1", "traces"];
 
-/// Begins to write the log.
-pub(super) fn start(global: &Global, out: &Output) {
-    let usual = match (global.quiet, global.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn,valvehouse=info,script=info",
-        (false, 1) => "warn,valvehouse=debug,script=debug",
-        (false, _) => "debug,valvehouse=trace,script=trace",
-    };
-    let wanted = std::env::var(VARIABLE).ok().filter(|words| !words.trim().is_empty());
-    let (filter, wrong) = match wanted.as_deref().map(EnvFilter::try_new) {
-        None => (EnvFilter::new(usual), None),
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => (EnvFilter::new(usual), Some(error)),
-    };
-    let writer = out.clone();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.log());
-    // A second start, in tests, keeps the first.
-    let _ = if out.is_json() {
-        builder.json().flatten_event(true).try_init()
-    } else {
-        builder.event_format(Human { paint: out.talk() }).try_init()
-    };
-    if let Some(error) = wrong {
-        tracing::warn!("{VARIABLE} is not understood, the usual is logged: {error}");
+pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let host = Remote::of(config, asked.at.as_deref())?;
+    match (&asked.id, &asked.replay) {
+        (Some(id), Some(plugin)) => return replay(&host, id, plugin, asked.file.as_deref(), out).await,
+        (Some(id), None) => show(&host, id, out).await?,
+        (None, _) if asked.follow => follow(&host, &asked, out).await?,
+        (None, _) => list(&host, &asked, out).await?,
     }
+    Ok(Exit::Done)
 }
 
-/// `turn_limit: text` for what scripts write, `warning: text (field=value)` for what we do.
-struct Human {
-    paint: Paint,
+async fn list(host: &Remote, asked: &Asked, out: &Output) -> Result<(), Failure> {
+    let limit = asked.limit.to_string();
+    let given = [("plugin", &asked.plugin), ("model", &asked.model), ("user", &asked.user)];
+    let given = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+    let failed = asked.failed.then_some(("failed", "true"));
+    let words: Vec<(&str, &str)> = given.chain(failed).chain([("limit", limit.as_str())]).collect();
+    let known = host.get(&TRACES, &words).await?;
+    if out.is_json() {
+        return Ok(out.json(&known)?);
+    }
+    let part = |name: &str| known.get(name).unwrap_or_default().items();
+    let all = [part("live"), part("past")].concat();
+    if all.is_empty() {
+        out.say("no request that would fit is known");
+        return Ok(());
+    }
+    let paint = out.results();
+    let head = ["begun", "request", "door", "model", "user", "status", "ms", "steps", ""];
+    let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
+    rows.extend(all.iter().map(|summary| {
+        vec![
+            begun(summary),
+            paint.bold(&word(summary, "id")),
+            word(summary, "door"),
+            word(summary, "model"),
+            word(summary, "user"),
+            standing(summary, paint),
+            number(summary, "took_ms"),
+            number(summary, "steps"),
+            word(summary, "error").replace('\n', " "),
+        ]
+    }));
+    Ok(out.line(&table(&rows))?)
 }
 
-impl<S, N> FormatEvent<S, N> for Human
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut parts = Parts::default();
-        event.record(&mut parts);
-        let paint = self.paint;
-        let level = match *event.metadata().level() {
-            Level::ERROR => paint.red("error: "),
-            Level::WARN => paint.yellow("warning: "),
-            Level::INFO => String::new(),
-            Level::DEBUG => paint.dim("debug: "),
-            Level::TRACE => paint.dim("trace: "),
+async fn show(host: &Remote, id: &str, out: &Output) -> Result<(), Failure> {
+    let trace = host.get(&[&TRACES[..], &[id]].concat(), &[]).await?;
+    if out.is_json() {
+        return Ok(out.json(&trace)?);
+    }
+    Ok(out.line(&shown(&trace, out.results()))?)
+}
+
+/// The time of day where this machine is.
+fn begun(summary: &Json) -> String {
+    let begun = summary.text("begun").and_then(|time| time.parse::<jiff::Timestamp>().ok());
+    let local = begun.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+    local.map_or_else(|| "-".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
+}
+
+/// Until the host stops, or whoever reads has seen enough.
+async fn follow(host: &Remote, asked: &Asked, out: &Output) -> Result<(), Failure> {
+    let response = host.open(&["api", "v1", "events"], &[]).await?;
+    out.say("following requests; Ctrl-C ends");
+    let (mut bytes, mut parser) = (response.into_stream(), Parser::default());
+    while let Some(piece) = bytes.next().await {
+        parser.push(&piece?);
+        for event in parser.by_ref() {
+            let event = event.map_err(|error| Failure::new(Exit::Unavailable, error.to_string()))?;
+            let name = event.name.as_deref().unwrap_or_default();
+            if let Ok(told) = Json::parse(&event.data) {
+                tell(name, &told, asked, out)?;
+            }
+        }
+    }
+    out.say("the host has stopped");
+    Ok(())
+}
+
+fn tell(name: &str, told: &Json, asked: &Asked, out: &Output) -> Result<(), Failure> {
+    let is = |wanted: &Option<String>, key: &str| {
+        wanted.as_deref().is_none_or(|wanted| told.text(key).as_deref() == Some(wanted))
+    };
+    let is_request = matches!(name, "begun" | "ended");
+    if is_request && !(is(&asked.model, "model") && is(&asked.user, "user")) {
+        return Ok(());
+    }
+    if out.is_json() {
+        return Ok(out.json(&Json::from([("event", name.into()), ("data", told.clone())]))?);
+    }
+    let paint = out.results();
+    let line = match name {
+        "begun" | "ended" => vec![
+            begun(told),
+            paint.bold(&word(told, "id")),
+            name.to_owned(),
+            word(told, "door"),
+            word(told, "model"),
+            word(told, "user"),
+            if name == "ended" { standing(told, paint) } else { String::new() },
+            if name == "ended" { format!("{} ms", number(told, "took_ms")) } else { String::new() },
+            paint.red(&word(told, "error").replace('\n', " ")),
+        ],
+        "emitted" => {
+            let event = told.get("event").filter(|event| !event.is_null());
+            let event = event.map(|event| clean(&event.to_string())).unwrap_or_default();
+            vec![paint.bold(&word(told, "trace")), word(told, "plugin"), word(told, "type"), event]
+        }
+        "snapshot" => vec![format!("generation {}", number(told, "generation"))],
+        "lost" => vec![paint.yellow(&format!("{} events went by too fast", number(told, "missed")))],
+        _ => return Ok(()),
+    };
+    let line: Vec<String> = line.into_iter().filter(|part| !part.is_empty()).collect();
+    Ok(out.line(&line.join("  "))?)
+}
+
+async fn replay(
+    host: &Remote,
+    id: &str,
+    plugin: &str,
+    file: Option<&Path>,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let body = Json::from([("plugin", plugin.into())]);
+    if let Some(file) = file {
+        let source = std::fs::read_to_string(file)
+            .map_err(|error| Failure::data(format!("failed to read {}: {error}", file.display())))?;
+        // A text in a new object: it fits.
+        let _ = body.set("source", source);
+    }
+    let replayed = host.post(&[&TRACES[..], &[id, "replay"]].concat(), &body).await?;
+    let steps = replayed.get("steps").unwrap_or_default().items();
+    let is_same = |step: &Json| step.get("same").and_then(|same| same.as_bool()) == Some(true);
+    let exit = if steps.iter().all(is_same) { Exit::Done } else { Exit::Findings };
+    if out.is_json() {
+        out.json(&replayed)?;
+        return Ok(exit);
+    }
+    let paint = out.results();
+    for step in &steps {
+        let (was, is) =
+            (word(&step.at_path("recorded"), "outcome"), word(&step.at_path("replayed"), "outcome"));
+        let verdict = match is_same(step) {
+            true => paint.green("same"),
+            false if was == is => paint.yellow("differs"),
+            false => paint.yellow(&format!("{was} → {is}")),
         };
-        // Further lines are the message's too.
-        let message = clean(&parts.message).replace('\n', "\n    ");
-        if event.metadata().target() == "script" {
-            return writeln!(to, "{}: {level}{message}", paint.bold(&parts.plugin));
-        }
-        if !parts.plugin.is_empty() {
-            parts.others.insert_str(0, &format!(" plugin={}", parts.plugin));
-        }
-        let others = clean(&parts.others).replace('\n', " ");
-        let others = others.trim_start();
-        if others.is_empty() {
-            writeln!(to, "{level}{message}")
-        } else {
-            writeln!(to, "{level}{message} {}", paint.dim(&format!("({others})")))
-        }
+        let cause = word(&step.at_path("replayed"), "cause").replace('\n', " ");
+        let changes = difference(&step.get("diff").unwrap_or_default().items(), paint);
+        let line = format!("{}  {verdict}  {}", word(step, "hook"), paint.red(&cause));
+        out.line(&format!("{}{changes}", line.trim_end()))?;
     }
-}
-
-/// An event's message, its plugin, and its other fields.
-#[derive(Default)]
-struct Parts {
-    message: String,
-    plugin: String,
-    others: String,
-}
-
-impl Visit for Parts {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            "plugin" => write!(self.plugin, "{value:?}"),
-            name => write!(self.others, " {name}={value:?}"),
-        };
-    }
+    out.say(&word(&replayed, "note"));
+    Ok(exit)
 }

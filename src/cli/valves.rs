@@ -6,6 +6,7 @@ use super::output::{Output, table};
 use super::project::{self, Project, Reach};
 use crate::config::Config;
 use crate::json::Json;
+use crate::script::Kind;
 use crate::valve::{Schema, ValveError};
 use crate::words::did_you_mean;
 
@@ -54,8 +55,12 @@ impl<'a> Valves<'a> {
             Some(_) => manifest.user_valves.as_ref().ok_or_else(none)?,
             None => &manifest.valves,
         };
-        let configured = config.filters.get(id).filter(|_| user.is_none());
-        let configured_by = project::configured_by(config, &format!("filters.{id}.valves"));
+        let (section, all) = match project.plugin(id)?.kind {
+            Kind::Filter => ("filters", &config.filters),
+            Kind::Tool => ("tools", &config.tools),
+        };
+        let configured = all.get(id).filter(|_| user.is_none());
+        let configured_by = project::configured_by(config, &format!("{section}.{id}.valves"));
         let configured = configured.map(|settings| settings.valves.clone()).unwrap_or_default();
         Ok(Self { project, id, user, schema, configured, configured_by })
     }
@@ -103,7 +108,9 @@ impl<'a> Valves<'a> {
             // A fresh object takes any key.
             let _ = changes.set(key, value);
         }
-        let generation = self.project.store.merge_valves(self.id, self.user, &changes).await?;
+        self.project.remember(self.id).await;
+        let generation =
+            self.project.store.merge_valves(self.id, self.user, &changes, &project::author()).await?;
         self.tell(values.iter().map(|(key, _)| key.as_str()), generation, out).await
     }
 
@@ -122,7 +129,9 @@ impl<'a> Valves<'a> {
             out.say(&format!("nothing was set for `{}`", self.id));
             return Ok(Exit::Done);
         }
-        let generation = self.project.store.reset_valves(self.id, self.user, keys).await?;
+        self.project.remember(self.id).await;
+        let generation =
+            self.project.store.reset_valves(self.id, self.user, keys, &project::author()).await?;
         self.tell(keys.iter().map(String::as_str), generation, out).await
     }
 
@@ -196,16 +205,10 @@ struct InForce {
 impl InForce {
     /// Which layer a value comes from: the uppermost that has one that fits.
     fn source<'v>(&self, valves: &'v Valves<'_>, key: &str) -> &'v str {
-        let fits = |layer: &Json| {
-            let value = layer.get(key).filter(|value| !value.is_null());
-            value.is_some_and(|value| valves.schema.check(key, &value).is_ok())
-        };
-        if fits(&self.stored) {
-            "stored"
-        } else if fits(&valves.configured) {
-            &valves.configured_by
-        } else {
-            "default"
+        match valves.schema.layer_in_force(key, &[&valves.configured, &self.stored]) {
+            None => "default",
+            Some(0) => &valves.configured_by,
+            Some(_) => "stored",
         }
     }
 }

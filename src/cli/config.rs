@@ -1,0 +1,49 @@
+//! `valvehouse config`: the settings in force, and the page about all there are.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, table};
+use crate::config::{self, Config, Effective, Origin};
+use crate::json::Json;
+
+pub(super) fn run(asked: &args::Config, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let wanted = |one: &Effective| {
+        let key = asked.key.as_deref();
+        key.is_none_or(|key| one.key == key || one.key.starts_with(&format!("{key}.")))
+    };
+    let all: Vec<Effective> = config::effective(config).into_iter().filter(wanted).collect();
+    if let Some(key) = asked.key.as_deref().filter(|_| all.is_empty()) {
+        return Err(Failure::usage(format!(
+            "there is no setting `{key}` here; valvehouse config shows those there are, and valvehouse config \
+             --reference all there could be"
+        )));
+    }
+    if out.is_json() {
+        let settings = all.iter().map(|one| {
+            let value = Some(&one.value).filter(|value| !value.is_empty()).map(String::as_str);
+            Json::from([
+                ("key", one.key.as_str().into()),
+                ("value", value.into()),
+                ("origin", one.origin.to_string().into()),
+            ])
+        });
+        out.json(&settings.collect::<Vec<_>>().into())?;
+        return Ok(Exit::Done);
+    }
+    let rows = all.iter().map(|one| {
+        let from = match &one.origin {
+            Origin::Default => String::new(),
+            origin => origin.to_string(),
+        };
+        let value = if one.value.is_empty() { "(none)" } else { &one.value };
+        vec![out.results().bold(&one.key), value.to_owned(), out.results().dim(&from)]
+    });
+    out.line(&table(&rows.collect::<Vec<_>>()))?;
+    Ok(Exit::Done)
+}
+
+/// The page about every setting there is; needs no project.
+pub(super) fn reference(out: &Output) -> Result<Exit, Failure> {
+    out.line(config::document().trim_end())?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,96 @@
+//! `valvehouse history`: what a plugin was, who made it so, and how its versions differ.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, Paint, clean, table};
+use super::project::Project;
+use crate::admin::{self, Against, Detail, Entry, Refused};
+use crate::config::Config;
+use crate::json::Json;
+
+/// As much of a hash tells texts apart.
+const SHORT: usize = 8;
+
+pub(super) async fn run(asked: &args::History, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let project = Project::look(config).await?;
+    match asked.version {
+        None => list(&project, &asked.id, out).await?,
+        Some(version) => show(&project, asked, version, out).await?,
+    }
+    project.store.close().await;
+    Ok(Exit::Done)
+}
+
+async fn list(project: &Project, id: &str, out: &Output) -> Result<(), Failure> {
+    let entries = admin::entries(&*project.store, &project.snapshot, id).await.map_err(refused)?;
+    if out.is_json() {
+        let all: Vec<Json> = entries.iter().map(Entry::to_json).collect();
+        return Ok(out.json(&Json::from([("id", id.into()), ("history", all.into())]))?);
+    }
+    if entries.is_empty() {
+        out.say(&format!("`{id}` has no history yet: it has never loaded"));
+        return Ok(());
+    }
+    let paint = out.results();
+    let head = ["VERSION", "WHEN", "BY", "WHAT", "TEXT", "VALVES CHANGED"];
+    let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
+    rows.extend(entries.iter().map(|entry| row(entry, paint)));
+    Ok(out.line(&table(&rows))?)
+}
+
+fn row(entry: &Entry, paint: Paint) -> Vec<String> {
+    let version = &entry.version;
+    let text = version.hash.as_deref().map_or("gone", |hash| &hash[..SHORT.min(hash.len())]);
+    let text = if entry.before == version.hash { paint.dim(text) } else { text.to_owned() };
+    vec![
+        paint.bold(&version.number.to_string()),
+        when(version.at),
+        clean(&version.by).replace('\n', " "),
+        version.action.word().to_owned(),
+        text,
+        clean(&entry.valves_changed.join(", ")).replace('\n', " "),
+    ]
+}
+
+async fn show(project: &Project, asked: &args::History, version: u64, out: &Output) -> Result<(), Failure> {
+    let against = if asked.current { Against::Current } else { Against::Before };
+    let detail = admin::detail(&*project.store, &project.snapshot, &asked.id, version, against).await;
+    let detail = detail.map_err(refused)?;
+    if out.is_json() {
+        return Ok(out.json(&detail.to_json())?);
+    }
+    let of = &detail.entry.version;
+    let (when, by) = (when(of.at), clean(&of.by).replace('\n', " "));
+    out.line(&format!("{} version {}: {} by {by}, {when}", asked.id, of.number, of.action.word()))?;
+    Ok(out.line(&differences(&detail, out.results()))?)
+}
+
+fn differences(detail: &Detail, paint: Paint) -> String {
+    let valves = detail.valves_diff.iter().map(|(key, before, after)| {
+        let value =
+            |value: &Json| if value.is_null() { "default".to_owned() } else { clean(&value.to_string()) };
+        format!("valve {key}: {} -> {}", value(before), value(after))
+    });
+    let lines = detail.diff.lines().map(|line| coloured(&clean(line), paint));
+    let all: Vec<String> = valves.chain(lines).collect();
+    if all.is_empty() { "text and valves are the same".to_owned() } else { all.join("\n") }
+}
+
+fn coloured(line: &str, paint: Paint) -> String {
+    match line.chars().next() {
+        Some('+') => paint.green(line),
+        Some('-') => paint.red(line),
+        Some('@') => paint.dim(line),
+        _ => line.to_owned(),
+    }
+}
+
+fn when(at: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A refused change says all that is wrong in its message.
+pub(super) fn refused(refused: Refused) -> Failure {
+    refused.fault.into()
+}

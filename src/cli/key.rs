@@ -1,0 +1,46 @@
+//! `valvehouse key`: makes keys, and the hashes by which they are configured.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use crate::access::Digest;
+use crate::json::Json;
+use crate::seal::random_word;
+use std::io::Read as _;
+
+/// No key is longer.
+const LONGEST: u64 = 64 * 1024;
+
+pub(super) fn run(asked: &args::Key, out: &Output) -> Result<Exit, Failure> {
+    let made = (!asked.hash).then(|| format!("vh-{}", random_word()));
+    let key = match &made {
+        Some(key) => key.clone(),
+        None => given()?,
+    };
+    let hash = Digest::of(&key).to_string();
+    if out.is_json() {
+        out.json(&Json::from([("key", made.into()), ("hash", hash.into())]))?;
+        return Ok(Exit::Done);
+    }
+    if let Some(key) = &made {
+        out.line(&format!("key   {key}"))?;
+        out.line(&format!("hash  {hash}"))?;
+        out.say(
+            "give the key to whoever asks; the hash goes into valvehouse.toml ([server] keys or [admin] key)",
+        );
+    } else {
+        out.line(&hash)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The key on stdin, without the line's end.
+fn given() -> Result<String, Failure> {
+    let mut key = String::new();
+    let read = std::io::stdin().take(LONGEST).read_to_string(&mut key);
+    read.map_err(|error| Failure::data(format!("failed to read the key from stdin: {error}")))?;
+    match key.trim() {
+        "" => Err(Failure::usage("there is no key on stdin: valvehouse key --hash < key.txt")),
+        key => Ok(key.to_owned()),
+    }
+}

@@ -1,0 +1,102 @@
+//! What the host logs, as it is read on stderr.
+
+use super::args::Global;
+use super::output::{Output, Paint, clean};
+use std::fmt::{self, Write as _};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Says exactly what is logged, in the words of `RUST_LOG`.
+const VARIABLE: &str = "VALVEHOUSE_LOG";
+
+/// Begins to write the log.
+pub(super) fn start(global: &Global, out: &Output) {
+    let usual = match (global.quiet, global.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn,valvehouse=info,script=info",
+        (false, 1) => "warn,valvehouse=debug,script=debug",
+        (false, _) => "debug,valvehouse=trace,script=trace",
+    };
+    let wanted = std::env::var(VARIABLE).ok().filter(|words| !words.trim().is_empty());
+    let (filter, wrong) = match wanted.as_deref().map(EnvFilter::try_new) {
+        None => (EnvFilter::new(usual), None),
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (EnvFilter::new(usual), Some(error)),
+    };
+    let writer = out.clone();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.log());
+    // A second start, in tests, keeps the first.
+    let _ = if out.is_json() {
+        builder.json().flatten_event(true).try_init()
+    } else {
+        builder.event_format(Human { paint: out.talk() }).try_init()
+    };
+    if let Some(error) = wrong {
+        tracing::warn!("{VARIABLE} is not understood, the usual is logged: {error}");
+    }
+}
+
+/// `turn_limit: text` for what scripts write, `warning: text (field=value)` for what we do.
+struct Human {
+    paint: Paint,
+}
+
+impl<S, N> FormatEvent<S, N> for Human
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut parts = Parts::default();
+        event.record(&mut parts);
+        let paint = self.paint;
+        let level = match *event.metadata().level() {
+            Level::ERROR => paint.red("error: "),
+            Level::WARN => paint.yellow("warning: "),
+            Level::INFO => String::new(),
+            Level::DEBUG => paint.dim("debug: "),
+            Level::TRACE => paint.dim("trace: "),
+        };
+        // Further lines are the message's too.
+        let message = clean(&parts.message).replace('\n', "\n    ");
+        if event.metadata().target() == "script" {
+            return writeln!(to, "{}: {level}{message}", paint.bold(&parts.plugin));
+        }
+        if !parts.plugin.is_empty() {
+            parts.others.insert_str(0, &format!(" plugin={}", parts.plugin));
+        }
+        let others = clean(&parts.others).replace('\n', " ");
+        let others = others.trim_start();
+        if others.is_empty() {
+            writeln!(to, "{level}{message}")
+        } else {
+            writeln!(to, "{level}{message} {}", paint.dim(&format!("({others})")))
+        }
+    }
+}
+
+/// An event's message, its plugin, and its other fields.
+#[derive(Default)]
+struct Parts {
+    message: String,
+    plugin: String,
+    others: String,
+}
+
+impl Visit for Parts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            "plugin" => write!(self.plugin, "{value:?}"),
+            name => write!(self.others, " {name}={value:?}"),
+        };
+    }
+}

@@ -1,0 +1,114 @@
+//! A host that runs, asked over HTTP as operators ask it.
+
+use super::exit::{Exit, Failure};
+use crate::config::{Config, Listen, Secret};
+use crate::json::Json;
+use crate::net::{Call, Client, Response};
+use bytes::Bytes;
+use std::net::IpAddr;
+use url::Url;
+
+/// A host and the key to it.
+pub(super) struct Remote {
+    client: Client,
+    base: Url,
+    key: Option<Secret>,
+}
+
+impl Remote {
+    /// The host of these settings, or one elsewhere.
+    pub(super) fn of(config: &Config, at: Option<&str>) -> Result<Self, Failure> {
+        let base = match at {
+            Some(at) => Url::parse(at).ok().filter(|url| matches!(url.scheme(), "http" | "https")),
+            None => Url::parse(&address(&config.server.listen)?).ok(),
+        };
+        let base = base.ok_or_else(|| {
+            Failure::usage("a host's address looks like http://127.0.0.1:9099; say it with --at")
+        })?;
+        let key = config.admin.key.as_ref().map(|key| key.read()).transpose().map_err(|error| {
+            Failure::new(Exit::Configuration, format!("failed to read the key of [admin]: {error}"))
+        })?;
+        Ok(Self { client: Client::new()?, base, key })
+    }
+
+    /// What is there.
+    pub(super) async fn get(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Json, Failure> {
+        let response = self.open(way, words).await?;
+        self.read(response).await
+    }
+
+    /// What comes of this.
+    pub(super) async fn post(&self, way: &[&str], body: &Json) -> Result<Json, Failure> {
+        let bytes = body.encode().map_err(|error| Failure::data(error.to_string()))?;
+        let call =
+            Call::post(self.url(way, &[])?, Bytes::from(bytes)).header("content-type", "application/json");
+        let response = self.send(call).await?;
+        self.read(response).await
+    }
+
+    /// The same as it comes.
+    pub(super) async fn open(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Response, Failure> {
+        self.send(Call::get(self.url(way, words)?)).await
+    }
+
+    async fn send(&self, call: Call) -> Result<Response, Failure> {
+        let call = match &self.key {
+            Some(key) => call.bearer(key),
+            None => call,
+        };
+        let response = self.client.send(call).await.map_err(|fault| {
+            let what = format!("no host answers at {}: {fault}", self.base);
+            let mend = "start one with valvehouse serve, or say where it is with --at URL";
+            Failure::new(Exit::Unavailable, format!("{what}; {mend}"))
+        })?;
+        match response.status {
+            200..=299 => Ok(response),
+            status => Err(self.refused(status, response).await),
+        }
+    }
+
+    async fn refused(&self, status: u16, response: Response) -> Failure {
+        let body = response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()).unwrap_or_default();
+        let said = body.at_path("error.message");
+        let said = said.as_str().map_or_else(|| format!("status {status}, and no reason"), str::to_owned);
+        let exit = match status {
+            422 => Exit::Data,
+            400..=499 => Exit::Usage,
+            _ => Exit::Unavailable,
+        };
+        Failure::new(exit, format!("the host at {} refuses: {said}", self.base))
+    }
+
+    async fn read(&self, response: Response) -> Result<Json, Failure> {
+        let bytes = response.whole().await?;
+        Json::parse(&bytes).map_err(|error| {
+            let what = format!("what answers at {} is no valvehouse: {error}", self.base);
+            Failure::new(Exit::Unavailable, what)
+        })
+    }
+
+    fn url(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Url, Failure> {
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut path) => drop(path.pop_if_empty().extend(way)),
+            Err(()) => return Err(Failure::usage(format!("{} is no address of a host", self.base))),
+        }
+        if !words.is_empty() {
+            url.query_pairs_mut().extend_pairs(words);
+        }
+        Ok(url)
+    }
+}
+
+/// Where a host of these settings is found from this machine.
+fn address(listen: &Listen) -> Result<String, Failure> {
+    if listen.port == 0 {
+        return Err(Failure::usage("server.listen says any free port; say which with --at http://HOST:PORT"));
+    }
+    let host = match listen.host.parse() {
+        Ok(IpAddr::V4(every)) if every.is_unspecified() => "127.0.0.1".to_owned(),
+        Ok(IpAddr::V6(every)) if every.is_unspecified() => "::1".to_owned(),
+        _ => listen.host.clone(),
+    };
+    Ok(format!("http://{}", Listen { host, port: listen.port }))
+}

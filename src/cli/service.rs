@@ -1,0 +1,59 @@
+//! What systemd is told, where it started us and listens.
+
+use std::time::Duration;
+
+/// A word to systemd.
+pub(super) enum Word {
+    /// We serve.
+    Ready,
+    /// The settings are read again.
+    Reloading,
+    /// No new requests.
+    Stopping,
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn tell(word: &Word) {
+    use sd_notify::NotifyState;
+    let told = match word {
+        Word::Ready => sd_notify::notify(&[NotifyState::Ready]),
+        Word::Reloading => NotifyState::monotonic_usec_now()
+            .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
+        Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+    };
+    if let Err(error) = told {
+        tracing::warn!("systemd could not be told how we stand: {error}");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn tell(_: &Word) {}
+
+/// Tells the watchdog, where there is one, that we live: twice as often as it wants to hear it.
+pub(super) async fn live() {
+    let Some(within) = watched() else { return };
+    let mut pulse = tokio::time::interval(within / 2);
+    loop {
+        pulse.tick().await;
+        pulse_once();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn watched() -> Option<Duration> {
+    sd_notify::watchdog_enabled().filter(|within| !within.is_zero())
+}
+
+#[cfg(target_os = "linux")]
+fn pulse_once() {
+    // Whoever does not hear it starts us again.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watched() -> Option<Duration> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pulse_once() {}

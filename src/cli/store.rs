@@ -1,0 +1,25 @@
+//! `valvehouse store`: looks after the store itself.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, count};
+use crate::config::Config;
+use crate::json::Json;
+use crate::store;
+
+pub(super) async fn run(asked: &args::Store, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    match asked {
+        args::Store::ForgetValves => forget_valves(config, out).await,
+    }
+}
+
+async fn forget_valves(config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let plugins = store::forget_valves(&config.store).await?;
+    if out.is_json() {
+        out.json(&Json::from([("plugins", plugins.into())]))?;
+    } else {
+        let of = count(usize::try_from(plugins).unwrap_or(usize::MAX), "plugin");
+        out.line(&format!("forgot the stored valves of {of}; they are sealed anew from now on"))?;
+    }
+    Ok(Exit::Done)
+}
