@@ -1,0 +1,104 @@
+// The page is usable by keyboard alone and by who does not see it, at every width, light and dark.
+
+const { assert, chat, open, run, shot, until } = require("./page.cjs");
+const axe = require.resolve("axe-core/axe.min.js");
+
+const PLACES = {
+  overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
+  history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new",
+};
+
+async function settled(page) {
+  await page.getByText("Live", { exact: true }).waitFor();
+  await until("nothing is loading", async () => !(await page.locator("main").innerText()).includes("Loading."));
+  await page.waitForTimeout(200);
+}
+
+async function goTo(page, place) {
+  await page.evaluate((place) => { location.hash = place; }, place);
+  await settled(page);
+}
+
+async function tryOnce(page) {
+  await page.getByLabel("What the user says").fill("good morning");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByRole("heading", { name: "Answer" }).waitFor();
+}
+
+run({
+  "a checker of accessibility has nothing to say, light or dark": async (browser) => {
+    // What the checker does to the page, the page's own policy would not let it do.
+    const page = await open(browser, "#/", { bypassCSP: true });
+    await page.addScriptTag({ path: axe });
+    for (const [name, place] of Object.entries(PLACES)) {
+      await goTo(page, place);
+      if (name === "try") await tryOnce(page);
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        const { violations } = await page.evaluate(() => axe.run(document));
+        const told = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => node.html).slice(0, 3).join(" | ")}`);
+        assert.deepStrictEqual(told, [], `${name}, ${colorScheme}`);
+      }
+    }
+    page.hasBehaved();
+  },
+
+  "everything can be reached and done with the keyboard": async (browser) => {
+    const page = await open(browser, "#/");
+    await settled(page);
+    const focused = () => page.evaluate(() => (document.activeElement.getAttribute("aria-label") ?? document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent).trim());
+    const tabTo = (text) => until(`the Tab key leads to ${text}`, async () => {
+      await page.keyboard.press("Tab");
+      const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle !== "none" || getComputedStyle(document.activeElement.closest(".editor") ?? document.activeElement).outlineStyle !== "none");
+      assert.ok(outline, `${await focused()} shows that it has the focus`);
+      return (await focused()).startsWith(text);
+    });
+    await page.keyboard.press("Tab");
+    assert.equal(await focused(), "Skip to the content");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+    await tabTo("greets");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Greets" }).waitFor();
+    await until("the focus is at the plugin", async () => (await focused()) === "Greets");
+    await tabTo("Loud");
+    await page.keyboard.press("Space");
+    await page.locator("[data-valve=loud] .outcome", { hasText: "Saved" }).waitFor();
+    assert.equal(await focused(), "Loud", "saving leaves the focus where it is");
+    await tabTo("Undo");
+    await page.keyboard.press("Enter");
+    await until("it is undone", async () => !(await page.getByRole("switch", { name: "Loud" }).isChecked()));
+    page.hasBehaved();
+  },
+
+  "nothing sticks out at any width": async (browser) => {
+    await chat("hello", { user: "ann" });
+    const page = await open(browser, "#/");
+    for (const [name, place] of Object.entries(PLACES)) {
+      await goTo(page, place);
+      if (name === "try") await tryOnce(page);
+      for (const width of [360, 900, 1600]) {
+        await page.setViewportSize({ width, height: 900 });
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${name} is ${wide} wide at ${width}`);
+        for (const colorScheme of ["light", "dark"]) {
+          await page.emulateMedia({ colorScheme });
+          await shot(page, `${name}-${width}-${colorScheme}`);
+        }
+      }
+    }
+    page.hasBehaved();
+  },
+
+  "colours are chosen and stay chosen": async (browser) => {
+    const page = await open(browser, "#/", { colorScheme: "light" });
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.getByLabel("Colours").selectOption("dark");
+    assert.notEqual(await ground(), light);
+    await page.reload();
+    assert.notEqual(await ground(), light);
+    assert.equal(await page.getByLabel("Colours").inputValue(), "dark");
+    page.hasBehaved();
+  },
+});

@@ -1,0 +1,71 @@
+// Requests are seen while they run and afterwards; a chat is tried, and every difference is shown.
+
+const { assert, chat, open, run, until } = require("./page.cjs");
+
+run({
+  "requests appear as they come, without asking": async (browser) => {
+    const page = await open(browser, "#/requests");
+    await page.getByText("Live", { exact: true }).waitFor();
+    const rows = page.locator("table.requests tbody tr");
+    const before = await rows.count();
+    for (const word of ["one", "two", "three"]) await chat(word, { user: `user-${word}` });
+    await until("they are listed", async () => await rows.count() >= before + 3);
+    assert.match(await rows.first().innerText(), /demo[^]*user-three[^]*200/);
+    await page.getByLabel("Find").fill("user-two");
+    await until("the list is searched", async () => await rows.count() === 1);
+    await rows.first().getByRole("link").click();
+    await page.getByRole("heading", { name: /^Request / }).waitFor();
+    await page.locator(".step", { hasText: "inlet" }).first().waitFor();
+    assert.ok(!(await page.locator(".detail").innerText()).includes("two,"), "contents are not kept unasked");
+    page.hasBehaved();
+  },
+
+  "a request that runs is seen to run, and to end": async (browser) => {
+    const page = await open(browser, "#/requests");
+    await page.getByText("Live", { exact: true }).waitFor();
+    const slow = chat("wait", { model: "mock-1", user: "slow" });
+    const row = page.locator("table.requests tbody tr", { hasText: "slow" });
+    await row.filter({ hasText: "running" }).waitFor();
+    await row.filter({ hasText: "200" }).waitFor();
+    assert.equal((await slow).status, 200);
+    page.hasBehaved();
+  },
+
+  "a chat is tried, and each hook shows what it changed": async (browser) => {
+    const page = await open(browser, "#/try");
+    await page.getByLabel("Model").fill("demo");
+    await page.getByLabel("What the user says").fill("good morning");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("heading", { name: "Answer" }).waitFor();
+    assert.match(await page.locator(".answer").innerText(), /good morning \(seen\)/);
+    const inlet = page.locator(".step", { hasText: "inlet" }).first();
+    assert.match(await inlet.innerText(), /operations/);
+    const added = inlet.locator("pre.added");
+    assert.match(await added.first().innerText(), /good morning \(seen\)/);
+    assert.equal(await added.first().locator("mark").innerText(), " (seen)");
+    page.hasBehaved();
+  },
+
+  "a chat that is refused says why, with the steps so far": async (browser) => {
+    const page = await open(browser, "#/try");
+    await page.getByLabel("What the user says").fill("forbidden");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("heading", { name: "Refused with 400" }).waitFor();
+    assert.match(await page.locator(".view-try .wrong").first().innerText(), /not in this house/);
+    await page.locator(".step", { hasText: "refused" }).first().waitFor();
+    page.hasBehaved();
+  },
+
+  "contents of a plugin are kept once somebody asks for it, and can be replayed": async (browser) => {
+    const page = await open(browser, "#/plugins/marks");
+    await page.getByRole("switch", { name: "Keep contents in traces" }).check();
+    await page.getByText("is kept in traces from now on").waitFor();
+    await chat("keep this", { user: "keeper" });
+    await page.getByRole("link", { name: "Requests", exact: true }).click();
+    await page.locator("table.requests tbody tr", { hasText: "keeper" }).getByRole("link").first().click();
+    await page.locator(".step pre.added", { hasText: "keep this (seen)" }).first().waitFor();
+    await page.getByRole("button", { name: "Replay" }).click();
+    await page.locator(".detail .badge", { hasText: "the same" }).first().waitFor();
+    page.hasBehaved();
+  },
+});

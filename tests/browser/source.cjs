@@ -1,0 +1,109 @@
+// Files are written, broken, mended, rolled back, made and deleted, on the disk and at the page.
+
+const { assert, chat, file, fs, open, run, until } = require("./page.cjs");
+
+const GOOD = "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].text += \" -- signed\";\n    body\n}\n";
+
+run({
+  "a file that breaks is seen as stale with the place, and a roll-back mends it": async (browser) => {
+    const page = await open(browser, "#/");
+    await page.getByText("None: every plugin runs as its file says.").waitFor();
+    fs.writeFileSync(file("filters/signs.rhai"), GOOD.replace("body.messages[-1]", "body.messages[-1"));
+    const problem = page.locator(".problem", { hasText: "signs" });
+    await problem.waitFor();
+    assert.match(await problem.innerText(), /stale/);
+    assert.match(await problem.locator(".excerpt").innerText(), /5 \| .*body\.messages\[-1\.text[^]*\^/);
+    assert.match((await chat("hi")).text, /signed$/);
+    await problem.getByRole("link", { name: "signs" }).click();
+    await page.getByRole("link", { name: "History" }).click();
+    await page.locator(".history a").first().click();
+    await page.getByRole("heading", { name: /^Version/ }).waitFor();
+    await page.locator(".version .difference .removed", { hasText: "[-1.text" }).waitFor();
+    await page.getByRole("button", { name: "Roll back to this version" }).click();
+    await page.locator(".detail .badge", { hasText: "live" }).first().waitFor();
+    assert.equal(fs.readFileSync(file("filters/signs.rhai"), "utf8"), GOOD);
+    assert.match((await chat("hi")).text, /signed$/);
+    page.hasBehaved();
+  },
+
+  "a text that does not load is refused with its line, and nothing that was typed is lost": async (browser) => {
+    const page = await open(browser, "#/plugins/signs/source", { forgives: (line) => line.includes("422") });
+    const text = page.getByLabel("Source", { exact: true });
+    await until("the source is shown", async () => (await text.inputValue()) === GOOD);
+    const bad = GOOD.replace("signed\";", "resigned\"");
+    await text.fill(bad);
+    await page.getByRole("button", { name: "Save" }).click();
+    const refusal = page.locator(".content .problem");
+    await refusal.waitFor();
+    assert.match(await refusal.innerText(), /Your text is still here/);
+    assert.equal(await text.inputValue(), bad);
+    assert.equal(fs.readFileSync(file("filters/signs.rhai"), "utf8"), GOOD);
+    await refusal.getByRole("button", { name: /^Go to line/ }).click();
+    assert.ok(await text.evaluate((area) => area === document.activeElement && area.selectionStart > 0));
+    await page.getByRole("link", { name: "History" }).click();
+    await page.getByRole("link", { name: "Source" }).click();
+    await until("the draft is still there", async () => (await text.inputValue()) === bad);
+    await text.fill(GOOD.replace("signed\";", "resigned\";"));
+    await page.keyboard.press("Control+s");
+    await page.getByText("Saved and live").first().waitFor();
+    assert.match((await chat("hi")).text, /resigned$/);
+    page.hasBehaved();
+  },
+
+  "what somebody else saved meanwhile is not written over unasked": async (browser) => {
+    const page = await open(browser, "#/plugins/signs/source", { forgives: (line) => line.includes("409") });
+    const text = page.getByLabel("Source", { exact: true });
+    await until("the source is shown", async () => (await text.inputValue()).includes("resigned"));
+    await text.fill(GOOD.replace("signed\"", "mine\""));
+    fs.writeFileSync(file("filters/signs.rhai"), GOOD.replace("signed\"", "theirs\""));
+    await page.getByText("The file has changed since you began").waitFor();
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByRole("button", { name: "Save mine over it" }).waitFor();
+    assert.match(fs.readFileSync(file("filters/signs.rhai"), "utf8"), /theirs/);
+    await page.getByRole("button", { name: "Save mine over it" }).click();
+    await page.getByText("Saved and live").first().waitFor();
+    assert.match((await chat("hi")).text, /mine$/);
+    page.hasBehaved();
+  },
+
+  "a plugin is made at the page, deleted, and brought back": async (browser) => {
+    const page = await open(browser, "#/plugins");
+    await page.getByRole("button", { name: "New plugin" }).click();
+    await page.getByLabel("Id", { exact: true }).fill("fresh");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "My filter" }).waitFor();
+    assert.match((await chat("hi")).text, /^Hello /);
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await until("its file is gone", () => !fs.existsSync(file("filters/fresh.rhai")));
+    await page.getByRole("button", { name: "Undo" }).click();
+    await until("its file is back", () => fs.existsSync(file("filters/fresh.rhai")));
+    await until("it runs", async () => (await chat("hi")).text.startsWith("Hello "));
+    page.hasBehaved();
+  },
+
+  "a guard whose file is gone is missed until somebody says that it may be": async (browser) => {
+    const page = await open(browser, "#/");
+    await page.getByRole("heading", { name: "demo" }).waitFor();
+    fs.unlinkSync(file("filters/guard.rhai"));
+    const problem = page.locator(".problem", { hasText: "guard" });
+    await problem.filter({ hasText: "missing" }).waitFor();
+    assert.equal((await chat("hi")).status, 503);
+    await problem.getByRole("button", { name: "It may be gone" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "It may be gone" }).click();
+    await problem.waitFor({ state: "detached" });
+    assert.equal((await chat("hi")).status, 200);
+    page.hasBehaved();
+  },
+
+  "a plugin that lacks a grant says which command gives it": async (browser) => {
+    const page = await open(browser, "#/");
+    fs.writeFileSync(file("filters/reads.rhai"), "/*\nrequirements: files\n*/\nfn inlet(body) { files::read(\"x\"); }\n");
+    const problem = page.locator(".problem", { hasText: "reads" });
+    await problem.waitFor();
+    assert.match(await problem.innerText(), /held[^]*valvehouse grant reads files=FOLDER/);
+    fs.unlinkSync(file("filters/reads.rhai"));
+    await problem.waitFor({ state: "detached" });
+    page.hasBehaved();
+  },
+});

@@ -1,0 +1,134 @@
+//! The operators' page in the system's browser: what a person does there, and what comes of it. The stories
+//! are told in `tests/browser`.
+
+use crate::host::{Setup, TestHost};
+use crate::python::passes;
+use crate::upstream::Reply;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Has a control of every sort, and says what it was set to.
+const GREETS: &str = r#"/*
+title: Greets
+description: Greets whoever asks.
+*/
+const Valves = #{
+    greeting: #{ value: "Hello", description: "Before each answer" },
+    loud: false,
+    times: #{ value: 1, minimum: 1, maximum: 5 },
+    tone: #{ value: "warm", "enum": ["warm", "dry"] },
+    letter: #{ value: "", multiline: true },
+    nickname: #{ value: (), type: "string" },
+    words: ["a", "b"],
+    password: #{ value: (), type: "string", secret: true },
+};
+const UserValves = #{ suffix: "none" };
+
+fn inlet(body, valves, __user__) {
+    if body.messages[-1].text == "tell" {
+        let password = if valves.password == () { "none" } else { `${valves.password.len()} letters` };
+        let letter = text::replace(valves.letter, "\n", "|");
+        return skip(`loud=${valves.loud} times=${valves.times} tone=${valves.tone} letter=${letter} nickname=${valves.nickname ?? "none"} words=${json::stringify(valves.words)} password=${password} suffix=${__user__.valves.suffix}`);
+    }
+    body
+}
+fn outlet(body, valves) { body.messages[-1].text = `${valves.greeting} ${body.messages[-1].text}`; body }
+"#;
+
+/// Changes what is said, and refuses some of it.
+const MARKS: &str = r#"
+fn inlet(body) {
+    let said = body.messages[-1].text;
+    if said == "forbidden" { throw "not in this house"; }
+    body.messages[-1].text += " (seen)";
+    print(`saw ${said}`);
+    body
+}
+"#;
+
+const SIGNS: &str =
+    "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].text += \" -- signed\";\n    body\n}\n";
+
+/// How long the model `mock-1` takes: long enough to be seen.
+const SLOW: Duration = Duration::from_secs(3);
+
+/// One browser at a time: several would leave each other no processor.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Node.js with a driver and the system's browser. `tests/run` fetches what is missing.
+fn driver() -> Option<Command> {
+    let required = ["CI", "VALVEHOUSE_REQUIRE_BROWSER"].iter().any(|name| std::env::var_os(name).is_some());
+    let skipped = |why: String| {
+        assert!(!required, "{why}: run tests/run, which fetches it");
+        eprintln!("skipped: {why}; tests/run fetches it");
+        None
+    };
+    let named = std::env::var_os("VALVEHOUSE_NODE_MODULES").map(PathBuf::from);
+    let modules = named.unwrap_or_else(|| at("target/javascript/node_modules"));
+    if !modules.join("playwright-core").is_dir() {
+        return skipped(format!("{} has no playwright-core", modules.display()));
+    }
+    let named = std::env::var_os("VALVEHOUSE_BROWSER").map(PathBuf::from);
+    let browsers = named.into_iter().chain(
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].map(PathBuf::from),
+    );
+    let Some(browser) = browsers.into_iter().find(|path| path.is_file()) else {
+        return skipped("there is no chromium".to_owned());
+    };
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", modules).env("VALVEHOUSE_BROWSER", browser);
+    Some(node)
+}
+
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Tells the stories of one file at a host.
+async fn tells(file: &str, setup: Setup, more: &[(&str, &str)]) {
+    let Some(mut node) = driver() else { return };
+    let _turn = TURN.lock().await;
+    let host = setup.start().await;
+    host.upstream.script(|_| Reply::text("at last").after(SLOW));
+    node.arg(at("tests/browser").join(file)).arg(host.url("")).arg(host.folder());
+    node.envs(more.iter().copied());
+    passes(node).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_are_changed_at_the_page_and_the_next_turn_obeys() {
+    tells("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_seen_to_break_and_rolled_back_at_the_page() {
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
+    tells("source.cjs", TestHost::new().filter("signs", SIGNS).filter("guard", guard), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_followed_tried_and_replayed_at_the_page() {
+    tells("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_shows_nothing_without_the_key_where_one_is_needed() {
+    let key = "a key that opens everything";
+    let setup = TestHost::new().filter("marks", MARKS).config(&format!("[admin]\nkey = \"{key}\""));
+    tells("session.cjs", setup, &[("VALVEHOUSE_TEST_KEY", key)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_is_for_everybody_at_every_width() {
+    let setup = TestHost::new()
+        .filter("greets", GREETS)
+        .filter("marks", MARKS)
+        .filter("signs", SIGNS)
+        .filter("broken", "fn inlet(body) {\n    let greeting = ;\n    body\n}\n")
+        .filter("reads", "/*\nrequirements: files\n*/\nfn inlet(body) { files::read(\"x\"); }\n")
+        .tool("counters", crate::tools::COUNTERS)
+        .config("[[models]]\nname = \"assistant\"\nprovider = \"demo\"\ntools = [\"*\"]\nmemory = true");
+    tells("looks.cjs", setup, &[]).await;
+}
