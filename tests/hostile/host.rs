@@ -172,6 +172,8 @@ fn spawn(project: &Path) -> Child {
         .args(["-c", &limited, env!("CARGO_BIN_EXE_valvehouse")])
         .arg(project)
         .env("NO_COLOR", "1")
+        // A panic that tells its way reads all of the program's debugging information for that.
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -1,5 +1,6 @@
 //! The command line as a user meets it: the real binary in folders of its own.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -32,16 +33,21 @@ const REFUSES: &str = "fn inlet(body) { deny(`not today`, 403) }";
 const BROKEN: &str = "fn inlet(body) {\n    body.x = ;\n    body\n}\n";
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
 
-/// A project folder that goes away with the test.
-pub(crate) struct Project(tempfile::TempDir);
+/// A project folder that goes away with the test, and the environment of what runs in it.
+pub(crate) struct Project(tempfile::TempDir, Vec<(String, String)>);
 
 impl Project {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(tempfile::tempdir().unwrap(), Vec::new())
     }
 
     pub(crate) fn with(self, file: &str, text: &str) -> Self {
         self.write(file, text);
+        self
+    }
+
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.1.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -64,7 +70,8 @@ impl Project {
     }
 
     pub(crate) fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
-        let mut child = valvehouse(self.0.path(), words).stdin(Stdio::piped()).spawn().unwrap();
+        let mut command = valvehouse(self.0.path(), words);
+        let mut child = command.envs(self.1.iter().cloned()).stdin(Stdio::piped()).spawn().unwrap();
         // A command that does not read has closed it.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
         let id = child.id();
@@ -84,7 +91,9 @@ impl Project {
 
     pub(crate) fn serve(&self, words: &str) -> Server {
         let words: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
-        Self::listens(valvehouse(self.0.path(), &words))
+        let mut command = valvehouse(self.0.path(), &words);
+        command.envs(self.1.iter().cloned());
+        Self::listens(command)
     }
 
     fn listens(mut serve: Command) -> Server {
@@ -94,7 +103,7 @@ impl Project {
         std::thread::spawn(move || {
             stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let mut server = Server { child, talk, address: String::new() };
+        let mut server = Server { child, talk, heard: RefCell::default(), address: String::new() };
         let line = server.hears("http://");
         let address = line.split("http://").nth(1).unwrap();
         server.address =
@@ -153,6 +162,7 @@ impl Ran {
 pub(crate) struct Server {
     child: Child,
     talk: Receiver<String>,
+    heard: RefCell<Vec<String>>,
     address: String,
 }
 
@@ -161,22 +171,42 @@ impl Server {
     #[track_caller]
     fn hears(&self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
-        let mut heard = Vec::new();
         while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.heard.borrow_mut().push(line.clone());
             if line.contains(text) {
                 return line;
             }
-            heard.push(line);
         }
-        panic!("{text:?} was never said, only:\n{}", heard.join("\n"));
+        panic!("{text:?} was never said, only:\n{}", self.heard.borrow().join("\n"));
+    }
+
+    /// Ends it, and gives all that it said on stderr.
+    #[cfg(unix)]
+    pub(crate) fn last_words(mut self) -> String {
+        signal(self.child.id(), "-TERM");
+        signal(self.child.id(), "-TERM");
+        self.ends();
+        let mut heard = self.heard.take();
+        heard.extend(self.talk.iter());
+        heard.join("\n")
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Status and body of a chat.
-    fn chat(&self, turns: usize) -> (u16, String) {
+    pub(crate) fn chat(&self, turns: usize) -> (u16, String) {
         let messages = vec![r#"{"role":"user","content":"hello"}"#; turns].join(",");
         let body = format!(r#"{{"model":"demo","messages":[{messages}]}}"#);
         self.ask(&format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         ))
     }
@@ -250,6 +280,8 @@ fn every_command_explains_itself_with_examples() {
         "grant",
         "explain",
         "confirm-removal",
+        "config",
+        "key",
     ] {
         project.run(&format!("{command} --help")).ends(0).prints("Examples:");
     }
@@ -265,6 +297,27 @@ fn a_wrong_command_line_is_told_with_what_was_meant() {
     project.run("list --quiet --verbose").ends(2);
     project.run("valves set turn_limit max_turns").ends(2).says("KEY=VALUE");
     project.run("serve --port 70000").ends(2);
+}
+
+#[test]
+fn the_settings_in_force_are_shown_with_where_they_come_from_and_without_secrets() {
+    let settings = "[server]\nlisten = \"127.0.0.1:8080\"\nkeys = [\"sk-hidden\"]\n";
+    let project = Project::new().with("valvehouse.toml", settings);
+    let shown =
+        project.run("config server").ends(0).prints("127.0.0.1:8080").prints("in valvehouse.toml:2:1");
+    assert!(!shown.out.contains("sk-hidden") && !shown.out.contains("admin.key"), "{}", shown.out);
+    project
+        .run("config server.listen --set server.listen=127.0.0.1:1")
+        .ends(0)
+        .prints("from the command line");
+    let one = project.run("config server.max_body_mb --format json").ends(0).json();
+    assert_eq!(one.at_path("0.value"), Json::from("32"));
+    project.run("config server.nothing").ends(2).says("there is no setting `server.nothing`");
+
+    // All there could be: also where the settings are wrong.
+    let project = Project::new().with("valvehouse.toml", "[serve]\n");
+    project.run("config").ends(78);
+    project.run("config --reference").ends(0).prints("# Configuration").prints("VALVEHOUSE__SERVER__LISTEN");
 }
 
 #[test]
@@ -808,7 +861,7 @@ fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
     for name in ["-TERM", "-INT"] {
         let mut server = project.serve("");
         signal(server.child.id(), "-HUP");
-        server.hears("looked again");
+        server.hears("the settings are read again");
         signal(server.child.id(), name);
         assert_eq!(server.ends(), Some(0));
     }
@@ -823,7 +876,7 @@ fn a_second_signal_does_not_wait_for_answers_under_way() {
     // A request whose body never comes.
     write!(
         stream,
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
     )
     .unwrap();
     // The host asks for the body: it is under way.

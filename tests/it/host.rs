@@ -49,7 +49,7 @@ pub(crate) struct TestHost {
 struct Running {
     app: Arc<App>,
     address: String,
-    shutdown: oneshot::Sender<()>,
+    shutdown: Option<oneshot::Sender<()>>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
@@ -126,11 +126,18 @@ impl Running {
         let address = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
         let (shutdown, stopped) = oneshot::channel();
         let serve = valvehouse::server::serve(listener, app.clone(), async { drop(stopped.await) });
-        Self { app, address, shutdown, server: tokio::spawn(serve) }
+        Self { app, address, shutdown: Some(shutdown), server: tokio::spawn(serve) }
     }
 
-    async fn stop(self) {
-        let _ = self.shutdown.send(());
+    fn shut_down(&mut self) {
+        if let Some(shutdown) = self.shutdown.take() {
+            // Whoever ended by itself hears no more of it.
+            let _ = shutdown.send(());
+        }
+    }
+
+    async fn stop(mut self) {
+        self.shut_down();
         let aborted = self.server.abort_handle();
         // Clients that keep a connection keep the server.
         if tokio::time::timeout(Duration::from_secs(1), self.server).await.is_err() {
@@ -198,6 +205,18 @@ impl TestHost {
         self.running = Some(Running::start(&self.config).await);
     }
 
+    /// Another host on the same folder and store, without a socket.
+    pub(crate) async fn another(&self) -> Arc<App> {
+        let app = App::open(self.config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
+        app.follow();
+        app
+    }
+
+    /// Tells it to stop, and lets it finish what is under way.
+    pub(crate) fn shut_down(&mut self) {
+        self.running.as_mut().expect("the host runs").shut_down();
+    }
+
     pub(crate) async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             self.client = client();
@@ -253,7 +272,8 @@ impl TestHost {
     /// Stores valves, of everybody or of one user, and waits until they are obeyed.
     pub(crate) async fn set_valves(&self, id: &str, user: Option<&str>, values: Value) {
         let values = Json::parse(values.to_string().as_bytes()).expect("JSON");
-        let stored = self.store().replace_valves(id, user, &values).await.expect("the store takes valves");
+        let stored =
+            self.store().replace_valves(id, user, &values, "test").await.expect("the store takes valves");
         self.obeys(stored).await;
     }
 

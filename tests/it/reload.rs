@@ -162,7 +162,7 @@ async fn files_that_are_saved_together_go_live_together() {
         // Other news at the same time must not tear the pair apart.
         if version % 4 == 0 {
             let values = valvehouse::json::Json::parse(format!("{{\"n\":{version}}}").as_bytes()).unwrap();
-            host.store().replace_valves("left", None, &values).await.unwrap();
+            host.store().replace_valves("left", None, &values, "test").await.unwrap();
         }
         host.live_after(generation, "right").await;
     }
@@ -210,7 +210,7 @@ async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() 
     host.delete("guard");
     host.stands("guard", "missing").await;
 
-    host.store().confirm_removal("guard").await.unwrap();
+    host.store().confirm_removal("guard", "test").await.unwrap();
     host.stands("guard", "gone").await;
     assert_eq!(host.ask("bad").await.text(), "hello from upstream");
     host.restart().await;
@@ -385,10 +385,10 @@ fn outlet(body, valves, __user__) { body.messages[-1].text += ` ${valves.word}${
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream v2 stored!");
 
     let switch = |enabled| valvehouse::store::Switch { plugin: "word".into(), enabled, global: None };
-    let stored = host.store().set_switch(&switch(Some(false))).await.unwrap();
+    let stored = host.store().set_switch(&switch(Some(false)), "test").await.unwrap();
     host.obeys(stored).await;
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream");
-    let stored = host.store().set_switch(&switch(Some(true))).await.unwrap();
+    let stored = host.store().set_switch(&switch(Some(true)), "test").await.unwrap();
     host.obeys(stored).await;
     host.set_valves("word", None, json!({})).await;
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream v2 configured!");
@@ -497,7 +497,7 @@ fn outlet(body, state, __metadata__, __user__) {
     for user in 0..100 {
         let values = valvehouse::json::Json::parse(format!("{{\"word\":\"w{user}\"}}").as_bytes()).unwrap();
         let id = format!("u{user}");
-        stored = host.store().replace_valves("remembers", Some(&id), &values).await.unwrap();
+        stored = host.store().replace_valves("remembers", Some(&id), &values, "test").await.unwrap();
     }
     host.obeys(stored).await;
     host.upstream.script(|asked| {

@@ -422,13 +422,13 @@ async fn a_script_that_asks_for_more_is_held_back_until_it_is_granted_and_again_
     assert_eq!(results(&host), ["nothing yet"], "the last good version runs on");
 
     let granted = Json::parse(br#"{"files": ["data"]}"#).unwrap();
-    let stored = host.store().set_grants("lists", Some(&granted), None).await.unwrap().unwrap();
+    let stored = host.store().set_grants("lists", Some(&granted), None, "test").await.unwrap().unwrap();
     host.obeys(stored).await;
     host.stands("lists", "live").await;
     host.chat(&saying("busy", "hi")).await;
     assert_eq!(results(&host), ["milk"]);
 
-    let stored = host.store().set_grants("lists", None, None).await.unwrap().unwrap();
+    let stored = host.store().set_grants("lists", None, None, "test").await.unwrap().unwrap();
     host.obeys(stored).await;
     host.chat(&saying("busy", "hi")).await;
     let results = results(&host);
@@ -443,7 +443,7 @@ async fn a_native_tool_is_there_as_long_as_it_is_granted() {
     assert!(told.message.contains("`file_read`, which nobody has granted"), "{told}");
     assert!(told.help.as_ref().unwrap().contains("valvehouse grant file_read files=FOLDER"), "{told}");
     let granted = Json::parse(br#"{"files": ["."]}"#).unwrap();
-    let stored = host.store().set_grants("file_read", Some(&granted), None).await.unwrap().unwrap();
+    let stored = host.store().set_grants("file_read", Some(&granted), None, "test").await.unwrap().unwrap();
     host.obeys(stored).await;
     calls_once(
         &host,

@@ -2,4 +2,5 @@
 
 mod killed;
 mod serve;
+mod signals;
 mod together;

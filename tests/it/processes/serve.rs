@@ -1,9 +1,12 @@
 //! A project whose host is a process that can be killed, and what a person does with it.
 
-use crate::host::{PATIENCE, client};
+use crate::host::{PATIENCE, client, streaming, until};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use valvehouse::store::{Conversations as _, Sqlite};
 
@@ -55,15 +58,35 @@ impl Project {
         Self(folder)
     }
 
+    /// Its folder.
+    pub(super) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Adds to its settings.
+    pub(super) fn configure(&self, toml: &str) {
+        let file = self.folder().join("valvehouse.toml");
+        let settings = std::fs::read_to_string(&file).unwrap() + toml;
+        std::fs::write(file, settings).unwrap();
+    }
+
     /// Starts a host.
     pub(super) async fn serve(&self) -> Server {
+        self.serve_with(&[]).await
+    }
+
+    /// The same with more in its environment.
+    pub(super) async fn serve_with(&self, env: &[(&str, &Path)]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
             command.env_remove(name);
         }
+        command.envs(env.iter().copied());
         command.args(["serve", "--port", "0"]).current_dir(self.0.path());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let spoken: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hears = spoken.clone();
         let address = tokio::task::spawn_blocking(move || {
             let mut heard = Vec::new();
             for line in lines.by_ref() {
@@ -71,7 +94,7 @@ impl Project {
                     let address: String =
                         rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
                     // Read on, or it would block at a full pipe.
-                    std::thread::spawn(move || lines.for_each(drop));
+                    std::thread::spawn(move || lines.for_each(|line| hears.lock().unwrap().push(line)));
                     return address;
                 }
                 heard.push(line);
@@ -80,7 +103,7 @@ impl Project {
         })
         .await
         .unwrap();
-        Server { child, url: format!("http://{address}"), client: client() }
+        Server { child, url: format!("http://{address}"), client: client(), spoken }
     }
 
     /// What a conversation remembers.
@@ -108,9 +131,57 @@ pub(super) struct Server {
     child: Child,
     url: String,
     client: reqwest::Client,
+    /// What it said since it began to listen.
+    spoken: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
+    /// Sends it a signal: `TERM`, `HUP`.
+    pub(super) fn signal(&self, name: &str) {
+        Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
+    }
+
+    /// Waits until it says something for the nth time.
+    pub(super) async fn says_of_itself(&self, text: &str, times: usize) {
+        until(&format!("{text:?} is said {times} times"), || async {
+            let spoken = self.spoken.lock().unwrap();
+            spoken.iter().filter(|line| line.contains(text)).count() >= times
+        })
+        .await;
+    }
+
+    /// Waits for its end.
+    pub(super) async fn ends(&mut self) -> std::process::ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "it does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Begins a streamed chat.
+    pub(super) async fn begins(&self, text: &str) -> reqwest::Response {
+        let body = streaming("assistant", text);
+        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(PATIENCE);
+        request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
+    }
+
+    /// Whether it says that new requests may be sent to it.
+    pub(super) async fn is_ready(&self) -> bool {
+        let asked = client().get(format!("{}/readyz", self.url)).timeout(PATIENCE).send().await;
+        asked.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    /// The names of its models.
+    pub(super) async fn models(&self) -> Vec<String> {
+        let (_, list) = self.ask("GET", "/v1/models", None).await;
+        let data = list["data"].as_array().unwrap().iter();
+        data.map(|model| model["id"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// Sends it the signal that nothing survives.
     pub(super) fn dies(&self) {
         Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status().unwrap();

@@ -1,0 +1,292 @@
+//! Functions made, looked at, changed, switched and deleted.
+
+use super::{BROKEN, SHOUTS, new, says};
+use crate::host::TestHost;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_function_is_live_when_its_creation_answers() {
+    let host = TestHost::new().start().await;
+    let made = host.api_post("/create", &new("shouts", SHOUTS)).await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi");
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), SHOUTS);
+    let told = host.api_get("/id/shouts").await;
+    assert_eq!(told, made);
+    for (key, value) in [
+        ("id", json!("shouts")),
+        ("user_id", json!("")),
+        ("name", json!("Shouts")),
+        ("type", json!("filter")),
+        ("kind", json!("filter")),
+        ("content", json!(SHOUTS)),
+        ("is_active", json!(true)),
+        ("is_global", json!(true)),
+        ("state", json!("live")),
+        ("problems", json!([])),
+    ] {
+        assert_eq!(told[key], value, "{key}");
+    }
+    assert_eq!(told["meta"]["description"], "Puts a word behind each answer.");
+    assert_eq!(told["meta"]["manifest"]["author"], "Ann");
+    assert_eq!(told["meta"]["toggle"], false);
+    assert!(told["created_at"].as_i64().unwrap() > 1_700_000_000 && told["updated_at"].is_i64());
+}
+
+#[tokio::test]
+async fn all_functions_are_listed_and_exported_without_their_secrets() {
+    let tool = "fn handler(args) { 1 }";
+    let host = TestHost::new().filter("shouts", SHOUTS).tool("counts", tool).start().await;
+    host.api_post("/id/shouts/valves/update", &json!({"token": "canary-1", "times": 2})).await;
+    for path in ["", "/", "/list"] {
+        let all = host.api_get(path).await;
+        let ids: Vec<&Value> = all.as_array().unwrap().iter().map(|one| &one["id"]).collect();
+        assert_eq!(ids, [&json!("counts"), &json!("shouts")]);
+        assert_eq!((&all[0]["type"], &all[0]["content"]), (&json!("tool"), &Value::Null));
+    }
+    let all = host.api_get("/export").await;
+    assert_eq!((&all[0]["content"], &all[1]["valves"]), (&json!(tool), &Value::Null));
+    let all = host.api_get("/export?include_valves=true").await;
+    assert_eq!(all[1]["valves"], json!({"token": "********", "times": 2}));
+}
+
+#[tokio::test]
+async fn an_update_is_live_when_it_answers_and_keeps_the_place_and_the_mode_of_its_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let deep = host.folder().join("filters/team/deep.rhai");
+    std::fs::create_dir_all(deep.parent().unwrap()).unwrap();
+    std::fs::write(&deep, says("deep")).unwrap();
+    host.stands("deep", "live").await;
+    std::fs::set_permissions(&deep, std::fs::Permissions::from_mode(0o640)).unwrap();
+    host.api_post("/id/deep/update", &json!({"content": "fn inlet(body) { body }"})).await;
+    assert_eq!(std::fs::read_to_string(&deep).unwrap(), "fn inlet(body) { body }");
+    assert_eq!(std::fs::metadata(&deep).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(!host.path_of("deep").exists());
+    let told = host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
+    assert_eq!(told["content"], says("two"));
+    assert_eq!(host.ask("x").await.text(), "two");
+    let left: Vec<_> = std::fs::read_dir(deep.parent().unwrap()).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing is left beside it");
+}
+
+#[tokio::test]
+async fn what_does_not_load_is_refused_with_everything_that_is_wrong_and_its_place() {
+    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let told = host.api("POST", "/id/shouts/update", &json!({"content": BROKEN})).await;
+    let told = told.denied(422, "filters/shouts.rhai:2:14");
+    assert!(told["detail"].as_str().unwrap().contains("^"), "with a caret: {told}");
+    let problem = &told["problems"][0];
+    assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(14)), "{told}");
+    assert_eq!(
+        (&problem["place"], &problem["excerpt"]),
+        (&json!("filters/shouts.rhai:2:14"), &json!("    body.x = ;"))
+    );
+    let grants = "/*\nrequirements: shell\n*/\nfn inlet(body) { shell::run([\"ls\"]); body }";
+    let told = host.api("POST", "/create", &new("lists", grants)).await.denied(422, "valvehouse grant lists");
+    assert_eq!(told["problems"].as_array().unwrap().len(), 1, "{told}");
+    let two = "/*\nglobal: perhaps\nrequirements: magic\n*/\nfn inlet(body) { body }";
+    let told = host.api("POST", "/create", &new("two", two)).await.denied(422, "nothing was changed");
+    assert_eq!(told["problems"].as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(host.ask("x").await.text(), "one");
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("one"));
+    assert!(!host.path_of("lists").exists() && !host.path_of("two").exists());
+    assert_eq!(host.api_history("shouts").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_text_that_no_longer_fits_what_is_set_is_refused() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    host.api_post("/id/shouts/valves/update", &json!({"times": 3, "token": "canary-2"})).await;
+    let less = SHOUTS.replace("maximum: 3", "maximum: 2");
+    let told = host.api("POST", "/id/shouts/update", &json!({"content": less})).await;
+    let told = told.denied(422, "valves reset shouts times");
+    assert_eq!(told["problems"][0]["line"], 9, "{told}");
+    host.api_post("/id/shouts/valves/update", &json!({"times": 2})).await;
+    host.api_post("/id/shouts/update", &json!({"content": less})).await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
+    let host =
+        TestHost::new().filter("shouts", SHOUTS).tool("counts", "fn handler(args) { 1 }").start().await;
+    for id in ["", "Shouts", "../shouts", "a b", "ü", "a.b", "_a\n"] {
+        host.api("POST", "/create", &new(id, SHOUTS)).await.denied(400, "cannot be an id");
+    }
+    host.api("POST", "/create", &new("shouts", SHOUTS)).await.denied(409, "is taken");
+    host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "one space");
+    host.api("POST", "/create", &json!({"id": "a"})).await.denied(400, "`content` is missing");
+    host.api("POST", "/create", &json!({"content": "x"})).await.denied(400, "`id` is missing");
+    host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a text");
+    host.api("POST", "/create", &json!([1])).await.denied(400, "must be an object");
+    let pipe = json!({"id": "a", "content": SHOUTS, "type": "action"});
+    host.api("POST", "/create", &pipe).await.denied(400, "\"filter\" or \"tool\"");
+    host.api("POST", "/id/shouts/update", &json!({})).await.denied(400, "`content` is missing");
+    host.api("POST", "/create", &new("empty", " \n")).await.denied(422, "the file is empty");
+    let long = format!("{}\n{SHOUTS}", "// long\n".repeat(40_000));
+    host.api("POST", "/create", &new("long", &long)).await.denied(422, "at most 256 KB");
+    for (method, path, body) in [
+        ("GET", "/id/shout", Value::Null),
+        ("POST", "/id/shout/update", json!({"content": SHOUTS})),
+        ("DELETE", "/id/shout/delete", Value::Null),
+        ("POST", "/id/shout/toggle", Value::Null),
+        ("POST", "/id/shout/toggle/global", Value::Null),
+        ("GET", "/id/shout/valves", Value::Null),
+        ("GET", "/id/shout/valves/spec", Value::Null),
+        ("GET", "/id/shout/valves/effective", Value::Null),
+        ("POST", "/id/shout/valves/update", json!({})),
+        ("GET", "/id/shout/valves/user?user=ann", Value::Null),
+        ("GET", "/id/shout/valves/user/spec", Value::Null),
+        ("POST", "/id/shout/valves/user/update?user=ann", json!({})),
+        ("GET", "/id/shout/history", Value::Null),
+        ("GET", "/id/shout/history/1", Value::Null),
+        ("POST", "/id/shout/rollback", json!({"version": 1})),
+    ] {
+        host.api(method, path, &body).await.denied(404, "shout");
+    }
+    host.api("GET", "/id/shout", &Value::Null).await.denied(404, "did you mean `shouts`?");
+    host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "no plugin `../x`");
+    let no_json = host.request("POST", "/api/v1/functions/create").body("{");
+    crate::host::Answer::of(no_json).await.denied(400, "no JSON");
+}
+
+#[tokio::test]
+async fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
+    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
+    let update = |word: &str, hash: &str| json!({"content": says(word), "expected_hash": hash});
+    host.api_post("/id/shouts/update", &update("two", &seen)).await;
+    host.api("POST", "/id/shouts/update", &update("three", &seen)).await.denied(409, "changed meanwhile");
+    // Also what was saved by hand and is not even noticed yet.
+    let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
+    host.save("shouts", says("by hand"));
+    host.api("POST", "/id/shouts/update", &update("four", &seen)).await.denied(409, "changed meanwhile");
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("by hand"));
+}
+
+#[tokio::test]
+async fn what_was_saved_by_hand_a_moment_before_an_update_is_not_lost() {
+    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    host.save("shouts", BROKEN);
+    host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
+    assert_eq!(host.api_get("/id/shouts/history/2").await["content"], BROKEN);
+    let by = |number: u64, by: &str, action: &str| (number, by.to_owned(), action.to_owned());
+    assert_eq!(
+        host.api_history("shouts").await,
+        [by(3, "local", "update"), by(2, "file", "file"), by(1, "file", "file")]
+    );
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 2})).await.denied(422, "does not load");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn links_are_written_through_within_the_folder_and_never_out_of_it() {
+    use std::os::unix::fs::symlink;
+    let host = TestHost::new().filter("plain", says("one")).start().await;
+    let outside = tempfile::tempdir().unwrap();
+    let (secret, filters) = (outside.path().join("out.rhai"), host.folder().join("filters"));
+    std::fs::write(&secret, says("out")).unwrap();
+    symlink(&secret, filters.join("leads_out.rhai")).unwrap();
+    std::fs::create_dir(filters.join(".kept")).unwrap();
+    std::fs::write(filters.join(".kept/real"), says("in")).unwrap();
+    symlink(".kept/real", filters.join("linked.rhai")).unwrap();
+    symlink(outside.path(), filters.join("folder")).unwrap();
+    for id in ["leads_out", "linked", "out"] {
+        host.stands(id, "live").await;
+    }
+    for id in ["leads_out", "out"] {
+        let answer = host.api("POST", &format!("/id/{id}/update"), &json!({"content": says("two")})).await;
+        answer.denied(409, "leads outside");
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), says("out"), "{id}");
+    }
+    host.api("DELETE", "/id/out/delete", &Value::Null).await.denied(409, "leads outside");
+    assert!(secret.exists());
+    host.api_post("/id/linked/update", &json!({"content": says("two")})).await;
+    assert_eq!(std::fs::read_to_string(filters.join(".kept/real")).unwrap(), says("two"));
+    assert!(filters.join("linked.rhai").is_symlink());
+    host.api("DELETE", "/id/linked/delete", &Value::Null).await.ok();
+    assert!(!filters.join("linked.rhai").is_symlink() && filters.join(".kept/real").exists());
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_when_it_answers_with_what_was_set_for_it() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    host.api_post("/id/shouts/valves/update", &json!({"times": 2})).await;
+    host.api_post("/id/shouts/toggle/global", &Value::Null).await;
+    host.api_post("/id/shouts/toggle/global", &Value::Null).await;
+    assert_eq!(host.api("DELETE", "/id/shouts/delete", &Value::Null).await.ok(), json!(true));
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+    assert!(!host.path_of("shouts").exists());
+    host.api("GET", "/id/shouts", &Value::Null).await.denied(404, "no plugin `shouts`");
+    host.api_post("/create", &new("shouts", SHOUTS)).await;
+    assert_eq!(host.api_get("/id/shouts/valves").await, json!({}), "a new one begins anew");
+}
+
+#[tokio::test]
+async fn a_guard_is_deleted_only_by_who_says_so_and_leaves_no_gap() {
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
+    let host = TestHost::new().filter("guard", guard).start().await;
+    host.api("DELETE", "/id/guard/delete", &Value::Null).await.denied(409, "?confirm=true");
+    assert_eq!(host.ask("x").await.status, 200);
+    host.api("DELETE", "/id/guard/delete?confirm=true", &Value::Null).await.ok();
+    host.stands("guard", "gone").await;
+    assert_eq!(host.ask("x").await.status, 200);
+    host.api_post("/create", &new("guard", guard)).await;
+    host.delete("guard");
+    host.stands("guard", "missing").await;
+    assert_eq!(host.ask("x").await.status, 503);
+    host.api("DELETE", "/id/guard/delete", &Value::Null).await.denied(409, "?confirm=true");
+    host.api("DELETE", "/id/guard/delete?confirm=true", &Value::Null).await.ok();
+    assert_eq!(host.ask("x").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_function_is_switched_off_and_on_and_for_models_that_do_not_list_it() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    let off = host.api_post("/id/shouts/toggle", &Value::Null).await;
+    assert_eq!((&off["is_active"], &off["is_global"]), (&json!(false), &json!(true)));
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+    assert_eq!(host.api_post("/id/shouts/toggle", &Value::Null).await["is_active"], true);
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi");
+    assert_eq!(host.api_post("/id/shouts/toggle/global", &Value::Null).await["is_global"], false);
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+    let by: Vec<String> = host.api_history("shouts").await.into_iter().map(|(_, _, action)| action).collect();
+    assert_eq!(by, ["toggle", "toggle", "toggle", "file"]);
+}
+
+#[tokio::test]
+async fn a_tool_is_made_changed_and_deleted_in_the_same_way() {
+    let tool = |answer: i64| format!("fn handler(args) {{ {answer} }}");
+    let host = TestHost::new().start().await;
+    let made = host.api_post("/create", &json!({"id": "counts", "content": tool(1)})).await;
+    assert_eq!((&made["type"], &made["meta"]["toggle"]), (&json!("tool"), &json!(false)), "seen by its text");
+    assert!(host.folder().join("tools/counts.rhai").exists());
+    host.api_post("/id/counts/update", &json!({"content": tool(2)})).await;
+    let told = host.snapshot();
+    assert_eq!(&*told.plugins["counts"].script.as_ref().unwrap().file.text, tool(2));
+    let hook = json!({"content": "fn outlet(body) { body }"});
+    host.api("POST", "/id/counts/update", &hook).await.denied(422, "tools/counts.rhai");
+    host.api("DELETE", "/id/counts/delete", &Value::Null).await.ok();
+    assert!(!host.folder().join("tools/counts.rhai").exists());
+}
+
+#[tokio::test]
+async fn a_broken_file_is_shown_with_its_text_and_mended() {
+    let host = TestHost::new().filter("shouts", says("one")).filter("never", BROKEN).start().await;
+    host.save("shouts", BROKEN);
+    host.stands("shouts", "stale").await;
+    for (id, state) in [("shouts", "stale"), ("never", "broken")] {
+        let told = host.api_get(&format!("/id/{id}")).await;
+        assert_eq!((&told["state"], &told["content"]), (&json!(state), &json!(BROKEN)));
+        assert_eq!(
+            (&told["problems"][0]["line"], &told["problems"][0]["severity"]),
+            (&json!(2), &json!("error"))
+        );
+        host.api_post(&format!("/id/{id}/update"), &json!({"content": says("mended")})).await;
+        assert_eq!(host.api_get(&format!("/id/{id}")).await["state"], "live");
+    }
+    host.save("never", BROKEN);
+    host.stands("never", "stale").await;
+    host.api("DELETE", "/id/never/delete", &Value::Null).await.ok();
+    host.api("GET", "/id/never", &Value::Null).await.denied(404, "never");
+}

@@ -1,0 +1,116 @@
+//! Valves set over HTTP: what is stored, what is refused, what is never shown.
+
+use super::SHOUTS;
+use crate::host::TestHost;
+use serde_json::{Value, json};
+
+const VALVES: &str = "/id/shouts/valves";
+const UPDATE: &str = "/id/shouts/valves/update";
+
+#[tokio::test]
+async fn values_are_replaced_coerced_and_live_when_the_update_answers() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    assert_eq!(host.api_get(VALVES).await, json!({}), "what is stored, not what is in force");
+    let saved = host.api_post(UPDATE, &json!({"times": "2", "word": "ho", "unknown": 1})).await;
+    assert_eq!(saved, json!({"times": 2, "word": "ho"}));
+    assert_eq!(host.ask("x").await.text(), "hello from upstream ho ho");
+    assert_eq!(host.api_post(UPDATE, &json!({"times": 3, "word": null})).await, json!({"times": 3}));
+    assert_eq!(host.api_get(VALVES).await, json!({"times": 3}));
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi hi", "what is left out is back");
+    assert_eq!(host.api_post(UPDATE, &json!({})).await, json!({}));
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused_by_field_rule_and_value_and_changes_nothing() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    host.api_post(UPDATE, &json!({"times": 2})).await;
+    for (sent, told) in [
+        (json!({"times": 9}), "`times` must be 3 or less, but 9 was given"),
+        (json!({"times": "many"}), "`times` must be a whole number"),
+        (json!({"word": "ha"}), "`word`"),
+        (json!({"word": "hu", "times": 0}), "`times` must be 1 or more"),
+        (json!([1]), "must be an object"),
+        (json!("x"), "must be an object"),
+    ] {
+        host.api("POST", UPDATE, &sent).await.denied(400, told);
+        assert_eq!(host.api_get(VALVES).await, json!({"times": 2}), "{sent}");
+    }
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");
+    assert_eq!(host.api_history("shouts").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_back() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    let saved = host.api_post(UPDATE, &json!({"token": "canary-3", "times": 2})).await;
+    assert_eq!(saved, json!({"token": "********", "times": 2}));
+    host.api_post(UPDATE, &json!({"token": "********", "times": 3})).await;
+    let stored = host.store().valves("shouts", None).await.unwrap();
+    assert_eq!(stored.text("token").as_deref(), Some("canary-3"));
+    // A script that declares it no longer would have told it.
+    host.update("shouts", &SHOUTS.replace("token:", "other:")).await;
+    assert_eq!(host.api_get(VALVES).await["token"], "********");
+    for path in [
+        "",
+        "/export?include_valves=true",
+        "/id/shouts",
+        VALVES,
+        "/id/shouts/valves/effective",
+        "/id/shouts/history",
+        "/id/shouts/history/2",
+        "/id/shouts/history/3?against=current",
+        "/id/shouts/history/4?against=current",
+    ] {
+        let answer = host.api("GET", path, &Value::Null).await;
+        answer.ok();
+        assert!(!answer.body().contains("canary-3"), "{path}: {}", answer.body());
+    }
+    // Nor would a version in which it was no secret yet.
+    host.update("shouts", &SHOUTS.replace(", secret: true", "")).await;
+    host.update("shouts", SHOUTS).await;
+    for version in 1..=6 {
+        let answer = host.api("GET", &format!("/id/shouts/history/{version}"), &Value::Null).await;
+        answer.ok();
+        assert!(!answer.body().contains("canary-3"), "{version}: {}", answer.body());
+    }
+    let wrong = host.api("POST", UPDATE, &json!({"token": ["canary-4"]})).await;
+    wrong.denied(400, "`token`");
+    assert!(!wrong.body().contains("canary-4"), "{}", wrong.body());
+}
+
+#[tokio::test]
+async fn what_is_in_force_says_where_it_comes_from() {
+    let host = TestHost::new()
+        .filter("shouts", SHOUTS)
+        .config("[filters.shouts]\nvalves = { times = 2, word = \"ho\" }")
+        .start()
+        .await;
+    host.api_post(UPDATE, &json!({"word": "hu", "token": "canary-5"})).await;
+    let expected = json!({
+        "word": {"value": "hu", "source": "stored"},
+        "times": {"value": 2, "source": "configuration"},
+        "token": {"value": "********", "source": "stored"},
+    });
+    assert_eq!(host.api_get("/id/shouts/valves/effective").await, expected);
+    host.api_post(UPDATE, &json!({})).await;
+    assert_eq!(
+        host.api_get("/id/shouts/valves/effective").await["token"],
+        json!({"value": "", "source": "default"})
+    );
+}
+
+#[tokio::test]
+async fn forms_are_drawn_from_a_schema_and_without_valves_there_is_none() {
+    let host =
+        TestHost::new().filter("shouts", SHOUTS).filter("plain", "fn inlet(body) { body }").start().await;
+    let spec = host.api_get("/id/shouts/valves/spec").await;
+    assert_eq!(spec["title"], "Valves");
+    assert_eq!(spec["properties"]["times"]["maximum"], 3);
+    assert_eq!(spec["properties"]["token"]["writeOnly"], true);
+    assert_eq!(host.api_get("/id/plain/valves/spec").await, Value::Null);
+    assert_eq!(host.api_get("/id/plain/valves").await, json!({}));
+    assert_eq!(host.api_get("/id/plain/valves/user/spec").await, Value::Null);
+    host.api("POST", "/id/plain/valves/user/update?user=ann", &json!({})).await.denied(404, "no user valves");
+    host.api("GET", "/id/plain/valves/user?user=ann", &Value::Null).await.denied(404, "no user valves");
+}

@@ -1,0 +1,119 @@
+//! Versions put back: the file to the byte, valves and switches as they were, in one step.
+
+use crate::functions::{BROKEN, SHOUTS, new, says};
+use crate::host::TestHost;
+use serde_json::{Value, json};
+
+impl TestHost {
+    async fn back_to(&self, id: &str, version: u64) -> Value {
+        self.api_post(&format!("/id/{id}/rollback"), &json!({"version": version})).await
+    }
+}
+
+#[tokio::test]
+async fn a_version_comes_back_to_the_byte_with_what_was_set_then() {
+    let odd = format!("\u{feff}{}  \t\r\n\r\n", SHOUTS.replace('\n', "\r\n"));
+    let host = TestHost::new().filter("shouts", &odd).start().await;
+    host.api_post("/id/shouts/valves/update", &json!({"times": 2, "token": "canary-8"})).await;
+    host.api_post("/id/shouts/toggle/global", &Value::Null).await;
+    host.api_post("/id/shouts/toggle/global", &Value::Null).await;
+    host.api_post("/id/shouts/update", &json!({"content": SHOUTS})).await;
+    host.api_post("/id/shouts/valves/update", &json!({"word": "ho"})).await;
+    host.api_post("/id/shouts/toggle", &Value::Null).await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+
+    let told = host.back_to("shouts", 2).await;
+    assert_eq!(std::fs::read(host.path_of("shouts")).unwrap(), odd.as_bytes());
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");
+    assert_eq!(
+        (&told["is_active"], &told["is_global"], &told["content"]),
+        (&json!(true), &json!(true), &json!(odd))
+    );
+    let stored = host.store().valves("shouts", None).await.unwrap();
+    assert_eq!(stored.to_string(), r#"{"times":2,"token":"canary-8"}"#);
+    assert_eq!(host.store().switches().await.unwrap(), [], "nobody had said anything then");
+    assert_eq!(host.api_history("shouts").await[0], (8, "local".into(), "rollback".into()));
+
+    host.back_to("shouts", 7).await;
+    assert_eq!(std::fs::read(host.path_of("shouts")).unwrap(), SHOUTS.as_bytes());
+    assert_eq!(host.api_get("/id/shouts/valves").await, json!({"word": "ho"}));
+    assert_eq!(host.api_get("/id/shouts").await["is_active"], false, "a step back can be taken back");
+}
+
+#[tokio::test]
+async fn a_stale_function_is_mended_by_going_back_and_what_was_broken_is_kept() {
+    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    host.save("shouts", BROKEN);
+    host.stands("shouts", "stale").await;
+    assert_eq!(host.back_to("shouts", 1).await["state"], "live");
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("one"));
+    assert_eq!(host.problems("shouts"), []);
+    assert_eq!(host.api_get("/id/shouts/history/2").await["content"], BROKEN);
+}
+
+#[tokio::test]
+async fn what_was_deleted_comes_back_where_it_was() {
+    let host = TestHost::new().start().await;
+    let deep = host.folder().join("filters/team/shouts.rhai");
+    std::fs::create_dir_all(deep.parent().unwrap()).unwrap();
+    std::fs::write(&deep, SHOUTS).unwrap();
+    host.stands("shouts", "live").await;
+    host.api_post("/id/shouts/valves/update", &json!({"times": 3})).await;
+    host.api("DELETE", "/id/shouts/delete", &Value::Null).await.ok();
+    let gone = host.api_get("/deleted").await;
+    assert_eq!((&gone[0]["id"], &gone[0]["version"]), (&json!("shouts"), &json!(3)));
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 3})).await.denied(409, "the file was deleted");
+    host.back_to("shouts", 2).await;
+    assert_eq!(std::fs::read_to_string(&deep).unwrap(), SHOUTS);
+    assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi hi");
+    assert_eq!(host.api_get("/deleted").await, json!([]));
+
+    host.api_post("/create", &new("other", &says("other"))).await;
+    host.delete("other");
+    host.stands("other", "gone").await;
+    assert_eq!(host.api_history("other").await[0], (2, "file".into(), "delete".into()));
+    host.back_to("other", 1).await;
+    assert!(host.path_of("other").exists(), "also what was deleted by hand");
+}
+
+#[tokio::test]
+async fn a_guard_that_is_missed_comes_back() {
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
+    let host = TestHost::new().filter("guard", guard).start().await;
+    host.delete("guard");
+    host.stands("guard", "missing").await;
+    assert_eq!(host.ask("x").await.status, 503);
+    assert_eq!(host.back_to("guard", 1).await["state"], "live");
+    assert_eq!(host.ask("x").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_version_that_would_not_load_any_more_is_refused_with_the_reason() {
+    let lists = "/*\nrequirements: env\n*/\nfn inlet(body) { env::get(\"HOME\"); body }";
+    let host = TestHost::new().filter("lists", says("one")).start().await;
+    let grants = valvehouse::json::Json::parse(br#"{"env": ["HOME"]}"#).unwrap();
+    let granted = host.store().set_grants("lists", Some(&grants), None, "test").await.unwrap().unwrap();
+    host.obeys(granted).await;
+    host.api_post("/id/lists/update", &json!({"content": lists})).await;
+    host.api_post("/id/lists/update", &json!({"content": says("three")})).await;
+    host.obeys(host.store().set_grants("lists", None, None, "test").await.unwrap().unwrap()).await;
+    let refused = host.api("POST", "/id/lists/rollback", &json!({"version": 3})).await;
+    let told = refused.denied(422, "valvehouse grant lists");
+    assert_eq!(told["problems"].as_array().unwrap().len(), 1);
+    assert_eq!(host.ask("x").await.text(), "three");
+    assert_eq!(host.api_history("lists").await.len(), 5);
+}
+
+#[tokio::test]
+async fn going_back_nowhere_is_told() {
+    let host =
+        TestHost::new().filter("shouts", says("one")).tool("counts", "fn handler(args) { 1 }").start().await;
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 7})).await.denied(404, "kept are 1 to 1");
+    host.api("POST", "/id/shouts/rollback", &json!({})).await.denied(400, "`version` is missing");
+    host.api("POST", "/id/shouts/rollback", &json!({"version": "one"})).await.denied(400, "whole number");
+    host.delete("shouts");
+    host.stands("shouts", "gone").await;
+    host.api_post("/create", &json!({"id": "shouts", "type": "tool", "content": "fn handler(args) { 1 }"}))
+        .await;
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 1})).await.denied(409, "one space");
+}

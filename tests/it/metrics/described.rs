@@ -1,0 +1,128 @@
+//! `/openapi.json`: it tells of every route, and of no other.
+
+use crate::floors::collect;
+use crate::host::TestHost;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// A path and a method.
+type Route = (String, String);
+
+#[tokio::test]
+async fn every_route_is_described_and_nothing_else_is() {
+    let host = TestHost::new().start().await;
+    let described = described(&host.get("/openapi.json").await.json());
+    let there = routes_of_the_sources();
+    let missing: Vec<_> = there.difference(&described).collect();
+    let invented: Vec<_> = described.difference(&there).collect();
+    assert!(
+        missing.is_empty() && invented.is_empty(),
+        "not described: {missing:#?}\nnot there: {invented:#?}"
+    );
+}
+
+#[tokio::test]
+async fn the_description_is_valid() {
+    let Some(python) = crate::python::python() else { return };
+    let host = TestHost::new().start().await;
+    let file = host.folder().join("openapi.json");
+    std::fs::write(&file, host.get("/openapi.json").await.body()).unwrap();
+    let said = Command::new(python).args(["-m", "openapi_spec_validator"]).arg(&file).output().unwrap();
+    let words = [said.stdout, said.stderr].concat();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&words));
+}
+
+#[test]
+fn every_figure_is_explained_and_no_other() {
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/figures.md")).unwrap();
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
+    let told: BTreeSet<String> = rows.flat_map(|(names, _)| words_of(names)).collect();
+    let mut files = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server/metrics"), &mut files);
+    let mut there = BTreeSet::new();
+    for file in files.iter().filter(|file| !file.ends_with("families.rs")) {
+        let text = std::fs::read_to_string(file).unwrap();
+        for call in [".counter(", ".gauge(", ".histogram("] {
+            for (at, _) in text.match_indices(call) {
+                let name = text[at + call.len()..].split('"').nth(1).unwrap();
+                let is_everybodys = name.starts_with("process_");
+                there.insert(if is_everybodys { name.to_owned() } else { format!("valvehouse_{name}") });
+            }
+        }
+    }
+    assert_eq!(told, there);
+}
+
+fn words_of(names: &str) -> Vec<String> {
+    names.split(['`', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn described(document: &Value) -> BTreeSet<Route> {
+    let paths = document["paths"].as_object().unwrap().iter();
+    let routes = paths.flat_map(|(path, item)| {
+        item.as_object().unwrap().keys().map(|method| (path.clone(), method.to_uppercase()))
+    });
+    routes.collect()
+}
+
+/// What the sources say: each `.route("path", method(…))`, and the pipelines' words for several at once.
+fn routes_of_the_sources() -> BTreeSet<Route> {
+    let mut files = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server"), &mut files);
+    let mut routes = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (call, several) in
+            [(".route(", one as fn(&str) -> Vec<String>), ("both(", both), ("everywhere(", everywhere)]
+        {
+            for (at, _) in text.match_indices(call) {
+                let arguments = arguments(&text[at + call.len()..]);
+                let Some(rest) = arguments.trim_start().strip_prefix('"') else { continue };
+                let (path, methods) = rest.split_once('"').unwrap();
+                for method in ["get", "post", "put", "delete"].iter().filter(|method| takes(methods, method))
+                {
+                    let named = |path: String| (path.replace("{*", "{"), method.to_uppercase());
+                    routes.extend(several(path).into_iter().map(named));
+                }
+            }
+        }
+    }
+    assert!(routes.len() > 30, "the sources have changed their form: {routes:?}");
+    routes
+}
+
+/// Up to the bracket that closes.
+fn arguments(text: &str) -> &str {
+    let mut open = 1;
+    let end = text.find(|letter| {
+        open += match letter {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        open == 0
+    });
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn takes(methods: &str, method: &str) -> bool {
+    let word = format!("{method}(");
+    methods
+        .match_indices(&word)
+        .any(|(at, _)| !methods[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'))
+}
+
+fn one(path: &str) -> Vec<String> {
+    vec![path.to_owned()]
+}
+
+fn both(path: &str) -> Vec<String> {
+    vec![path.to_owned(), format!("/v1{path}")]
+}
+
+fn everywhere(path: &str) -> Vec<String> {
+    ["/{id}", "/{id}/{of}", "/{id}/{of}/{all}"].iter().flat_map(|id| both(&format!("{id}{path}"))).collect()
+}

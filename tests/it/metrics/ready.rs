@@ -1,0 +1,84 @@
+//! `/livez` and `/readyz`.
+
+use crate::host::{Answer, TestHost, client, until};
+use crate::upstream::{Gate, Reply, chunk};
+use serde_json::{Value, json};
+
+fn check<'a>(ready: &'a Value, name: &str) -> &'a Value {
+    let checks = ready["checks"].as_array().expect("they are told");
+    checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name} in {ready}"))
+}
+
+#[tokio::test]
+async fn a_host_that_is_ready_says_how_everything_stands_to_who_wants_to_know() {
+    let host = TestHost::new().filter("good", "fn inlet(body) { body }").start().await;
+    assert_eq!(host.get("/livez").await.status, 200);
+    let short = host.ready().await;
+    assert_eq!(
+        (&short["ready"], &short["reason"], &short["plugins"]["good"]),
+        (&json!(true), &json!(null), &json!("live"))
+    );
+    assert!(short.get("checks").is_none());
+    let ready = host.get("/readyz?verbose").await.json();
+    for name in ["serving", "generation", "store", "folders", "hosts", "providers", "guards", "plugins"] {
+        assert_eq!(check(&ready, name)["ok"], true, "{name}: {ready}");
+    }
+    host.save("bad", "fn inlet(");
+    host.stands("bad", "broken").await;
+    let ready = host.get("/readyz?verbose").await;
+    assert_eq!(ready.status, 200, "what does not load holds up nobody");
+    assert!(check(&ready.json(), "plugins")["says"].as_str().unwrap().contains("bad"));
+}
+
+#[tokio::test]
+async fn strangers_are_told_little() {
+    let host = TestHost::new()
+        .filter("good", "fn inlet(body) { body }")
+        .config("[admin]\nkey = \"admin-key\"")
+        .start()
+        .await;
+    let told = host.get("/readyz?verbose").await;
+    assert_eq!((told.status, told.json()), (200, json!({"ready": true, "reason": null})));
+    let asked = Answer::of(host.request("GET", "/readyz?verbose").bearer_auth("admin-key")).await;
+    assert_eq!(asked.json()["plugins"]["good"], "live");
+}
+
+#[tokio::test]
+async fn without_its_store_a_host_is_not_ready_and_says_why() {
+    let host = TestHost::new().start().await;
+    host.store().close().await;
+    until("it is not ready", || async { host.get("/readyz").await.status == 503 }).await;
+    let told = host.get("/readyz?verbose").await.json();
+    assert_eq!((&told["ready"], &told["reason"]), (&json!(false), &json!("store")));
+    assert!(check(&told, "store")["says"].as_str().unwrap().starts_with("failed to"), "{told}");
+    assert_eq!(host.get("/livez").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_host_that_stops_finishes_its_streams_and_sends_everybody_else_away() {
+    let mut host = TestHost::new().start().await;
+    let gate = Gate::closed();
+    let end = chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n";
+    host.upstream.reply(Reply::begun(["one "]).then_gate(&gate).then(end));
+    let mut begun = host.begin("hi").await;
+    begun.chunk().await.unwrap().expect("the first words");
+    let (ready, chats) = (host.url("/readyz"), host.url("/v1/chat/completions"));
+    host.shut_down();
+    let client = client();
+    let status = |url: &str| {
+        let asked = client.get(url).send();
+        async move { asked.await.unwrap().status().as_u16() }
+    };
+    until("it is not ready", || async { status(&ready).await == 503 }).await;
+    let refused = Answer::of(client.post(&chats).body("{}")).await;
+    refused.refused(503, "this host is stopping");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    gate.open();
+    let mut rest = String::new();
+    while let Some(bytes) = begun.chunk().await.unwrap() {
+        rest.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+    assert!(rest.ends_with("data: [DONE]\n\n"), "{rest}");
+    until("nobody listens any more", || async { client.get(&ready).send().await.is_err() }).await;
+    host.stop().await;
+}

@@ -1,0 +1,125 @@
+//! The operators' page as it comes over HTTP, and the data that it draws; what people do there is told in
+//! `browser`.
+
+use crate::host::{Answer, TestHost};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const LIMIT: &str = "/*\ntitle: Limit\n*/\nconst Valves = #{ priority: 5 };\nfn inlet(body) { body }\nfn outlet(body) { body }";
+const FIRST: &str = "fn inlet(body) { body }";
+const ASKED_FOR: &str = "const toggle = true;\nfn inlet(body) { body }";
+
+async fn page(host: &TestHost, path: &str) -> Answer {
+    Answer::of(host.request("GET", path).header("accept", "text/html,*/*;q=0.8")).await
+}
+
+#[tokio::test]
+async fn browsers_get_a_page_that_may_do_nothing_beyond_this_host_and_others_a_word() {
+    let host = TestHost::new().start().await;
+    assert_eq!(host.get("/").await.json(), json!({"status": true}));
+    let answer = page(&host, "/").await;
+    assert!(answer.body().starts_with("<!doctype html>"), "{}", answer.body());
+    let policy = answer.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'"), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
+    let tag = answer.header("etag").unwrap().to_owned();
+    let again = host.request("GET", "/").header("accept", "text/html").header("if-none-match", tag);
+    assert_eq!(Answer::of(again).await.status, 304);
+    page(&host, "/page/none.js").await.refused(404, "none.js");
+}
+
+#[tokio::test]
+async fn every_file_that_the_page_names_comes_with_it() {
+    let host = TestHost::new().start().await;
+    let (mut known, mut open) = (BTreeSet::new(), vec!["/".to_owned()]);
+    while let Some(path) = open.pop() {
+        let answer = page(&host, &path).await;
+        assert_eq!(answer.status, 200, "{path}");
+        let names = answer.body().split(['"', '\'']).filter(|part| part.starts_with("/page/"));
+        open.extend(names.map(str::to_owned).filter(|name| known.insert(name.clone())));
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server/page/files");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
+    let files: BTreeSet<String> = files
+        .map(|name| format!("/page/{}", name.to_str().unwrap()))
+        .filter(|name| !name.ends_with("/index.html"))
+        .collect();
+    assert_eq!(known, files, "what is in the folder is used, and nothing else is");
+}
+
+#[tokio::test]
+async fn the_overview_names_what_is_wrong_with_its_place_and_what_mends_it() {
+    let host = TestHost::new()
+        .filter("limit", LIMIT)
+        .filter("typo", "fn inlet(body) {\n    let x = ;\n}")
+        .filter("reads", "/*\nrequirements: files\n*/\nfn inlet(body) { files::read(\"x\"); }")
+        .start()
+        .await;
+    let overview = host.get("/api/v1/overview").await.json();
+    let plugin = |id: &str| {
+        let plugins = overview["plugins"].as_array().unwrap();
+        plugins.iter().find(|plugin| plugin["id"] == id).unwrap().clone()
+    };
+    let limit = plugin("limit");
+    assert_eq!(
+        (&limit["title"], &limit["state"], &limit["priority"], &limit["hooks"], &limit["path"]),
+        (
+            &json!("Limit"),
+            &json!("live"),
+            &json!(5.0),
+            &json!(["inlet", "outlet"]),
+            &json!("filters/limit.rhai")
+        )
+    );
+    assert_eq!((&plugin("typo")["state"], &plugin("reads")["state"]), (&json!("broken"), &json!("held")));
+    let problem = |id: &str| {
+        let problems = overview["problems"].as_array().unwrap();
+        problems.iter().find(|problem| problem["plugin"] == id).unwrap().clone()
+    };
+    let typo = problem("typo");
+    assert_eq!(
+        (&typo["place"], &typo["excerpt"]),
+        (&json!("filters/typo.rhai:2:13"), &json!("    let x = ;"))
+    );
+    let reads = problem("reads");
+    assert_eq!(
+        (&reads["state"], &reads["command"]),
+        (&json!("held"), &json!("valvehouse grant reads files=FOLDER"))
+    );
+}
+
+#[tokio::test]
+async fn a_models_chain_is_told_in_running_order_with_why_the_others_do_not_run() {
+    let host = TestHost::new()
+        .filter("limit", LIMIT)
+        .filter("first", FIRST)
+        .filter("asked_for", ASKED_FOR)
+        .start()
+        .await;
+    let chain = host.get("/api/v1/models/demo/chain").await.json();
+    assert_eq!(
+        chain["stages"],
+        json!([{"hook": "inlet", "filters": ["first", "limit"]}, {"hook": "outlet", "filters": ["limit"]}])
+    );
+    let decision = |chain: &Value, id: &str| {
+        let filters = chain["filters"].as_array().unwrap();
+        filters.iter().find(|filter| filter["id"] == id).unwrap()["decision"].clone()
+    };
+    assert_eq!(decision(&chain, "asked_for"), "not_asked_for");
+    let chain = host.get("/api/v1/models/demo/chain?filter_ids=asked_for").await.json();
+    assert_eq!(decision(&chain, "asked_for"), "runs");
+    // A name with a slash in it is one name.
+    assert_eq!(host.get("/api/v1/models/mock%2Fany/chain").await.status, 200);
+}
+
+#[tokio::test]
+async fn data_are_for_operators_the_page_is_for_everybody() {
+    let host = TestHost::new().config("[admin]\nkey = \"sesame\"").start().await;
+    assert_eq!(page(&host, "/").await.status, 200);
+    for path in ["/api/v1/overview", "/api/v1/models/demo/chain"] {
+        host.get(path).await.refused(401, "[admin]");
+        let with_key = host.request("GET", path).header("authorization", "Bearer sesame");
+        assert_eq!(Answer::of(with_key).await.status, 200);
+    }
+}

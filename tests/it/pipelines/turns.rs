@@ -1,0 +1,190 @@
+//! The parts of one turn: inlets, the chat, outlets.
+
+use super::{call, post};
+use crate::host::{Answer, TestHost, saying, streaming};
+use crate::upstream::MODEL;
+use serde_json::{Value, json};
+
+/// Counts its calls in its state, and says in the metadata what it saw.
+const COUNTS: &str = r#"
+fn inlet(body, state, __metadata__) {
+    state.inlets = state.ensure("inlets", 0) + 1;
+    __metadata__.by = "counts";
+    body.messages[-1].content += " [in]";
+    body
+}
+fn stream(event, state) { state.events = state.ensure("events", 0) + 1; event }
+fn outlet(body, state, __metadata__) {
+    body.messages[-1].content += ` [out ${state.ensure("inlets", 0)} ${__metadata__.by} ${state.ensure("events", 0) > 0}]`;
+    body
+}
+"#;
+
+fn user() -> Value {
+    json!({"id": "u1", "email": "ann@example.com", "name": "Ann", "role": "user"})
+}
+
+fn outlet(chat: &str, message: &str) -> Value {
+    let messages = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]);
+    json!({"body": {"model": "x", "messages": messages, "chat_id": chat, "id": message}, "user": user()})
+}
+
+fn inlet(chat: &str, message: &str) -> Value {
+    let metadata = json!({"chat_id": chat, "message_id": message});
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    json!({"body": {"model": "x", "messages": messages, "metadata": metadata}, "user": user()})
+}
+
+async fn last_of(host: &TestHost, path: &str, body: &Value) -> String {
+    let answer = post(host, path, body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    let body = answer.json();
+    body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_an_inlet_keeps_is_there_for_the_outlet_of_the_same_turn() {
+    let host = TestHost::new().filter("counts", COUNTS).start().await;
+    assert_eq!(last_of(&host, "/counts/filter/inlet", &inlet("c1", "m1")).await, "hi [in]");
+    assert_eq!(
+        last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await,
+        "hello [out 1 counts false]"
+    );
+    for (chat, message) in [("c1", "m2"), ("c2", "m1"), ("", "")] {
+        let said = last_of(&host, "/counts/filter/outlet", &outlet(chat, message)).await;
+        assert_eq!(said, "hello [out 0  false]", "another turn: {chat} {message}");
+    }
+    let mut others = outlet("c1", "m1");
+    others["user"]["id"] = json!("u2");
+    assert_eq!(last_of(&host, "/counts/filter/outlet", &others).await, "hello [out 0  false]");
+}
+
+/// A chat that passes an Open WebUI on its way to a model of this host: inlets, the model's own, the chat.
+async fn through_open_webui(host: &TestHost, key: Option<&str>, metadata: &Value, stream: bool) -> Answer {
+    let mut body = saying(MODEL, "hi");
+    body["stream"] = json!(stream);
+    body["metadata"] = metadata.clone();
+    body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
+    for id in ["counts", MODEL] {
+        let path = format!("/{id}/filter/inlet");
+        let answer = call(host, "POST", &path, key, Some(&json!({"body": body, "user": user()}))).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        body = answer.json();
+    }
+    // It keeps its metadata to itself and tells a pipe who asks.
+    body.as_object_mut().unwrap().remove("metadata");
+    body["user"] = user();
+    call(host, "POST", "/chat/completions", key, Some(&body)).await
+}
+
+#[tokio::test]
+async fn a_chat_whose_inlets_ran_one_by_one_does_not_run_them_again() {
+    let host = TestHost::new().filter("counts", COUNTS).start().await;
+    let metadata = json!({"chat_id": "c1", "message_id": "m1"});
+
+    let streamed = through_open_webui(&host, None, &metadata, true).await;
+    assert_eq!(streamed.text(), "hello from upstream", "its outlet is asked for when the answer is there");
+    assert_eq!(host.upstream.last().said(), "hi [in]");
+    let said = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
+    assert_eq!(said, "hello [out 1 counts true]", "one turn from its inlet through its stream to its outlet");
+
+    let whole = through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m2"}), false).await;
+    assert_eq!(
+        whole.text(),
+        "hello from upstream [out 1 counts true]",
+        "nothing else would change this answer"
+    );
+    assert_eq!(last_of(&host, "/counts/filter/outlet", &outlet("c1", "m2")).await, "hello");
+
+    let of_api = through_open_webui(&host, None, &json!({"chat_id": "", "message_id": null}), false).await;
+    assert_eq!(of_api.text(), "hello from upstream [out 1 counts true]");
+    assert_eq!(host.upstream.last().said(), "hi [in]");
+
+    let task = json!({"chat_id": "c1", "message_id": "m1", "task": "title_generation"});
+    assert_eq!(through_open_webui(&host, None, &task, false).await.text(), "hello from upstream");
+}
+
+#[tokio::test]
+async fn an_answer_in_place_of_our_models_is_given_in_the_chat() {
+    let host = TestHost::new().filter("counts", "fn inlet(body) { skip(`Forty-two`) }").start().await;
+    let metadata = json!({"chat_id": "c1", "message_id": "m1"});
+    for stream in [true, false] {
+        assert_eq!(through_open_webui(&host, None, &metadata, stream).await.text(), "Forty-two");
+    }
+    assert!(host.upstream.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_service_is_told_nothing_that_is_ours() {
+    let host = TestHost::new().filter("counts", COUNTS).start().await;
+    through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), false).await;
+    let asked = host.upstream.last().json();
+    let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["model", "messages", "stream"], "{asked}");
+
+    // Also where no filter looks at it.
+    let plain = TestHost::new().start().await;
+    let mut body = saying(MODEL, "hi");
+    body["user"] = user();
+    assert_eq!(plain.chat(&body).await.text(), "hello from upstream");
+    assert!(plain.upstream.last().json().get("user").is_none());
+}
+
+#[tokio::test]
+async fn a_key_to_chat_with_gets_nobody_past_a_filter() {
+    let host = TestHost::new()
+        .filter("counts", COUNTS)
+        .config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"sk-admin\"")
+        .start()
+        .await;
+    let metadata = json!({"chat_id": "c1", "message_id": "m1"});
+    through_open_webui(&host, Some("sk-chat"), &metadata, true).await;
+    assert_eq!(host.upstream.last().said(), "hi [in] [in]", "what was looked at may not be what is sent");
+    through_open_webui(&host, Some("sk-admin"), &metadata, true).await;
+    assert_eq!(host.upstream.last().said(), "hi [in]");
+}
+
+#[tokio::test]
+async fn a_guard_looks_at_the_chat_whoever_had_its_inlet_run() {
+    let guard = format!("/*\nsecurity: true\n*/\n{COUNTS}");
+    let host = TestHost::new().filter("counts", guard).start().await;
+    through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), true).await;
+    assert_eq!(host.upstream.last().said(), "hi [in] [in]");
+}
+
+#[tokio::test]
+async fn models_with_slashes_in_their_names_have_hooks_too() {
+    let host = TestHost::new().start().await;
+    for name in ["mock/mock-1", "mock/some/thing", "v1-model"] {
+        let mut body = saying(name, "hi");
+        body["metadata"] = json!({"model": {"pipeline": {"type": "pipe"}}});
+        for form in ["", "/v1"] {
+            let path = format!("{form}/{name}/filter/outlet");
+            let answer = post(&host, &path, &json!({"body": body, "user": user()})).await;
+            assert_eq!((answer.status, answer.json()), (200, body.clone()), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_open_webui_that_takes_us_for_a_pipeline_sees_events_in_the_stream() {
+    let emits = r#"fn inlet(body) {
+        emit(#{ type: "status", data: #{ description: "Looking", done: false } });
+        emit(#{ type: "citation", data: #{ source: #{ name: "a" }, document: ["b"], metadata: [#{ source: "c" }] } });
+        body
+    }"#;
+    let host = TestHost::new().filter("emits", emits).start().await;
+    let mut body = streaming(MODEL, "hi");
+    body["user"] = user();
+    let answer = host.chat(&body).await;
+    let events: Vec<Value> = answer.events().iter().filter_map(|event| event.get("event").cloned()).collect();
+    let citation = json!({"source": {"name": "a"}, "document": ["b"], "metadata": [{"source": "c"}]});
+    assert_eq!(
+        events,
+        [
+            json!({"type": "status", "data": {"description": "Looking", "done": false}}),
+            json!({"type": "citation", "data": citation}),
+        ]
+    );
+    assert_eq!(answer.text(), "hello from upstream");
+}

@@ -1,0 +1,99 @@
+//! What a running host does when the system asks something of it.
+
+use super::serve::Project;
+use crate::host::{PATIENCE, until};
+use crate::upstream::{Gate, Reply, Upstream, chunk};
+use serde_json::json;
+use std::os::unix::net::UnixDatagram;
+
+#[tokio::test]
+async fn a_stream_under_way_ends_whole_after_sigterm_and_nobody_new_is_let_in() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::closed();
+    let rest = format!("{}data: [DONE]\n\n", chunk(&json!({"content": " end"}), Some("stop")));
+    upstream.reply(Reply::begun(["begin"]).then_gate(&gate).then(rest));
+    let project = Project::new(&upstream.url());
+    let mut server = project.serve().await;
+
+    let mut response = server.begins("hi").await;
+    let mut seen = String::new();
+    while !seen.contains("begin") {
+        seen.push_str(std::str::from_utf8(&response.chunk().await.unwrap().expect("more")).unwrap());
+    }
+    server.signal("TERM");
+    until("it says that it stops", || async { !server.is_ready().await }).await;
+    let (status, refused) = server.tries("c", "hi").await;
+    assert_eq!(status, 503, "{refused}");
+    gate.open();
+    seen.push_str(&response.text().await.unwrap());
+    assert!(seen.contains(" end") && seen.ends_with("data: [DONE]\n\n"), "{seen}");
+    assert!(server.ends().await.success());
+}
+
+#[tokio::test]
+async fn sighup_takes_up_other_settings_in_one_step() {
+    let upstream = Upstream::start().await;
+    let project = Project::new(&upstream.url());
+    let filters = project.folder().join("filters");
+    std::fs::create_dir_all(&filters).unwrap();
+    let limit = "const Valves = #{ text: \"usual\" };\nfn inlet(body, valves) { throw valves.text }";
+    std::fs::write(filters.join("limit.rhai"), limit).unwrap();
+    let server = project.serve().await;
+    let refused = async || server.tries("c", "hi").await.1["error"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(refused().await, "usual");
+
+    project.configure(
+        "[[models]]\nname = \"second\"\nprovider = \"mock\"\n[filters.limit.valves]\ntext = \"other\"\n",
+    );
+    server.signal("HUP");
+    server.says_of_itself("the settings are read again", 1).await;
+    assert!(server.models().await.contains(&"second".to_owned()));
+    assert_eq!(refused().await, "other");
+
+    // What cannot change while it runs is said, and everything else goes on as it was.
+    project.configure("[server]\nmax_body_mb = 64\n");
+    server.signal("HUP");
+    server.says_of_itself("these wait for the next start: [server]", 1).await;
+    assert_eq!(refused().await, "other");
+}
+
+#[tokio::test]
+async fn a_mistake_in_the_settings_changes_nothing_and_is_told() {
+    let upstream = Upstream::start().await;
+    let project = Project::new(&upstream.url());
+    let server = project.serve().await;
+    let before = server.models().await;
+    project.configure("[[models]]\nname = \"second\"\nprovider = \"nobody\"\n");
+    server.signal("HUP");
+    server.says_of_itself("could not be taken up", 1).await;
+    server.says_of_itself("models.second.provider", 1).await;
+    assert_eq!(server.models().await, before);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn systemd_is_told_how_it_stands() {
+    let upstream = Upstream::start().await;
+    let project = Project::new(&upstream.url());
+    let place = project.folder().join("notify");
+    let socket = UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let heard = async || {
+        let socket = socket.try_clone().unwrap();
+        let heard = tokio::task::spawn_blocking(move || {
+            let mut bytes = [0; 512];
+            let length = socket.recv(&mut bytes).expect("a word");
+            String::from_utf8_lossy(&bytes[..length]).into_owned()
+        });
+        heard.await.unwrap()
+    };
+    let mut server = project.serve_with(&[("NOTIFY_SOCKET", &place)]).await;
+    assert_eq!(heard().await.trim(), "READY=1");
+    server.signal("HUP");
+    let reloading = heard().await;
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert_eq!(heard().await.trim(), "READY=1");
+    server.signal("TERM");
+    assert_eq!(heard().await.trim(), "STOPPING=1");
+    assert!(server.ends().await.success());
+}

@@ -1,0 +1,101 @@
+//! Keys: which doors they open, how they are written down, and those who guess them.
+
+use super::{chat, chat_with, with};
+use crate::cli::Project;
+use crate::host::{Answer, TestHost};
+
+const BOTH: &str = "[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"sk-operator\"\n";
+
+fn bearer(key: &str) -> String {
+    format!("Bearer {key}")
+}
+
+#[tokio::test]
+async fn a_key_for_chats_opens_nothing_of_operators_and_theirs_opens_everything() {
+    let host = TestHost::new().config(BOTH).start().await;
+    for (method, path) in [
+        ("GET", "/api/v1/agents"),
+        ("POST", "/api/v1/agents/prune"),
+        ("GET", "/api/v1/agents/conversations"),
+        ("POST", "/api/v1/agents/runs/x/resume"),
+    ] {
+        with_key(&host, method, path, "sk-chat").await.refused(401, "[admin]");
+        let opened = with_key(&host, method, path, "sk-operator").await;
+        assert!(![401, 403].contains(&opened.status), "{path}: {}", opened.body());
+    }
+    let signed = host.request("POST", "/api/v1/session").body(r#"{"key": "sk-chat"}"#);
+    Answer::of(signed).await.refused(401, "[admin]");
+    for key in ["sk-chat", "sk-operator"] {
+        assert_eq!(chat_with(&host, &[("authorization", &bearer(key))]).await.text(), "hello from upstream");
+        assert_eq!(with_key(&host, "GET", "/v1/models", key).await.status, 200);
+    }
+}
+
+async fn with_key(host: &TestHost, method: &str, path: &str, key: &str) -> Answer {
+    with(host.request(method, path), &[("authorization", &bearer(key))]).await
+}
+
+#[tokio::test]
+async fn a_key_for_chats_or_none_answers_questions() {
+    let host = TestHost::new().config(BOTH).start().await;
+    let path = "/api/v1/questions/none";
+    Answer::of(host.request("POST", path).body("1")).await.refused(401, "no API key");
+    for key in ["sk-chat", "sk-operator"] {
+        let answer = with(host.request("POST", path).body("1"), &[("authorization", &bearer(key))]).await;
+        answer.refused(404, "no such question");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_made_once_and_configured_by_its_hash() {
+    let made = Project::new().run("key --format json").ends(0).json();
+    let (key, hash) = (made.text("key").unwrap().to_string(), made.text("hash").unwrap().to_string());
+    assert!(key.len() > 40 && !hash.contains(&key), "{key}");
+    let hashed = Project::new().run_with(&["key", "--hash"], &format!("{key}\n"));
+    assert_eq!(hashed.ends(0).out.trim(), hash);
+    let again = Project::new().run("key").ends(0).prints("key   vh-").prints("hash  sha256:");
+    assert!(!again.out.contains(&key), "no two are alike");
+    Project::new().run_with(&["key", "--hash"], "\n").ends(2).says("no key on stdin");
+
+    let host = TestHost::new()
+        .config(&format!(
+            "[server]\nkeys = [{{ key = \"{hash}\", user = {{ id = \"ann\" }} }}]\n[admin]\nkey = \"{hash}\"\n"
+        ))
+        .start()
+        .await;
+    assert_eq!(chat_with(&host, &[("authorization", &bearer(&key))]).await.text(), "hello from upstream");
+    assert_eq!(with_key(&host, "GET", "/api/v1/agents", &key).await.status, 200);
+    chat_with(&host, &[("authorization", &bearer(&hash))]).await.refused(401, "not one of [server] keys");
+}
+
+#[test]
+fn a_hash_that_is_none_is_told_before_anything_listens() {
+    for toml in ["[admin]\nkey = \"sha256:12\"\n", "[server]\nkeys = [\"sha256:zz\"]\n"] {
+        let project = Project::new().with("valvehouse.toml", toml);
+        project.run("list").ends(78).says("64 hexadecimal digits").says("valvehouse key");
+    }
+}
+
+#[tokio::test]
+async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
+    let host = TestHost::new().config(BOTH).start().await;
+    for _ in 0..50 {
+        chat_with(&host, &[("x-api-key", "sk-old")]).await.refused(401, "not one of");
+    }
+    assert_eq!(chat_with(&host, &[("x-api-key", "sk-chat")]).await.status, 200, "one old key is no guessing");
+    for guess in 0..9 {
+        let guess = format!("sk-{guess}");
+        match guess.len() % 2 {
+            0 => chat_with(&host, &[("x-api-key", &guess)]).await.refused(401, "not one of"),
+            _ => with_key(&host, "GET", "/api/v1/agents", &guess).await.refused(401, "[admin]"),
+        }
+    }
+    for key in ["sk-chat", "sk-operator", "sk-11"] {
+        let answer = chat_with(&host, &[("x-api-key", key)]).await;
+        answer.refused(429, "too many wrong keys");
+        assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() <= 60);
+    }
+    let signs_in = host.request("POST", "/api/v1/session").body(r#"{"key": "sk-operator"}"#);
+    Answer::of(signs_in).await.refused(429, "too many wrong keys");
+    Answer::of(host.posting(chat())).await.refused(401, "no API key");
+}

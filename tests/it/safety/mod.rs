@@ -1,0 +1,26 @@
+//! Who may come in and what they may do: keys, sessions of the page, pages of other sites, limits.
+
+mod gate;
+mod canary;
+mod keys;
+mod sealed;
+mod sessions;
+
+use crate::host::{Answer, TestHost, saying};
+use crate::upstream::MODEL;
+
+/// A chat as JSON text.
+fn chat() -> String {
+    saying(MODEL, "hi").to_string()
+}
+
+/// A request with these headers.
+async fn with(request: reqwest::RequestBuilder, headers: &[(&str, &str)]) -> Answer {
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    Answer::of(request).await
+}
+
+/// A chat with these headers.
+async fn chat_with(host: &TestHost, headers: &[(&str, &str)]) -> Answer {
+    with(host.posting(chat()), headers).await
+}

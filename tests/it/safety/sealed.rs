@@ -1,0 +1,158 @@
+//! What people set, as it lies on the disk.
+
+use crate::cli::Project;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
+use std::path::PathBuf;
+use std::thread;
+use valvehouse::store::{Sqlite, Store as _};
+
+const FILTER: &str = r#"
+const Valves = #{ token: #{ value: "", secret: true }, limit: 4 };
+const UserValves = #{ own: #{ value: "", secret: true } };
+fn inlet(body) { body }
+"#;
+const SECRET: &str = "tok-4be1f7c2a9";
+
+fn project() -> Project {
+    Project::new().filter("turns", FILTER)
+}
+
+/// All that lies in the store's folder.
+fn bytes_of(project: &Project) -> Vec<u8> {
+    let files = std::fs::read_dir(project.path(".valvehouse")).unwrap();
+    files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+fn holds(project: &Project, text: &str) -> bool {
+    bytes_of(project).windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+fn key_of(project: &Project) -> PathBuf {
+    project.path(".valvehouse/state.key")
+}
+
+#[test]
+fn what_is_set_is_nowhere_in_the_stores_files_and_still_there_for_the_next_command() {
+    let project = project();
+    project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
+    project.run(&format!("valves set turns own={SECRET} --user ann")).ends(0);
+    assert!(!holds(&project, SECRET));
+    project.run("valves get turns limit").ends(0).prints("7");
+    project.run("valves get turns").ends(0).prints("***");
+    project.run("valves get turns --user ann").ends(0).prints("stored");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(key_of(&project)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "only its owner reads the key");
+    }
+}
+
+#[test]
+fn a_lost_or_wrong_key_is_told_and_never_taken_for_empty_valves() {
+    let project = project();
+    project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
+    let key = std::fs::read_to_string(key_of(&project)).unwrap();
+    let other = project.path("other.key");
+
+    std::fs::remove_file(key_of(&project)).unwrap();
+    for command in ["list", "valves get turns", "serve --port 0", "explain --model demo"] {
+        project.run(command).ends(69).says("state.key").says("is not there").says("forget-valves");
+    }
+    assert!(!key_of(&project).exists(), "no other key is made in its place");
+
+    std::fs::write(&other, key.trim().to_uppercase()).unwrap();
+    let with_other = ["--set", "store.key=file:other.key"];
+    project.run(&format!("list {}", with_other.join(" "))).ends(69).says("not the key").says("forget-valves");
+    std::fs::write(&other, "short").unwrap();
+    project.run(&format!("list {}", with_other.join(" "))).ends(69).says("shorter than 32");
+    project.run("list --set store.key=file:nowhere.key").ends(69).says("cannot read the secret");
+    project.run("list --set store.key=env:NO_SUCH_KEY").ends(69).says("NO_SUCH_KEY is not set");
+    std::fs::write(&other, &key).unwrap();
+    project.run(&format!("valves get turns limit {}", with_other.join(" "))).ends(0).prints("7");
+
+    std::fs::write(key_of(&project), &key).unwrap();
+    project.run("store forget-valves").ends(69).says("its key is there");
+    project.run("valves get turns limit").ends(0).prints("7");
+}
+
+#[test]
+fn when_the_key_is_lost_for_good_the_valves_are_forgotten_and_all_else_stays() {
+    let project = project();
+    project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
+    project.run("grant turns kv").ends(0);
+    std::fs::remove_file(key_of(&project)).unwrap();
+    project.run("store forget-valves").ends(0).prints("1 plugin");
+    project.run("valves get turns limit").ends(0).prints("4");
+    project.run("grant turns").ends(0).prints("kv");
+    project.run("valves set turns limit=9").ends(0);
+    project.run("valves get turns limit").ends(0).prints("9");
+}
+
+#[test]
+fn many_commands_that_come_first_agree_on_one_key() {
+    let project = project();
+    thread::scope(|scope| {
+        for limit in 1..=6 {
+            let project = &project;
+            scope.spawn(move || project.run(&format!("valves set turns limit={limit}")).ends(0));
+        }
+    });
+    project.run("valves get turns limit").ends(0).prints("");
+    let left: Vec<String> = std::fs::read_dir(project.path(".valvehouse"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("key"))
+        .collect();
+    assert_eq!(left, ["state.key"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_version_kept_in_plain_words_is_sealed_and_gone_from_the_file() {
+    let project = project();
+    let file = project.path(".valvehouse/state.db");
+    let store = Sqlite::open(&file).await.unwrap();
+    let values = |text: &str| valvehouse::json::Json::parse(text.as_bytes()).unwrap();
+    store.replace_valves("turns", None, &values(r#"{"limit":8}"#), "ann").await.unwrap();
+    store.replace_valves("turns", Some("ann"), &values(r#"{"own":"x"}"#), "ann").await.unwrap();
+    store.close().await;
+    // As version 0.1 left it.
+    let plain = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await.unwrap();
+    let content = format!(r#"{{"token":"{SECRET}","limit":8}}"#);
+    for change in [
+        "DELETE FROM sealing".to_owned(),
+        format!("UPDATE valves SET content = '{content}' WHERE user_id IS NULL"),
+        format!(r#"UPDATE valves SET content = '{{"own":"{SECRET}"}}' WHERE user_id IS NOT NULL"#),
+        format!(
+            "INSERT INTO versions (plugin, version, at, author, action, kind, place, valves)
+             VALUES ('turns', 1, 0, 'ann', 'valves', 'filter', 'filters/turns.rhai', '{content}')"
+        ),
+    ] {
+        sqlx::query(sqlx::AssertSqlSafe(change)).execute(&plain).await.unwrap();
+    }
+    plain.close().await;
+    std::fs::remove_file(key_of(&project)).unwrap();
+    assert!(holds(&project, SECRET));
+
+    project.run("valves get turns limit").ends(0).prints("8");
+    assert!(!holds(&project, SECRET), "not in unused pages either");
+    let store = Sqlite::open(&file).await.unwrap();
+    assert_eq!(store.valves("turns", Some("ann")).await.unwrap().text("own").as_deref(), Some(SECRET));
+    assert_eq!(store.valves("turns", None).await.unwrap().text("token").as_deref(), Some(SECRET));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_sealed_value_is_no_value_of_another_plugin() {
+    let project = project();
+    project.run(&format!("valves set turns token={SECRET}")).ends(0);
+    let file = project.path(".valvehouse/state.db");
+    let plain = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await.unwrap();
+    sqlx::query("UPDATE valves SET plugin = 'other'").execute(&plain).await.unwrap();
+    plain.close().await;
+    let store = Sqlite::open(&file).await.unwrap();
+    let error = store.valves("other", None).await.unwrap_err();
+    assert!(error.to_string().contains("changed by hand"), "{error}");
+    assert!(error.to_string().contains("valves reset other"), "{error}");
+    store.close().await;
+}

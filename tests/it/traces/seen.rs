@@ -1,0 +1,297 @@
+use super::{CANARY, detail, ended, step, steps, trace_of};
+use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::upstream::{Gate, MODEL, Reply};
+use serde_json::{Value, json};
+
+/// Sees everything, says it, and changes it.
+const SHOUTS: &str = r#"
+fn inlet(body, state) { state.seen = 1; print(body.messages[-1].content); emit(#{ type: "status", data: body.messages[-1].content }); body.messages[-1].content += "!"; body }
+fn stream(event) { event.text = event.text.to_upper(); event }
+fn outlet(body) { body }
+"#;
+
+async fn chat(host: &TestHost, body: &Value) -> Answer {
+    let answer = host.chat(body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    answer
+}
+
+#[tokio::test]
+async fn a_request_is_shown_with_its_steps_in_order_and_what_they_cost() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    let mut body = streaming(MODEL, "hi");
+    body["user"] = json!("ann");
+    body["chat_id"] = json!("c1");
+    let trace = trace_of(&host, &chat(&host, &body).await).await;
+    assert_eq!(
+        steps(&trace),
+        [
+            "shouts inlet continue",
+            "mock/mock-1 model ended",
+            "shouts stream continue",
+            "shouts outlet continue"
+        ]
+    );
+    for (key, value) in [
+        ("door", json!("chat")),
+        ("model", json!(MODEL)),
+        ("stream", json!(true)),
+        ("user", json!("ann")),
+        ("chat_id", json!("c1")),
+        ("running", json!(false)),
+        ("status", json!(200)),
+        ("error", Value::Null),
+        ("whole", json!(true)),
+        ("contents", json!(false)),
+    ] {
+        assert_eq!(trace[key], value, "{key}");
+    }
+    let inlet = step(&trace, "shouts", "inlet");
+    assert!(inlet["operations"].as_u64() > Some(0) && inlet["memory"].as_u64() > Some(0), "{inlet}");
+    let events = step(&trace, "shouts", "stream");
+    assert!(events["calls"].as_u64() >= Some(3) && events["operations"].as_u64() > Some(3), "{events}");
+    let model = step(&trace, "mock/mock-1", "model");
+    assert!(
+        model["first_us"].as_u64() <= model["took_us"].as_u64() && !model["first_us"].is_null(),
+        "{model}"
+    );
+    let list = host.get("/api/v1/traces").await.json();
+    assert_eq!(list["past"][0]["id"], trace["id"]);
+    assert_eq!((&list["past"][0]["steps"], &list["live"]), (&json!(4), &json!([])));
+    assert!(list["past"][0]["begun"].as_str().unwrap().ends_with('Z'));
+}
+
+#[tokio::test]
+async fn the_tokens_of_an_answer_are_shown() {
+    let host = TestHost::new().filter("looks", "fn outlet(body) { body }").start().await;
+    let trace = trace_of(&host, &chat(&host, &saying(MODEL, "hi")).await).await;
+    let model = step(&trace, "mock/mock-1", "model");
+    assert_eq!((&model["prompt_tokens"], &model["completion_tokens"]), (&json!(1), &json!(1)), "{trace:#}");
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_looks_at_shows_its_model_too() {
+    let host = TestHost::new().start().await;
+    for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
+        let trace = trace_of(&host, &chat(&host, &body).await).await;
+        assert_eq!(steps(&trace), ["mock/mock-1 model ended"]);
+    }
+    host.upstream.reply(Reply::text("no").status(400));
+    let trace = trace_of(&host, &host.ask("hi").await).await;
+    assert_eq!(steps(&trace), ["mock/mock-1 model failed"]);
+    assert_eq!(trace["status"], 400);
+    let cut = Reply::begun(["a"]).then_cut();
+    host.upstream.reply(cut);
+    let trace = trace_of(&host, &host.stream("hi").await).await;
+    assert_eq!(steps(&trace), ["mock/mock-1 model failed"]);
+    assert!(trace["error"].as_str().unwrap().contains("broke off"), "{trace:#}");
+}
+
+#[tokio::test]
+async fn nothing_of_what_was_said_is_told_unless_somebody_asked_for_it() {
+    let host =
+        TestHost::new().filter("shouts", SHOUTS).filter("other", "fn inlet(body) { body }").start().await;
+    host.upstream.script(|asked| Reply::fitting(asked, CANARY));
+    let seen = async |trace: &Value| {
+        let list = host.get("/api/v1/traces").await;
+        assert!(!list.body().contains(CANARY), "{}", list.body());
+        trace.to_string().contains(CANARY)
+    };
+    let trace = trace_of(&host, &chat(&host, &streaming(MODEL, CANARY)).await).await;
+    assert!(!seen(&trace).await, "{trace:#}");
+    assert_eq!((&trace["lines"][0]["level"], &trace["lines"][0]["text"]), (&json!("info"), &Value::Null));
+    assert_eq!((&trace["events"][0]["type"], &trace["events"][0]["event"]), (&json!("status"), &Value::Null));
+
+    // For one plugin, until somebody says no.
+    let put = |plugin: &str, keep: bool| {
+        let request = host.request("PUT", &format!("/api/v1/traces/contents/{plugin}"));
+        Answer::of(request.body(json!({"keep": keep}).to_string()))
+    };
+    assert_eq!(put("shouts", true).await.json(), json!({"plugins": ["shouts"]}));
+    let trace = trace_of(&host, &chat(&host, &streaming(MODEL, CANARY)).await).await;
+    let inlet = step(&trace, "shouts", "inlet");
+    let change = json!({"op": "replace", "path": "/messages/0/content", "before": CANARY, "after": format!("{CANARY}!")});
+    assert_eq!(inlet["values"][0]["diff"], json!([change]));
+    assert_eq!(trace["lines"][0]["text"], CANARY);
+    assert_eq!(trace["events"][0]["event"], json!({"type": "status", "data": CANARY}));
+    assert_eq!(step(&trace, "other", "inlet")["values"], json!([]));
+    assert_eq!(step(&trace, "mock/mock-1", "model")["values"], json!([]));
+    assert_eq!(put("shouts", false).await.json(), json!({"plugins": []}));
+    let trace = trace_of(&host, &chat(&host, &streaming(MODEL, CANARY)).await).await;
+    assert!(!seen(&trace).await, "{trace:#}");
+    put("shuts", true).await.refused(404, "did you mean `shouts`?");
+
+    // For one request.
+    let request = host.posting(saying(MODEL, CANARY).to_string()).header("x-valvehouse-trace", "content");
+    let trace = trace_of(&host, &Answer::of(request).await).await;
+    assert_eq!(step(&trace, "other", "inlet")["values"][0]["diff"], json!([]));
+    let model = &step(&trace, "mock/mock-1", "model")["values"][0];
+    assert_eq!(model["before"]["messages"][0]["content"], format!("{CANARY}!"));
+    assert_eq!(model["after"]["choices"][0]["message"]["content"], CANARY.to_uppercase());
+}
+
+#[tokio::test]
+async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
+    let host = TestHost::new()
+        .filter("refuses", r#"fn inlet(body) { if body.messages[-1].content == "no" { throw "not today" } }"#)
+        .filter(
+            "skips",
+            r#"fn inlet(body) { if body.messages[-1].content == "skip" { skip("done") } else { body } }"#,
+        )
+        .filter("breaks", r#"fn inlet(body) { if body.messages[-1].content == "break" { nothing() } }"#)
+        .filter("forgiven", "/*\non_error: continue\n*/\nfn outlet(body) { nothing() }")
+        .config("[breaker]\nbreaks = 3")
+        .start()
+        .await;
+    let asked = async |text: &str| trace_of(&host, &host.ask(text).await).await;
+    let trace = asked("no").await;
+    assert_eq!(steps(&trace).last().unwrap(), "refuses inlet refused");
+    assert_eq!(
+        (&trace["status"], &step(&trace, "refuses", "inlet")["cause"]),
+        (&json!(400), &json!("not today"))
+    );
+    let trace = asked("skip").await;
+    assert_eq!(steps(&trace).last().unwrap(), "skips inlet skip");
+    let trace = asked("break").await;
+    let cause = step(&trace, "breaks", "inlet")["cause"].as_str().unwrap().to_owned();
+    assert!(cause.contains("breaks.rhai") && cause.contains("nothing"), "{cause}");
+    assert_eq!(
+        (steps(&trace).last().unwrap().as_str(), &trace["status"]),
+        ("breaks inlet broke", &json!(500))
+    );
+    for word in ["forgiven", "forgiven", "forgiven", "rests"] {
+        let trace = asked("hi").await;
+        assert_eq!(step(&trace, "forgiven", "outlet")["outcome"], word);
+        assert!(!step(&trace, "forgiven", "outlet")["cause"].is_null() && trace["error"].is_null());
+    }
+}
+
+#[tokio::test]
+async fn tools_and_what_scripts_ask_models_are_steps_with_costs_of_their_own() {
+    let asks = r#"/*
+requirements: llm
+*/
+fn inlet(body) { let sum = 0; for i in 0..1000 { sum += i; } body.hint = llm::chat(#{ model: "mock-1", messages: [#{ role: "user", content: "hint" }] }).content; body }"#;
+    let tool = r#"const tool = #{ description: "Weather" };
+const parameters = #{ city: "string" };
+fn handler(args) { if args.city == "Nowhere" { throw "unknown" } `sunny in ${args.city}` }"#;
+    let host = TestHost::new()
+        .filter("asks", asks)
+        .filter("looks", "fn inlet(body) { body }")
+        .tool("weather", tool)
+        .config(
+            "[[models]]\nname = \"assistant\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"weather\"]",
+        )
+        .start()
+        .await;
+    let request = host.posting(saying("assistant", "call weather city=Oslo").to_string());
+    let trace = trace_of(&host, &Answer::of(request.header("x-valvehouse-trace", "content")).await).await;
+    let told = steps(&trace);
+    assert_eq!(
+        told[..4],
+        ["asks inlet continue", "looks inlet continue", "mock/mock-1 model ended", "looks inlet continue"],
+        "{told:?}"
+    );
+    let cost = |name: &str| step(&trace, name, "inlet")["operations"].as_u64().unwrap();
+    assert!(cost("asks") > 1000 && cost("looks") < 100, "{trace:#}");
+    assert!(step(&trace, "asks", "inlet")["waited_us"].as_u64() > Some(0));
+    let tool = step(&trace, "weather", "tool");
+    assert_eq!(tool["outcome"], "ended", "{trace:#}");
+    assert!(tool["operations"].as_u64() > Some(0), "{tool}");
+    assert!(tool["values"][0]["after"].as_str().unwrap().starts_with("sunny"), "{tool}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_told_apart_and_what_ran_for_it_ends() {
+    let host = TestHost::new().filter("looks", "fn stream(event) { event }").start().await;
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::begun(["a "]).then_gate(&gate));
+    let response = host.begin("hi").await;
+    let id = response.headers()["x-valvehouse-trace"].to_str().unwrap().to_owned();
+    assert_eq!(detail(&host, &id).await["running"], true);
+    let live = host.get("/api/v1/traces").await.json()["live"].clone();
+    assert_eq!((&live[0]["id"], &live[1]), (&json!(id), &Value::Null));
+    drop(response);
+    let trace = ended(&host, &id).await;
+    assert_eq!((&trace["whole"], &trace["status"]), (&json!(false), &json!(200)));
+    assert_eq!(step(&trace, "mock/mock-1", "model")["outcome"], "gone");
+}
+
+#[tokio::test]
+async fn requests_are_found_by_what_is_asked_for() {
+    let refuses = r#"fn inlet(body) { if body.messages[-1].content == "no" { deny("no") } }"#;
+    let host = TestHost::new().filter("refuses", refuses).config("[trace]\nturns = 4").start().await;
+    for (user, model, text) in [("ann", MODEL, "hi"), ("bob", MODEL, "no"), ("bob", "demo", "hi")] {
+        let mut body = saying(model, text);
+        body["user"] = json!(user);
+        trace_of(&host, &host.chat(&body).await).await;
+    }
+    let found = async |words: &str| {
+        let list = host.get(&format!("/api/v1/traces?{words}")).await.json();
+        let past = list["past"].as_array().unwrap().clone();
+        past.iter()
+            .map(|it| format!("{} {}", it["user"].as_str().unwrap(), it["model"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found("").await, ["bob demo", "bob mock-1", "ann mock-1"]);
+    assert_eq!(found("user=bob&limit=1").await, ["bob demo"]);
+    assert_eq!(found("model=mock-1").await, ["bob mock-1", "ann mock-1"]);
+    assert_eq!(found("failed=true").await, ["bob mock-1"]);
+    assert_eq!(found("failed=false").await.len(), 2);
+    assert_eq!(found("plugin=refuses").await.len(), 3);
+    assert!(found("plugin=other").await.is_empty());
+    host.get("/api/v1/traces?failed=maybe").await.refused(400, "true or false");
+    host.get("/api/v1/traces?limit=x").await.refused(400, "whole number");
+    host.get("/api/v1/traces/none").await.refused(404, "[trace] turns");
+    for _ in 0..3 {
+        host.ask("more").await;
+    }
+    until("the oldest are forgotten", || async { found("user=ann").await.is_empty() }).await;
+    assert_eq!(found("").await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_long_stream_is_one_step_however_long_it_is() {
+    let host = TestHost::new().filter("looks", "fn stream(event) { event }").start().await;
+    let words = vec!["word "; 3_000];
+    host.upstream.reply(Reply::words(words));
+    let request = host.posting(streaming(MODEL, "hi").to_string()).header("x-valvehouse-trace", "content");
+    let trace = trace_of(&host, &Answer::of(request).await).await;
+    let events = step(&trace, "looks", "stream");
+    assert!(events["calls"].as_u64() > Some(3_000), "{}", events["calls"]);
+    assert_eq!(trace["steps"].as_array().unwrap().len(), 2);
+    assert_eq!(events["values"].as_array().unwrap().len(), 500);
+}
+
+#[tokio::test]
+async fn agents_are_shown_like_any_other_request() {
+    let host = TestHost::new()
+        .filter("looks", "fn inlet(body) { body }")
+        .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true")
+        .start()
+        .await;
+    let request =
+        host.request("POST", "/api/v1/agents/assistant/runs").body(r#"{"input": "hi", "chat_id": "c"}"#);
+    let trace = trace_of(&host, &Answer::of(request).await).await;
+    assert_eq!((&trace["door"], &trace["chat_id"]), (&json!("agents"), &json!("c")));
+    assert_eq!(steps(&trace), ["looks inlet continue", "mock/mock-1 model ended"]);
+}
+
+#[tokio::test]
+async fn many_at_once_keep_their_steps_apart() {
+    let host =
+        TestHost::new().filter("looks", "fn inlet(body) { body }\nfn outlet(body) { body }").start().await;
+    let asking = (0..40).map(|turn| {
+        let body = saying(MODEL, &format!("turn {turn}"));
+        let host = &host;
+        async move { host.chat(&body).await }
+    });
+    let answers = futures::future::join_all(asking).await;
+    for answer in &answers {
+        let trace = trace_of(&host, answer).await;
+        assert_eq!(
+            steps(&trace),
+            ["looks inlet continue", "mock/mock-1 model ended", "looks outlet continue"]
+        );
+    }
+}
