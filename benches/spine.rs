@@ -14,7 +14,7 @@ use futures::stream::{self, StreamExt};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse::context::Turn;
+use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::filter::Verdict::Continue;
 use valvehouse::filter::{Chain, Filter, Hook, Outcome};
@@ -23,6 +23,7 @@ use valvehouse::kernel::{Kernel, Wish};
 use valvehouse::llm::{Answer, Piece, Provider, Request};
 use valvehouse::net::sse::Parser;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
+use valvehouse::trace::{Asked, Traces};
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
@@ -281,6 +282,18 @@ fn events() {
         });
         row(&format!("event -> {count} text hooks, unchanged"), through, floor, "bytes are kept");
     }
+    let traces = Traces::new(1);
+    for count in [1, 10] {
+        let scripts = chain(count, LOOK);
+        let through = |turn: &Turn| {
+            let event = Json::parse(black_box(EVENT.as_bytes())).unwrap();
+            drop(run(&scripts, Hook::Stream, event, turn));
+        };
+        let written_down = traced(&traces);
+        let (with, without) = time_both(|| through(&written_down), || through(&turn));
+        let beside = format!("{:.2}x of without a trace", with.as_secs_f64() / without.as_secs_f64());
+        row(&format!("event -> {count} text hooks, in a turn with a trace"), with, None, &beside);
+    }
     for (count, floor) in [(1, Some(3_700.0)), (10, None)] {
         let scripts = chain(count, CHANGE);
         let through = time(|| {
@@ -289,6 +302,13 @@ fn events() {
         });
         row(&format!("event -> {count} text hooks, changed -> bytes"), through, floor, "");
     }
+}
+
+/// A turn as a door has it: with a trace, without contents.
+fn traced(traces: &Arc<Traces>) -> Turn {
+    let recording = traces.begin(Asked::default(), false);
+    let facts = TurnFacts { trace: Some(recording.trace().clone()), ..TurnFacts::default() };
+    Turn::new(facts, Context::default(), Events::default())
 }
 
 /// Events of one answer.
@@ -347,6 +367,7 @@ fn streams() {
         (1, WINDOW, "windows"),
         (1, redact.as_str(), "shipped redact"),
     ];
+    let traces = Traces::new(100);
     for (count, text, what) in cases {
         let scripts = (0..count).map(|index| script(&format!("f{index}"), text));
         let kernel = Kernel::builder().filters(scripts).provider(wire.clone()).build();
@@ -355,7 +376,7 @@ fn streams() {
             let body =
                 Json::parse(br#"{"model":"wire","messages":[{"role":"user","content":"hi"}],"stream":true}"#)
                     .unwrap();
-            let (turn, wish) = (Turn::default(), Wish { stream: Some(sender), raw: false });
+            let (turn, wish) = (traced(&traces), Wish { stream: Some(sender), raw: false });
             let mut out = Vec::new();
             let reading = async {
                 while let Some(piece) = pieces.recv().await {
