@@ -257,6 +257,15 @@ impl Sum {
         Duration::from_nanos(self.nanoseconds.checked_div(self.measured).unwrap_or(0))
     }
 
+    /// What operators see of it while it grows.
+    pub fn in_short(&self) -> Json {
+        Json::from([
+            ("calls", self.calls.into()),
+            ("broken", self.broken.into()),
+            ("mean_us", (self.mean_time().as_nanos() as f64 / 1_000.0).into()),
+        ])
+    }
+
     /// The two together: of two hosts with the same plugin.
     #[must_use]
     pub fn and(mut self, mut other: Self) -> Self {

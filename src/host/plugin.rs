@@ -4,6 +4,7 @@ use crate::breaker::BreakerSettings;
 use crate::breaker::Open;
 use crate::config::Grants;
 use crate::fault::{Breakage, Refusal};
+use crate::figures::Sum;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
 use crate::json::Json;
 use crate::script::{
@@ -142,6 +143,12 @@ impl Plugin {
     pub(super) fn pipe(&self) -> Option<Pipe> {
         let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
         script.clone().into_pipe(self.users.clone())
+    }
+
+    /// What the calls of all its hooks and tools came to on this host.
+    pub fn sum(&self) -> Sum {
+        let sums = self.script.iter().flat_map(|script| script.figures().sums());
+        sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
     }
 
     /// How it stands, in one word: with its file, or that it rests since it broke again and again.

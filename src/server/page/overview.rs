@@ -1,7 +1,6 @@
 //! `/api/v1/overview`: plugins, models, providers, and what is wrong with them, in one answer.
 
 use crate::app::App;
-use crate::figures::Sum;
 use crate::host::{Plugin, Snapshot};
 use crate::json::Json;
 use crate::server::problem;
@@ -55,18 +54,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> Json {
         ("has_valves", has_valves.into()),
         ("has_user_valves", has_user_valves.into()),
         ("contents", app.traces.contents().contains(&*plugin.id).into()),
-        ("stats", stats(plugin)),
-    ])
-}
-
-/// What its calls came to on this host.
-fn stats(plugin: &Plugin) -> Json {
-    let sums = plugin.script.iter().flat_map(|script| script.figures().sums());
-    let sum = sums.fold(Sum::default(), |all, (_, sum)| all.and(sum));
-    Json::from([
-        ("calls", sum.calls.into()),
-        ("broken", sum.broken.into()),
-        ("mean_us", (sum.mean_time().as_nanos() as f64 / 1_000.0).into()),
+        ("stats", plugin.sum().in_short()),
     ])
 }
 

@@ -1,8 +1,7 @@
 //! `GET /api/v1/events`: what happens, as it happens, until the listener leaves or this host stops.
 
 use crate::app::App;
-use crate::figures::Sum;
-use crate::host::{Change, Plugin, Report};
+use crate::host::{Change, Report};
 use crate::json::{Json, Object};
 use crate::server::openai::{KeepAlive, as_events, named_event};
 use crate::trace::News;
@@ -109,11 +108,11 @@ impl Told {
         let snapshot = app.host.snapshot();
         let plugins = Object::default();
         for plugin in snapshot.plugins.values() {
-            let sum = sum(plugin);
+            let sum = plugin.sum();
             if self.calls.get(&plugin.id).copied().unwrap_or(0) != sum.calls {
                 self.calls.insert(plugin.id.clone(), sum.calls);
                 // A new object takes any value.
-                let _ = plugins.set(&plugin.id, figures(sum));
+                let _ = plugins.set(&plugin.id, sum.in_short());
             }
         }
         if plugins.is_empty() && self.running == Some(running) {
@@ -122,17 +121,4 @@ impl Told {
         self.running = Some(running);
         Some(Json::from([("running", running.into()), ("plugins", plugins.into())]))
     }
-}
-
-fn sum(plugin: &Plugin) -> Sum {
-    let sums = plugin.script.iter().flat_map(|script| script.figures().sums());
-    sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
-}
-
-fn figures(sum: Sum) -> Json {
-    Json::from([
-        ("calls", sum.calls.into()),
-        ("broken", sum.broken.into()),
-        ("mean_us", (sum.mean_time().as_nanos() as f64 / 1_000.0).into()),
-    ])
 }
