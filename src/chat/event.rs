@@ -115,6 +115,36 @@ pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     event
 }
 
+/// What an answer says beside its choices and is nobody's head: sources, results of searches.
+fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
+    const OTHER: [&str; 8] =
+        ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
+    let entries = answer.as_object().map(Object::entries).unwrap_or_default();
+    entries.into_iter().filter(|(key, _)| !OTHER.contains(&key.as_str())).collect()
+}
+
+/// Puts what an answer says beside its choices into one of its events, where hooks see it.
+pub fn take_beside(answer: &Json, event: &Json) {
+    for (key, value) in beside(answer) {
+        // An event of one answer holds nothing of another.
+        let _ = event.set(&key, value);
+    }
+}
+
+/// Writes back what became of that in the events it was put into; what was dropped with them is gone.
+pub fn give_beside(events: &[Json], answer: &Json) {
+    for (key, _) in beside(answer) {
+        match events.iter().find_map(|event| event.get(&key)) {
+            Some(value) => {
+                let _ = answer.set(&key, value);
+            }
+            None => {
+                answer.remove(&key);
+            }
+        }
+    }
+}
+
 /// The event with which a choice of an answer ends.
 pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
     let event = with_delta(head.unwrap_or(&Json::Null), Json::object());

@@ -249,6 +249,18 @@ impl Kernel {
         Self(Arc::new(Parts { chain: Chain::new(filters), ..self.parts() }))
     }
 
+    /// The kernel with other tools and models in the place of its own, for who tries a turn out.
+    #[must_use]
+    pub(crate) fn played_by(
+        &self,
+        tools: Vec<Tool>,
+        provider: Arc<dyn Provider>,
+        routes: Arc<dyn Routes>,
+    ) -> Self {
+        let (chain, settings) = (self.0.chain.clone(), self.0.settings.clone());
+        Self::assembled(chain, tools, Some(provider), settings, routes)
+    }
+
     fn parts(&self) -> Parts {
         Parts {
             chain: self.0.chain.clone(),

@@ -137,14 +137,17 @@ async fn answered(
     call: &mut Traced,
 ) -> Result<Json, Fault> {
     match answer? {
-        Answer::Whole(whole) => stream::whole(kernel, whole, turn).await,
+        Answer::Whole(whole) => {
+            call.whole(&whole);
+            stream::whole(kernel, whole, turn).await
+        }
         Answer::Stream(mut pieces) => {
             let mut fold = Fold::default();
             let hooked = kernel.chain().has(Hook::Stream);
             let (mut head, mut ends) = (Json::Null, Vec::new());
             while let Some(piece) = pieces.next().await {
                 let mut piece = piece?;
-                call.piece();
+                call.piece(&piece.event);
                 outgoing.receive(&mut piece);
                 // Azure's first event has an empty id.
                 if head.text("id").is_none_or(|id| id.is_empty()) {

@@ -8,6 +8,20 @@ use crate::filter::{Filter, Hook, Outcome, step};
 use crate::json::Json;
 use crate::llm::Piece;
 
+impl Kernel {
+    /// What the stream hooks make of one event, for who looks at them alone.
+    pub async fn stream(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+        let pieces = filtered(self, Piece::new(event), turn).await?;
+        Ok(pieces.into_iter().map(|piece| piece.event).collect())
+    }
+
+    /// What they add when the stream has ended, in events like this one.
+    pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+        let pieces = end(self, template, turn).await?;
+        Ok(pieces.into_iter().map(|piece| piece.event).collect())
+    }
+}
+
 /// One piece through the stream chain. What nobody changed keeps its bytes.
 pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Fault> {
     if piece.event.as_object().is_none() {
@@ -131,6 +145,10 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
     for choice in answer.get("choices").unwrap_or_default().items() {
         let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
         let one = event::of_choice(&answer, &choice, &said);
+        // What is said beside the choices, such as sources, comes with the first: as in a stream.
+        if parts.is_empty() {
+            event::take_beside(&answer, &one);
+        }
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
     }
@@ -142,6 +160,9 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         }
     }
     parts.iter().for_each(Part::settle);
+    if let Some(first) = parts.first() {
+        event::give_beside(&first.events, &answer);
+    }
     Ok(answer)
 }
 

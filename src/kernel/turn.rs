@@ -162,6 +162,9 @@ pub(super) async fn run(
         }
         (Err(fault), _) => return Err(fault),
     };
+    if let Some(trace) = turn.trace() {
+        trace.ends_with(&response);
+    }
     outgoing.finish(&response).await?;
     Ok(Done::new(&progress.messages(), response))
 }
@@ -301,6 +304,9 @@ fn remember(turn: &Turn, messages: &Json) {
 /// The inlet chain, and what leaves the body after it.
 async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Fault> {
     request::check(&body)?;
+    if let Some(trace) = turn.trace() {
+        trace.begins_with(&body);
+    }
     let outcome = kernel.chain().run(Hook::Inlet, body, turn).await?;
     if let Outcome::Done(body) = &outcome {
         request::check(body)?;
