@@ -2,17 +2,26 @@
 
 use super::Failure;
 use crate::config::Grant;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The environment variables a plugin may read.
 #[derive(Debug, Clone, Default)]
 pub struct Variables {
     granted: Grant,
+    /// In place of those of this process.
+    given: Option<Arc<HashMap<String, String>>>,
 }
 
 impl Variables {
     /// These variables.
     pub fn new(granted: &Grant) -> Self {
-        Self { granted: granted.clone() }
+        Self { granted: granted.clone(), given: None }
+    }
+
+    /// These and no others, whatever this process has.
+    pub fn given(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { granted: Grant::Everything, given: Some(Arc::new(variables.into_iter().collect())) }
     }
 
     /// The value of a variable, None where it is not set. Whether one is set that was not granted is
@@ -23,6 +32,9 @@ impl Variables {
             Grant::Only(names) => names.iter().any(|own| own == name),
             Grant::Everything => true,
         };
+        if let Some(given) = &self.given {
+            return Ok(given.get(name).cloned());
+        }
         if granted {
             return Ok(std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
         }

@@ -1,6 +1,7 @@
 //! A request as a plugin makes it, checked while it is put together.
 
 use super::error::WebError;
+use crate::json::{Json, Object};
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -67,6 +68,19 @@ impl Ask {
         })?;
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         Ok(Self { method, url, headers, body, within: WITHIN, header_bytes: 0 })
+    }
+
+    /// What it would say: `{method, url, headers, body}`.
+    pub fn to_json(&self) -> Json {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes())));
+        let headers = headers.map(|(name, value)| (name.into(), value.into())).collect::<Object>();
+        Json::from([
+            ("method", self.method.as_str().into()),
+            ("url", self.url.as_str().into()),
+            ("headers", headers.into()),
+            ("body", text(&self.body).into()),
+        ])
     }
 
     /// Adds an encoded query to that of the URL.

@@ -14,7 +14,8 @@ pub struct WebError {
 }
 
 impl WebError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    /// For this reason, which a script may read.
+    pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), grant: None }
     }
 

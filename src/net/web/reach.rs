@@ -1,12 +1,15 @@
 //! The hosts one plugin may reach.
 
 use super::address::{Kind, kind, plain};
+use super::answer::Answer;
+use super::ask::Ask;
 use super::clients::Clients;
 use super::error::WebError;
 use super::lookup::Lookup;
 use super::pattern::{Pattern, Site};
 use crate::config::Grant;
 use crate::net::explain::place;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use url::Url;
@@ -16,6 +19,19 @@ use url::Url;
 pub struct Web {
     rules: Arc<Rules>,
     pub(super) clients: Arc<Clients>,
+    pub(super) canned: Option<Canned>,
+}
+
+/// Who answers in place of the web.
+#[derive(Clone)]
+pub(super) struct Canned(pub(super) Arc<Answering>);
+
+type Answering = dyn Fn(&Ask) -> Result<Answer, WebError> + Send + Sync;
+
+impl fmt::Debug for Canned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Canned")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,18 +80,42 @@ impl Web {
                 return Err(granted.chain(declared.err().into_iter().flatten()).collect());
             }
         };
-        Ok(Self { rules: Arc::new(rules), clients: Arc::default() })
+        Ok(Self { rules: Arc::new(rules), ..Self::default() })
     }
 
     /// The same hosts, whose names are looked up in another way; what is found is checked all the same.
     #[must_use]
     pub fn looking_up(self, lookup: Lookup) -> Self {
-        Self { rules: self.rules, clients: Arc::new(Clients::new(lookup)) }
+        Self { clients: Arc::new(Clients::new(lookup)), ..self }
+    }
+
+    /// The same hosts, for which somebody answers who is at hand: nothing is looked up, nothing sent. A private
+    /// address that is among the hosts is one more name here.
+    #[must_use]
+    pub fn answered_by(
+        self,
+        canned: impl Fn(&Ask) -> Result<Answer, WebError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { canned: Some(Canned(Arc::new(canned))), ..self }
     }
 
     /// Whether a URL may be asked, and how. An address in it is checked here, a name when it is
     /// looked up.
     pub(super) fn way(&self, url: &Url) -> Result<Way, WebError> {
+        let (site, port) = self.listed(url)?;
+        let opening = self.rules.granted.iter().filter(|pattern| pattern.opens(url.scheme(), port));
+        let way = Way(opening.flat_map(|pattern| pattern.addresses(&site)).collect());
+        match site {
+            Site::Name(_) => Ok(way),
+            Site::Address(address) => match way.allows(address) {
+                Ok(()) => Ok(way),
+                Err(what) => Err(WebError::private(url, named(url, &site), what)),
+            },
+        }
+    }
+
+    /// The host of a URL, where it is among those that may be asked.
+    pub(super) fn listed(&self, url: &Url) -> Result<(Site, u16), WebError> {
         let refused = |why: &str| WebError::new(format!("cannot ask {}: {why}", place(url)));
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refused("only http:// and https:// addresses can be asked"));
@@ -88,25 +128,21 @@ impl Web {
         let (Some(site), Some(port)) = (Site::of(url), url.port_or_known_default()) else {
             return Err(refused("the host holds characters that no host name has; check the URL"));
         };
-        let named = || match url.port() {
-            Some(port) => format!("{site}:{port}"),
-            None => site.to_string(),
-        };
         let matches = |pattern: &Pattern| pattern.matches(url.scheme(), &site, port);
         let Rules { everything, granted, declared } = &*self.rules;
         if !(*everything || granted.iter().chain(declared).any(matches)) {
             let known: Vec<Pattern> = granted.iter().chain(declared).cloned().collect();
-            return Err(WebError::unlisted(url, named(), &known));
+            return Err(WebError::unlisted(url, named(url, &site), &known));
         }
-        let opening = granted.iter().filter(|pattern| pattern.opens(url.scheme(), port));
-        let way = Way(opening.flat_map(|pattern| pattern.addresses(&site)).collect());
-        match site {
-            Site::Name(_) => Ok(way),
-            Site::Address(address) => match way.allows(address) {
-                Ok(()) => Ok(way),
-                Err(what) => Err(WebError::private(url, named(), what)),
-            },
-        }
+        Ok((site, port))
+    }
+}
+
+/// A host as a grant would name it.
+fn named(url: &Url, site: &Site) -> String {
+    match url.port() {
+        Some(port) => format!("{site}:{port}"),
+        None => site.to_string(),
     }
 }
 
