@@ -1,6 +1,7 @@
 //! What is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
-use super::problem::{MOST_TOLD, Problem};
+use super::pieces::{self, Piece};
+use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 
@@ -11,8 +12,8 @@ const HELPERS: &str = "`.last(role)`, `.count(role)`, `.tail(n)`, `.system` do t
 
 /// All doubts about a script.
 pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
-    let doubt = |position: Position, message: String, help: String| {
-        Problem::new(&file.id, &file.path, message).at(source, position).help(help).warning()
+    let doubt = |code: Code, position: Position, message: String, help: String| {
+        Problem::of(code, file, message).at(source, position).help(help).warning()
     };
     let mut doubts = Vec::new();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
@@ -21,6 +22,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             && is_used_as_value(above)
         {
             doubts.push(doubt(
+                Code::ChangesInPlace,
                 *position,
                 format!("`{}` changes its string and gives `()`", call.name),
                 format!("write `text::{}(…)`, which gives the new text", call.name),
@@ -30,6 +32,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             && only_counts_roles(&parts.2.expr, parts.2.body.statements())
         {
             doubts.push(doubt(
+                Code::NeedlessLoop,
                 *position,
                 "a loop over messages that only looks at roles".into(),
                 HELPERS.into(),
@@ -37,14 +40,15 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
         }
         doubts.len() < MOST_TOLD
     });
-    doubts.extend(escapes_in_backticks(source).into_iter().take(MOST_TOLD).map(|(line, column, escape)| {
-        let position = Position::new(line, column);
-        doubt(
-            position,
+    for (at, escape) in escapes_in_backticks(source).into_iter().take(MOST_TOLD) {
+        let told = Problem::of(
+            Code::EscapeInBackticks,
+            file,
             format!("`\\{escape}` stays two characters in a string of backticks"),
-            "write a real line break or tab there, or use a string in double quotes".into(),
-        )
-    }));
+        );
+        let help = "write a real line break or tab there, or use a string in double quotes";
+        doubts.push(told.at_byte(source, at).help(help).warning());
+    }
     doubts
 }
 
@@ -79,74 +83,14 @@ fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
 }
 
 /// Places of `\n` and its like in strings of backticks, where they mean nothing.
-fn escapes_in_backticks(source: &str) -> Vec<(u16, u16, char)> {
-    let mut found = Vec::new();
-    let (mut line, mut column) = (1_u16, 0_u16);
-    let mut inside = Inside::Code;
-    let mut letters = source.chars().peekable();
-    // Depth of braces in `${…}`, for each open string of backticks.
-    let mut depths: Vec<u32> = Vec::new();
-    while let Some(letter) = letters.next() {
-        column = column.saturating_add(1);
-        if letter == '\n' {
-            line = line.saturating_add(1);
-            column = 0;
-        }
-        let next = letters.peek().copied();
-        inside = match (inside, letter) {
-            (Inside::Code, '/') if next == Some('/') => Inside::Line,
-            (Inside::Code, '/') if next == Some('*') => Inside::Block,
-            (Inside::Code, '"') => Inside::Quotes,
-            (Inside::Code, '`') => Inside::Backticks,
-            (Inside::Code, '{') => {
-                depths.last_mut().into_iter().for_each(|depth| *depth += 1);
-                Inside::Code
-            }
-            (Inside::Code, '}') => match depths.last_mut() {
-                Some(0) => {
-                    depths.pop();
-                    Inside::Backticks
-                }
-                Some(depth) => {
-                    *depth -= 1;
-                    Inside::Code
-                }
-                None => Inside::Code,
-            },
-            (Inside::Line, '\n') => Inside::Code,
-            (Inside::Block, '*') if next == Some('/') => {
-                letters.next();
-                column = column.saturating_add(1);
-                Inside::Code
-            }
-            (Inside::Quotes, '\\') => {
-                letters.next();
-                column = column.saturating_add(1);
-                Inside::Quotes
-            }
-            (Inside::Quotes, '"') => Inside::Code,
-            (Inside::Backticks, '`') => Inside::Code,
-            (Inside::Backticks, '$') if next == Some('{') => {
-                letters.next();
-                column = column.saturating_add(1);
-                depths.push(0);
-                Inside::Code
-            }
-            (Inside::Backticks, '\\') if matches!(next, Some('n' | 't' | 'r')) => {
-                found.push((line, column, next.unwrap_or('n')));
-                Inside::Backticks
-            }
-            (same, _) => same,
-        };
-    }
-    found
-}
-
-#[derive(Clone, Copy)]
-enum Inside {
-    Code,
-    Line,
-    Block,
-    Quotes,
-    Backticks,
+fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
+    let texts = pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Backticks);
+    let escapes = texts.flat_map(|(_, range)| {
+        let text = &source[range.clone()];
+        text.match_indices('\\').filter_map(move |(at, _)| {
+            let escape = text[at + 1..].chars().next().filter(|letter| matches!(letter, 'n' | 't' | 'r'))?;
+            Some((range.start + at, escape))
+        })
+    });
+    escapes.collect()
 }

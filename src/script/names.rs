@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::package;
-use super::problem::{MOST_TOLD, Problem};
+use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
 use crate::config::Capability;
 use crate::json::Json;
@@ -11,10 +11,15 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Capabilities whose functions may wait for somebody else.
-const WAITING: [Capability; 4] = [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm];
+pub(super) const WAITING: [Capability; 4] =
+    [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm];
 
 /// How long patterns are tried at load; those behind are tried when they are used.
 const CHECKING: Duration = Duration::from_millis(200);
+
+/// How patterns are written.
+const PATTERNS: &str = "patterns are written as in RE2: without look-ahead, look-behind and back-references; what stands \
+                        for itself, such as `(` or `.`, has a `\\` before it";
 
 /// What a script names.
 #[derive(Default)]
@@ -90,13 +95,20 @@ fn module_of(call: &FnCallExpr) -> Option<&str> {
 
 /// Calls that would only fail once they run: of what was not declared, of what is not there, of
 /// patterns that are none.
-pub(super) fn misused(ast: &AST, manifest: &Manifest, file: &SourceFile, source: &str) -> Vec<Problem> {
+pub(super) fn misused(
+    ast: &AST,
+    manifest: &Manifest,
+    constants: &[(String, Json)],
+    file: &SourceFile,
+    source: &str,
+) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let began = Instant::now();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         let Some((call, position)) = path.last().and_then(call_of) else { return true };
         let Some(module) = module_of(call) else { return true };
-        let problem = |message: String| Problem::new(&file.id, &file.path, message).at(source, position);
+        let place = call.namespace.path.first().map_or(position, |first| first.pos);
+        let problem = |message: String| Problem::of(Code::NotDeclared, file, message).at(source, place);
         let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
             let help = format!("add a line to the comment that the file opens with: requirements: {module}");
@@ -104,14 +116,26 @@ pub(super) fn misused(ast: &AST, manifest: &Manifest, file: &SourceFile, source:
         }
         if module == "regex"
             && began.elapsed() < CHECKING
-            && let Some(Expr::StringConstant(pattern, place)) = call.args.get(1)
-            && let Err(why) = package::check_pattern(pattern)
+            && let Some((pattern, place)) = call.args.get(1).and_then(|pattern| text_of(pattern, constants))
+            && let Err(why) = package::check_pattern(&pattern)
         {
-            problems.push(Problem::new(&file.id, &file.path, why).at(source, *place));
+            problems.push(Problem::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
         }
         problems.len() < MOST_TOLD
     });
     problems
+}
+
+/// A text that stands there, or in the constant that is named there.
+fn text_of(expression: &Expr, constants: &[(String, Json)]) -> Option<(String, Position)> {
+    match expression {
+        Expr::StringConstant(text, place) => Some((text.to_string(), *place)),
+        Expr::Variable(variable, _, place) => {
+            let (_, value) = constants.iter().find(|(name, _)| *name == *variable.1)?;
+            Some((value.as_str()?.to_owned(), *place))
+        }
+        _ => None,
+    }
 }
 
 /// Writes to the file's constants: they could only fail once they run.
@@ -146,7 +170,7 @@ pub(super) fn assigned(
     let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MOST_TOLD);
     written
         .map(|(name, position)| {
-            Problem::new(&file.id, &file.path, format!("`{name}` is a constant and cannot be written"))
+            Problem::of(Code::ConstantWritten, file, format!("`{name}` is a constant and cannot be written"))
                 .at(source, position)
                 .help("copy it into a `let`, or keep what changes in `state` or kv")
         })

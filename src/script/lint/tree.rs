@@ -1,0 +1,173 @@
+//! A script's syntax tree as lints walk it: a chain of dots is one thing with its links.
+
+use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
+
+/// A node of the tree.
+#[derive(Clone, Copy)]
+pub(super) enum Node<'a> {
+    Stmt(&'a Stmt),
+    Expr(&'a Expr),
+}
+
+/// What stands behind the first word of `body.messages[0].len()`.
+pub(super) enum Link<'a> {
+    Property(&'a str, Position),
+    Index(&'a Expr),
+    Call(&'a FnCallExpr),
+}
+
+/// Shows every node, with those it stands in, the outermost first.
+pub(super) fn each<'a>(statements: &'a [Stmt], look: &mut impl FnMut(Node<'a>, &[Node<'a>])) {
+    let mut above = Vec::new();
+    for statement in statements {
+        visit(Node::Stmt(statement), &mut above, look);
+    }
+}
+
+/// The same of one expression.
+pub(super) fn each_in<'a>(expression: &'a Expr, look: &mut impl FnMut(Node<'a>, &[Node<'a>])) {
+    visit(Node::Expr(expression), &mut Vec::new(), look);
+}
+
+fn visit<'a>(node: Node<'a>, above: &mut Vec<Node<'a>>, look: &mut impl FnMut(Node<'a>, &[Node<'a>])) {
+    look(node, above);
+    above.push(node);
+    for child in children(node) {
+        visit(child, above, look);
+    }
+    above.pop();
+}
+
+fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut found = Vec::new();
+    match node {
+        Node::Stmt(statement) => {
+            found.extend(expressions_of(statement).into_iter().map(Node::Expr));
+            found.extend(blocks_of(statement).into_iter().flatten().map(Node::Stmt));
+        }
+        Node::Expr(expression) => match expression {
+            Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
+                found.extend(parts.iter().map(Node::Expr));
+            }
+            Expr::Map(map, _) => found.extend(map.0.iter().map(|(_, value)| Node::Expr(value))),
+            Expr::MethodCall(call, _) | Expr::FnCall(call, _) => {
+                found.extend(call.args.iter().map(Node::Expr));
+            }
+            Expr::Dot(..) | Expr::Index(..) => {
+                let (root, links) = parts(expression);
+                found.push(Node::Expr(root));
+                found.extend(links.into_iter().map(|(_, link)| Node::Expr(link)));
+            }
+            Expr::And(parts, _) | Expr::Or(parts, _) | Expr::Coalesce(parts, _) => {
+                found.extend(parts.iter().map(Node::Expr));
+            }
+            Expr::Custom(custom, _) => found.extend(custom.inputs.iter().map(Node::Expr)),
+            Expr::Stmt(block) => found.extend(block.statements().iter().map(Node::Stmt)),
+            _ => {}
+        },
+    }
+    found
+}
+
+/// The expressions that stand in a statement itself.
+fn expressions_of(statement: &Stmt) -> Vec<&Expr> {
+    match statement {
+        Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) => vec![&flow.expr],
+        Stmt::For(parts, _) => vec![&parts.2.expr],
+        Stmt::Switch(switch, _) => {
+            let cases = switch.1.expressions.iter().flat_map(|case| [&case.lhs, &case.rhs]);
+            std::iter::once(&switch.0).chain(cases).collect()
+        }
+        Stmt::Var(variable, ..) => vec![&variable.1],
+        Stmt::Assignment(assignment) => vec![&assignment.1.lhs, &assignment.1.rhs],
+        Stmt::FnCall(call, _) => call.args.iter().collect(),
+        Stmt::Expr(expression) => vec![expression],
+        Stmt::BreakLoop(Some(value), ..) | Stmt::Return(Some(value), ..) => vec![value],
+        _ => Vec::new(),
+    }
+}
+
+/// The blocks of a statement.
+pub(super) fn blocks_of(statement: &Stmt) -> Vec<&[Stmt]> {
+    match statement {
+        Stmt::If(flow, _) | Stmt::TryCatch(flow, _) => {
+            vec![flow.body.statements(), flow.branch.statements()]
+        }
+        Stmt::While(flow, _) | Stmt::Do(flow, ..) => vec![flow.body.statements()],
+        Stmt::For(parts, _) => vec![parts.2.body.statements()],
+        Stmt::Block(block) => vec![block.statements()],
+        _ => Vec::new(),
+    }
+}
+
+/// Shows every block: the statements themselves, and those within them.
+pub(super) fn each_block<'a>(statements: &'a [Stmt], look: &mut impl FnMut(&'a [Stmt])) {
+    look(statements);
+    each(statements, &mut |node, _| match node {
+        Node::Stmt(statement) => blocks_of(statement).into_iter().for_each(&mut *look),
+        Node::Expr(Expr::Stmt(block)) => look(block.statements()),
+        Node::Expr(_) => {}
+    });
+}
+
+/// What a chain of dots and brackets begins with, and its links. Of anything else: that, and none.
+pub(super) fn chain(expression: &Expr) -> (&Expr, Vec<Link<'_>>) {
+    let (root, links) = parts(expression);
+    let links = links.into_iter().map(|(is_dot, link)| match link {
+        Expr::Property(property, position) if is_dot => Link::Property(&property.2, *position),
+        Expr::MethodCall(call, _) if is_dot => Link::Call(call),
+        index => Link::Index(index),
+    });
+    (root, links.collect())
+}
+
+fn parts(expression: &Expr) -> (&Expr, Vec<(bool, &Expr)>) {
+    let (Expr::Dot(first, flags, _) | Expr::Index(first, flags, _)) = expression else {
+        return (expression, Vec::new());
+    };
+    let mut links = Vec::new();
+    let mut is_dot = matches!(expression, Expr::Dot(..));
+    let (mut rest, mut is_last) = (&first.rhs, flags.contains(ASTFlags::BREAK));
+    while let Expr::Dot(next, flags, _) | Expr::Index(next, flags, _) = rest {
+        if is_last {
+            break;
+        }
+        links.push((is_dot, &next.lhs));
+        is_dot = matches!(rest, Expr::Dot(..));
+        (rest, is_last) = (&next.rhs, flags.contains(ASTFlags::BREAK));
+    }
+    links.push((is_dot, rest));
+    (&first.lhs, links)
+}
+
+/// The name of a variable of this file.
+pub(super) fn variable(expression: &Expr) -> Option<&str> {
+    match expression {
+        Expr::Variable(variable, ..) if variable.2.path.is_empty() => Some(&variable.1),
+        _ => None,
+    }
+}
+
+/// A text that stands there as it is.
+pub(super) fn text(expression: &Expr) -> Option<&str> {
+    match expression {
+        Expr::StringConstant(text, _) => Some(text),
+        _ => None,
+    }
+}
+
+/// `words::shout` without its last part.
+pub(super) fn module_of(call: &FnCallExpr) -> String {
+    call.namespace.path.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("::")
+}
+
+/// A call, however it stands there, whether behind a dot.
+pub(super) fn call(node: Node<'_>) -> Option<(&FnCallExpr, bool, Position)> {
+    match node {
+        Node::Expr(Expr::FnCall(call, position)) | Node::Stmt(Stmt::FnCall(call, position)) => {
+            Some((call, false, *position))
+        }
+        Node::Expr(Expr::MethodCall(call, position)) => Some((call, true, *position)),
+        _ => None,
+    }
+}

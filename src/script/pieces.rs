@@ -1,0 +1,197 @@
+//! A script's text cut into code, comments and texts, also where it does not parse.
+
+use std::ops::Range;
+
+/// Texts in code in texts that are looked into: nobody writes more.
+const MOST_NESTED: usize = 32;
+
+/// What a piece of a script is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    Code,
+    Comment,
+    /// In double or single quotes, these included.
+    Quotes,
+    /// In backticks, without what stands in `${…}`.
+    Backticks,
+}
+
+/// The pieces of a script in their order: each byte is in one of them.
+pub(super) fn of(source: &str) -> Vec<(Piece, Range<usize>)> {
+    let mut cutter = Cutter { source, at: 0, began: 0, nesting: 0, pieces: Vec::new() };
+    cutter.code(false);
+    cutter.pieces
+}
+
+/// The source with blanks in place of comments and texts; every place stays where it is.
+pub(super) fn code_only(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    for (piece, range) in of(source) {
+        let text = &source[range];
+        if piece == Piece::Code {
+            code.push_str(text);
+        } else {
+            code.extend(text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+        }
+    }
+    code
+}
+
+struct Cutter<'a> {
+    source: &'a str,
+    at: usize,
+    /// Where the piece begins that is being read.
+    began: usize,
+    /// How many texts in backticks it stands in.
+    nesting: usize,
+    pieces: Vec<(Piece, Range<usize>)>,
+}
+
+impl Cutter<'_> {
+    /// Code until the end, or until the bracket that closes `${`.
+    fn code(&mut self, is_inserted: bool) {
+        let mut depth = 0_u32;
+        while let Some(letter) = self.next() {
+            match letter {
+                '{' | '}' => {
+                    self.at += 1;
+                    if letter == '}' && is_inserted && depth == 0 {
+                        break;
+                    }
+                    depth = if letter == '{' { depth + 1 } else { depth.saturating_sub(1) };
+                }
+                '/' if self.rest().starts_with("//") => {
+                    let length = self.rest().find('\n').unwrap_or(self.rest().len());
+                    self.piece(Piece::Comment, length);
+                }
+                '/' if self.rest().starts_with("/*") => self.piece(Piece::Comment, comment(self.rest())),
+                '"' => self.piece(Piece::Quotes, quoted(self.rest(), '"')),
+                '\'' => match character(self.rest()) {
+                    Some(length) => self.piece(Piece::Quotes, length),
+                    None => self.at += 1,
+                },
+                '#' if raw(self.rest()).is_some() => {
+                    self.piece(Piece::Quotes, raw(self.rest()).unwrap_or(1));
+                }
+                '`' => self.backticks(),
+                letter => self.at += letter.len_utf8(),
+            }
+        }
+        self.end(Piece::Code);
+    }
+
+    fn backticks(&mut self) {
+        self.end(Piece::Code);
+        self.at += 1;
+        while let Some(letter) = self.next() {
+            if letter == '`' {
+                self.at += 1;
+                break;
+            }
+            if self.rest().starts_with("${") && self.nesting < MOST_NESTED {
+                self.end(Piece::Backticks);
+                self.at += 2;
+                self.nesting += 1;
+                self.code(true);
+                self.nesting -= 1;
+            } else {
+                self.at += letter.len_utf8();
+            }
+        }
+        self.end(Piece::Backticks);
+    }
+
+    fn next(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn rest(&self) -> &str {
+        &self.source[self.at..]
+    }
+
+    /// What follows is such a piece of so many bytes.
+    fn piece(&mut self, piece: Piece, length: usize) {
+        self.end(Piece::Code);
+        self.at += length;
+        self.end(piece);
+    }
+
+    fn end(&mut self, piece: Piece) {
+        if self.began < self.at {
+            self.pieces.push((piece, self.began..self.at));
+        }
+        self.began = self.at;
+    }
+}
+
+/// How long a block comment is; they stand in each other.
+fn comment(text: &str) -> usize {
+    let (mut depth, mut at) = (0_u32, 0);
+    while at < text.len() {
+        let rest = &text.as_bytes()[at..];
+        if rest.starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if rest.starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    text.len()
+}
+
+/// How long a text is that begins with a quote; one that is never closed ends with its line.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '\n' => return at,
+            letter if letter == quote => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// How long `'x'` is; none where it is no character, as in a comment of another language.
+fn character(text: &str) -> Option<usize> {
+    let length = quoted(text, '\'');
+    text[..length].ends_with('\'').then_some(length).filter(|length| *length > 1)
+}
+
+/// How long `#"…"#` is.
+fn raw(text: &str) -> Option<usize> {
+    let hashes = text.len() - text.trim_start_matches('#').len();
+    let inner = text[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    Some(inner.find(&end).map_or(text.len(), |at| hashes + 1 + at + end.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_texts_are_no_code() {
+        for (source, code) in [
+            ("a // b\nc", "a c"),
+            ("a /* b /* c */ d */ e", "a e"),
+            (r#"a "b\"c" d"#, "a d"),
+            ("`a${b(`c${d}`)}e` f", "${b( ${d} )} f"),
+            ("a '\"' b \"c", "a b"),
+            ("a #\"b \" c\"# d", "a d"),
+            ("ü 'ä", "ü 'ä"),
+        ] {
+            let found = code_only(source);
+            assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), code, "{source}");
+            assert_eq!(found.len(), source.len(), "{source}");
+        }
+    }
+}
