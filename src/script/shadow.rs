@@ -1,9 +1,9 @@
-//! Functions of a script that take the place of the host's own.
+//! Functions of a script that take the place of the host's own, or of variables.
 
 use super::known;
-use super::problem::Problem;
+use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
-use rhai::{AST, ASTNode, Expr};
+use rhai::{AST, ASTNode, Expr, Module, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 
 /// Functions with which a script refuses and answers: who reads `deny(…)` must be able to rely on it.
@@ -17,7 +17,7 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
         let (name, count) = (function.name, function.params.len());
         let Some(arities) = known::arities(name) else { continue };
         let problem = |what: String| {
-            let problem = Problem::new(&file.id, &file.path, what).at_function(source, name);
+            let problem = Problem::of(Code::Shadowed, file, what).at_function(source, name);
             problem.help(format!("rename it, as in `my_{name}`"))
         };
         if arities.contains(&count) {
@@ -31,6 +31,70 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
         }
     }
     problems
+}
+
+/// Variables that a closure does not see, since a function of the file is called like them: Rhai takes what a
+/// closure names for a function wherever there is one.
+pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+    let is_closure = |name: &str| name.starts_with("anon$");
+    let named: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    let (mut around, mut problems): (Vec<(usize, HashSet<String>)>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let functions: Vec<Function> = ast.iter_fn_def().map(|function| Function::of(function)).collect();
+    for function in functions.iter().filter(|function| !is_closure(&function.name)) {
+        let place = Problem::of(Code::Twice, file, "").at_function(source, &function.name);
+        around.push((place.line.unwrap_or(0), function.own.clone()));
+    }
+    around.sort_by_key(|(line, _)| *line);
+    for closure in functions.iter().filter(|function| is_closure(&function.name)) {
+        for (name, position) in &closure.uses {
+            let line = position.line().unwrap_or(0);
+            let within = around.iter().rev().find(|(begin, _)| *begin <= line);
+            let is_hidden = named.contains(name.as_str())
+                && !closure.own.contains(name)
+                && within.is_some_and(|(_, own)| own.contains(name));
+            if is_hidden {
+                let told = format!("this closure sees the function `{name}` in place of the variable");
+                let problem = Problem::of(Code::Twice, file, told).at(source, *position);
+                problems.push(problem.help("call one of the two something else").warning());
+            }
+        }
+    }
+    problems.truncate(MOST_TOLD);
+    problems
+}
+
+/// The names of a function.
+struct Function {
+    name: String,
+    /// Its parameters and variables.
+    own: HashSet<String>,
+    uses: Vec<(String, Position)>,
+}
+
+impl Function {
+    fn of(function: &ScriptFuncDef) -> Self {
+        // Rhai shows what is in a function only while it walks a whole file: here a file of this one.
+        let mut alone = Module::new();
+        alone.set_script_fn(function.clone());
+        let mut own: HashSet<String> = function.params.iter().map(ToString::to_string).collect();
+        let mut uses = Vec::new();
+        AST::new_from_module(alone).walk(&mut |path: &[ASTNode<'_>]| {
+            match path.last() {
+                Some(ASTNode::Expr(Expr::Variable(variable, _, position))) => {
+                    uses.push((variable.1.to_string(), *position));
+                }
+                Some(ASTNode::Stmt(Stmt::Var(variable, ..))) => {
+                    own.insert(variable.0.name.to_string());
+                }
+                Some(ASTNode::Stmt(Stmt::For(parts, _))) => {
+                    own.insert(parts.0.name.to_string());
+                }
+                _ => {}
+            }
+            true
+        });
+        Self { name: function.name.to_string(), own, uses }
+    }
 }
 
 /// What is called behind a dot, with how many arguments: such a call finds a function of the script
