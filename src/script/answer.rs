@@ -70,11 +70,21 @@ impl Thrown {
         Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 
+    /// In seconds, whole where they are.
+    fn retry_after(&self) -> Dynamic {
+        match self.refusal.retry_after {
+            None => Dynamic::UNIT,
+            Some(seconds) if seconds.fract() == 0.0 => (seconds as i64).into(),
+            Some(seconds) => seconds.into(),
+        }
+    }
+
     fn field(&self, name: &str) -> Dynamic {
         match name {
             "message" => self.refusal.message.clone().into(),
             "status" => i64::from(self.refusal.status).into(),
             "plugin" => self.refusal.plugin.clone().into(),
+            "retry_after" => self.retry_after(),
             "line" => self.line.map_or(Dynamic::UNIT, |line| (line as i64).into()),
             other => live(&self.value.get(other).unwrap_or_default(), super::value::Shape::Plain),
         }
@@ -96,21 +106,21 @@ pub(crate) fn register(module: &mut Module) {
     module.set_custom_type::<Answered>("answer");
     module.set_custom_type::<Thrown>("error");
 
-    global("skip", &["value"], "/// Return this to stop the chain and use `value`: as the answer, the tool's result, the final value.")
+    global("skip", &["value", "answer"], "/// Return this to stop the chain and use `value`: as the answer, the tool's result, the final value.")
         .set_into_module(module, |value: Dynamic| -> Answer<Answered> { Ok(Answered::Skip(json_of(&value)?)) });
     global(
         "error",
-        &["reason"],
+        &["reason", "answer"],
         "/// Return this to stop with an error: a text, or `#{message, status, retry_after}`.",
     )
     .set_into_module(module, |reason: Dynamic| Answered::Error(Thrown::new(&reason, None).refusal));
-    global("ok", &["value"], "/// Return this from a tool to answer with `value`.")
+    global("ok", &["value", "answer"], "/// Return this from a tool to answer with `value`.")
         .set_into_module(module, |value: Dynamic| -> Answer<Answered> {
             Ok(Answered::Ok(json_of(&value)?, None))
         });
     global(
         "ok",
-        &["value", "ctx"],
+        &["value", "ctx", "answer"],
         "/// Return this from a tool to answer with `value` and go on with `ctx`.",
     )
     .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<Answered> {
@@ -122,7 +132,7 @@ pub(crate) fn register(module: &mut Module) {
         });
     global(
         "deny",
-        &["message", "status"],
+        &["message", "status: integer"],
         "/// Refuses the request with a status of 400 to 599 and ends the hook.",
     )
     .set_into_module(module, |message: Dynamic, status: i64| -> Answer<()> {
@@ -131,10 +141,18 @@ pub(crate) fn register(module: &mut Module) {
         Err(thrown.into_error(Position::NONE))
     });
 
-    for name in ["message", "status", "plugin", "line"] {
+    for (name, kind, about) in [
+        ("message", "text", "What went wrong; the error itself reads as this text."),
+        ("status", "integer", "The status of a refusal, 500 for a bug."),
+        ("retry_after", "number", "Seconds after which trying again makes sense; `()` where nobody said."),
+        ("plugin", "text", "The plugin it comes from."),
+        ("line", "integer", "The line of the script; `()` where it is not known."),
+    ] {
         FuncRegistration::new(format!("get${name}"))
             .with_namespace(FnNamespace::Global)
             .with_purity(true)
+            .with_params_info(["error: &mut error", kind])
+            .with_comments([format!("/// {about}")])
             .set_into_module(module, move |thrown: &mut Thrown| thrown.field(name));
     }
     FuncRegistration::new("index$get$")

@@ -15,7 +15,7 @@ pub(super) type AnyArray = Dynamic;
 pub(super) type AnyMap = Dynamic;
 
 /// What a native answers. Rhai's own name, which its reference generator unwraps.
-pub(super) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
+pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
 
 /// The error of a native: which one and why.
 pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltResult> {

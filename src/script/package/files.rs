@@ -42,7 +42,7 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |path: &str, text: &str| write(path, text, Writing::default()));
     function(
         "write",
-        &["path: &str", "text: &str", "options"],
+        &["path: &str", "text: &str", "options: map"],
         "Writes a text. Options: `append` adds it at the end of the file, `parents` makes missing folders.",
     )
     .set_into_module(&mut module, |path: &str, text: &str, options: AnyMap| {

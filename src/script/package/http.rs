@@ -42,24 +42,24 @@ const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     for (method, does) in METHODS {
-        function(method, &["url: &str", "Map"], &format!("{does} {ANSWER}"))
+        function(method, &["url: &str", "http_answer"], &format!("{does} {ANSWER}"))
             .set_into_module(&mut module, move |url: &str| ask(method, method, url, &Dynamic::UNIT));
         function(
             method,
-            &["url: &str", "options", "Map"],
+            &["url: &str", "options: map", "http_answer"],
             &format!("{does} {WITH_OPTIONS} Gives the same answer."),
         )
         .set_into_module(&mut module, move |url: &str, options: AnyMap| ask(method, method, url, &options));
     }
     function(
         "request",
-        &["method: &str", "url: &str", "Map"],
+        &["method: &str", "url: &str", "http_answer"],
         &format!("Asks with a method by its name, `\"OPTIONS\"` for example. {ANSWER}"),
     )
     .set_into_module(&mut module, |method: &str, url: &str| ask("request", method, url, &Dynamic::UNIT));
     function(
         "request",
-        &["method: &str", "url: &str", "options", "Map"],
+        &["method: &str", "url: &str", "options: map", "http_answer"],
         &format!("Asks with a method by its name. {WITH_OPTIONS} Gives the same answer."),
     )
     .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
@@ -73,9 +73,9 @@ pub(super) fn register_method(module: &mut Module) {
     FuncRegistration::new("json")
         .with_namespace(FnNamespace::Global)
         .with_purity(true)
-        .with_params_info(["answer: &mut Map", "Dynamic"])
+        .with_params_info(["answer: &mut http_answer", "any"])
         .with_comments([
-            "/// `answer.json()`: the value that the text of an answer of `http::` stands for. Fails when it is no JSON.",
+            "/// The value that the text of an answer of `http::` stands for. Fails when it is no JSON.",
         ])
         .set_into_module(module, |answer: &mut Map| parsed(answer));
 }

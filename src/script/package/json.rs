@@ -3,7 +3,8 @@
 use super::argument::{RhaiResultOf, fail};
 use super::output;
 use crate::json::Json;
-use crate::script::value::{dynamic_of, json_of};
+use crate::script::Shape;
+use crate::script::value::{json_of, live};
 use rhai::plugin::*;
 
 /// No more values are read at once: nothing looks at a script's memory meanwhile.
@@ -11,12 +12,12 @@ pub(super) const MOST_VALUES: usize = 200_000;
 
 #[export_module]
 pub(super) mod functions {
-    /// The value a JSON text stands for. Fails with line and column when it is no JSON.
+    /// The value a JSON text stands for, its keys in their order. Fails with line and column when it is no JSON.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
         let json =
             Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| fail("json::parse", error))?;
-        Ok(dynamic_of(&json))
+        Ok(live(&json, Shape::Plain))
     }
 
     /// A value as compact JSON text.
@@ -44,6 +45,7 @@ mod tests {
     fn json_is_read_and_written() {
         gives(&[
             (r#"json::parse("[1, 2.5, null, true, {\"a\": \"b\"}]")"#, r#"[1,2.5,null,true,{"a":"b"}]"#),
+            (r#"json::stringify(json::parse("{\"b\": 1, \"a\": 2}"))"#, r#""{\"b\":1,\"a\":2}""#),
             (r#"json::stringify(#{ a: [1, ()] })"#, r#""{\"a\":[1,null]}""#),
             (r#"json::stringify([1], 2)"#, r#""[\n  1\n]""#),
             (r#"json::stringify([1], 0)"#, r#""[1]""#),

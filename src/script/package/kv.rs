@@ -71,7 +71,7 @@ fn functions(scope: Scope) -> Module {
     .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None));
     function(
         "set",
-        &["key: &str", "value", "ttl_seconds"],
+        &["key: &str", "value", "ttl_seconds: number"],
         format!("Sets a key in {place} for so many seconds. `()` deletes it."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
@@ -90,19 +90,19 @@ fn functions(scope: Scope) -> Module {
     const COUNTS: &str = "A new counter starts at 0. Turns at the same time lose no count.";
     function(
         "incr",
-        &["key: &str", "Dynamic"],
+        &["key: &str", "number"],
         format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None));
     function(
         "incr",
-        &["key: &str", "by", "Dynamic"],
+        &["key: &str", "by: number", "number"],
         format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None));
     function(
         "incr",
-        &["key: &str", "by", "ttl_seconds", "Dynamic"],
+        &["key: &str", "by: number", "ttl_seconds: number", "number"],
         format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
@@ -131,7 +131,7 @@ fn functions(scope: Scope) -> Module {
     });
     function(
         "update",
-        &["key: &str", "change: FnPtr", "ttl_seconds", "Dynamic"],
+        &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
         format!("The same, and the new value stays in {place} for so many seconds.\n{UPDATES}"),
     )
     .set_into_module(
@@ -143,7 +143,7 @@ fn functions(scope: Scope) -> Module {
 
     function(
         "window",
-        &["key: &str", "seconds", "limit: i64", "Map"],
+        &["key: &str", "seconds: number", "limit: i64", "window"],
         format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {

@@ -19,7 +19,7 @@ pub trait Models: Send + Sync + std::fmt::Debug {
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     FuncRegistration::new("chat")
-        .with_params_info(["request: map", "Map"])
+        .with_params_info(["request: map", "result"])
         .with_comments([
             "/// Asks a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \"…\" }] })`.\n             /// Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. Without a `model` the turn's own is asked.\n             /// Every other filter of that model runs; those of the script itself do not.",
         ])

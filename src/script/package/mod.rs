@@ -37,6 +37,7 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use argument::RhaiResultOf;
 pub use llm::Models;
 pub(crate) use pattern::check as check_pattern;
 

@@ -26,14 +26,14 @@ pub(super) fn module() -> Module {
             .with_comments([format!("/// {comment}")])
     };
     function(
-        &["argv", "Map"],
+        &["argv", "program_output"],
         "Runs a granted program: `[\"git\", \"log\"]`, or a text for `sh -c` where `sh` is granted. Gives \
          `exit_code`, `stdout` and `stderr`; `signal` when one ended it, `timed_out` and `cut` where they are \
          true. An exit code other than 0 is an answer too. Nothing it starts outlives it.",
     )
     .set_into_module(&mut module, |argv: Argv| run(&argv, Options::default()));
     function(
-        &["argv", "options", "Map"],
+        &["argv", "options: map", "program_output"],
         "Runs a granted program. Options: `stdin` (a text), `folder` (a granted folder or one in it), \
          `timeout` in ms, 30 000 where it is not given.",
     )

@@ -2,6 +2,7 @@
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
 use super::zone;
+use crate::script::call;
 use jiff::fmt::strtime::{self, BrokenDownTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -15,13 +16,13 @@ pub(super) mod functions {
     /// Seconds since 1970, now.
     #[rhai_fn(volatile)]
     pub fn unix() -> i64 {
-        Timestamp::now().as_second()
+        super::now().as_second()
     }
 
     /// Milliseconds since 1970, now.
     #[rhai_fn(volatile)]
     pub fn unix_ms() -> i64 {
-        Timestamp::now().as_millisecond()
+        super::now().as_millisecond()
     }
 
     /// Milliseconds since the turn began.
@@ -76,11 +77,16 @@ pub(super) mod functions {
     }
 }
 
+/// The time now, as the running call is told it.
+fn now() -> Timestamp {
+    Timestamp::from_millisecond(call::now_ms()).unwrap_or_default()
+}
+
 /// A point in time, to the millisecond.
 fn timestamp(function: &str, unix: &AnyNumber) -> RhaiResultOf<Timestamp> {
     let time = match unix.as_int() {
         // Left open: now.
-        Err(_) if unix.is_unit() => Some(Timestamp::now()),
+        Err(_) if unix.is_unit() => Some(now()),
         Ok(seconds) => Timestamp::from_second(seconds).ok(),
         Err(_) => {
             let milliseconds = (float(function, "unix", unix)? * 1e3).round();

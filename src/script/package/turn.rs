@@ -19,7 +19,7 @@ pub(crate) fn register(module: &mut Module) {
             .with_params_info(params)
             .with_comments([comment])
     }
-    global("emit", &["event"], "/// Sends an event `#{type, data}` to the people on the other side.")
+    global("emit", &["event: map"], "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`.")
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
             if let Some(call) = call::current() {
@@ -29,7 +29,7 @@ pub(crate) fn register(module: &mut Module) {
         });
     global(
         "ask",
-        &["question"],
+        &["question: map", "any"],
         "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
     )
     .set_into_module(module, |question: Dynamic| -> Answer<Dynamic> {
@@ -72,14 +72,15 @@ pub(super) fn models() -> Module {
     }
     let mut module = Module::new();
     FuncRegistration::new("list")
-        .with_comments(["/// The models of this host, each with `id name provider`."])
+        .with_params_info(["array"])
+        .with_comments(["/// The models of this host, a list of `#{ id, name, provider }`."])
         .with_volatility(true)
         .set_into_module(&mut module, || match all() {
             Json::Null => live(&Json::array(), Shape::Plain),
             models => live(&models, Shape::Plain),
         });
     FuncRegistration::new("get")
-        .with_params_info(["id: &str"])
+        .with_params_info(["id: &str", "__model__"])
         .with_comments(["/// What is known of a model, `()` for an unknown one."])
         .with_volatility(true)
         .set_into_module(&mut module, |id: &str| {
@@ -116,6 +117,5 @@ fn line_of(value: &Dynamic) -> String {
 
 /// Milliseconds since the turn began.
 pub(crate) fn elapsed_ms() -> i64 {
-    call::current()
-        .map_or(0, |call| i64::try_from(call.turn.started().elapsed().as_millis()).unwrap_or(i64::MAX))
+    call::current().map_or(0, |call| call.reach.clock.elapsed_ms(&call.turn))
 }

@@ -6,6 +6,7 @@
 use super::convert::json_of;
 use super::{List, Map};
 use crate::json::Array;
+use crate::script::testing;
 use rhai::{Dynamic, Engine, EvalAltResult, EvalContext};
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -109,7 +110,11 @@ fn write_back(args: &[&mut Dynamic], plain: &[Dynamic]) -> Answer<()> {
 fn own_names() -> &'static HashSet<String> {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let signatures = super::functions().gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>();
-        signatures.iter().filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
+        // What a test called and failed is not called once more, either.
+        let modules =
+            [super::functions()].into_iter().chain(testing::modules().iter().map(|(_, it)| it.clone()));
+        let signatures =
+            modules.flat_map(|module| module.gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>());
+        signatures.filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
     })
 }

@@ -1,9 +1,10 @@
 //! Methods of live arrays that the host has itself. All others are lent by `delegate`.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
-use super::{List, Shape};
+use super::map::{AT, COPIES, COPY, FINDS};
+use super::{List, Shape, method, pure};
 use crate::json::{Array, Json};
-use rhai::{Dynamic, EvalAltResult, FuncRegistration, INT, Module};
+use rhai::{Dynamic, EvalAltResult, INT, Module};
 use std::ops::{Range, RangeInclusive};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -42,9 +43,6 @@ impl List {
 }
 
 pub(super) fn register(module: &mut Module) {
-    fn pure(name: &'static str) -> FuncRegistration {
-        FuncRegistration::new(name).with_purity(true).with_namespace(rhai::FnNamespace::Global)
-    }
     module.set_custom_type::<List>("array");
 
     for name in ["len", "get$len"] {
@@ -81,6 +79,10 @@ pub(super) fn register(module: &mut Module) {
         pure(name).set_into_module(module, |list: &mut List, other: List| -> Answer<()> {
             other.array.items().into_iter().try_for_each(|item| list.array.push(item)).map_err(misplaced)
         });
+    }
+    // A list of the script's own takes the elements of a live one, too.
+    for name in ["append", "+="] {
+        pure(name).set_into_module(module, |own: &mut rhai::Array, other: List| own.extend(other.elements()));
     }
     pure("insert").set_into_module(module, |list: &mut List, index: INT, value: Dynamic| -> Answer<()> {
         let len = list.array.len();
@@ -126,10 +128,10 @@ pub(super) fn register(module: &mut Module) {
         Ok(List::new(b.shape, [json_items(a)?, b.array.items()].concat()))
     });
 
-    pure("copy").set_into_module(module, |list: &mut List| {
+    method("copy", COPY, COPIES).set_into_module(module, |list: &mut List| {
         copied(&list.array.clone().into()).map(|copy| live(&copy, list.shape))
     });
-    pure("at").set_into_module(module, |list: &mut List, path: &str| {
+    method("at", AT, FINDS).set_into_module(module, |list: &mut List, path: &str| {
         live(&Json::from(list.array.clone()).at_path(path), Shape::Plain)
     });
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {

@@ -1,12 +1,18 @@
 //! Methods and properties of live maps that the host has itself.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
-use super::message::property;
-use super::{Map, Shape};
+use super::message::Property;
+use super::{Map, Shape, method, pure};
 use crate::json::{Json, Object};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+pub(super) const COPY: &[&str] = &["value: &mut any", "any"];
+pub(super) const COPIES: &str = "An independent copy: what is changed in it stays in it.";
+pub(super) const AT: &[&str] = &["value: &mut any", "path: &str", "any"];
+pub(super) const FINDS: &str =
+    "What a path of keys and places leads to, `body.at(\"messages.0.content\")`; `()` where nothing is.";
 
 impl Map {
     fn json(&self) -> Json {
@@ -42,19 +48,19 @@ impl Map {
 pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Module {
     let mut module = Module::new();
     for name in names {
-        let special = property::named(name);
+        let special = Property::named(name);
         let key = name.to_owned();
         register(&mut module, format!("get${name}"), move |map: &mut Map| -> Answer<Dynamic> {
             match special {
-                Some(special) if special.answers(map) => (special.read)(map),
+                Some(special) if special.is_of(map.shape) => (special.read)(map),
                 _ => Ok(map.field(&key)),
             }
         });
         let key = name.to_owned();
-        let special = property::named(name);
+        let special = Property::named(name);
         register(&mut module, format!("set${name}"), move |map: &mut Map, value: Dynamic| -> Answer<()> {
             match special {
-                Some(special) if special.answers(map) => (special.write)(map, &value),
+                Some(special) if special.is_of(map.shape) => (special.write)(map, &value),
                 _ => map.set_field(&key, &value),
             }
         });
@@ -74,20 +80,17 @@ pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Mo
 }
 
 pub(super) fn register(module: &mut Module) {
-    fn pure(name: &'static str) -> FuncRegistration {
-        FuncRegistration::new(name).with_purity(true).with_namespace(FnNamespace::Global)
-    }
     module.set_custom_type::<Map>("map");
 
     pure("index$get$").set_into_module(module, |map: &mut Map, key: &str| -> Answer<Dynamic> {
-        match property::named(key) {
-            Some(special) if special.answers(map) => (special.read)(map),
+        match Property::named(key) {
+            Some(special) if special.is_of(map.shape) => (special.read)(map),
             _ => Ok(map.field(key)),
         }
     });
     pure("index$set$").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| {
-        match property::named(key) {
-            Some(special) if special.answers(map) => (special.write)(map, &value),
+        match Property::named(key) {
+            Some(special) if special.is_of(map.shape) => (special.write)(map, &value),
             _ => map.set_field(key, &value),
         }
     });
@@ -102,7 +105,9 @@ pub(super) fn register(module: &mut Module) {
         entries.iter().map(|(key, value)| live(value, map.shape.below_key(key))).collect()
     });
     pure("get").set_into_module(module, |map: &mut Map, key: &str| variables(map).field(key));
-    pure("get").set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
+    let get = &["map: &mut map", "key: &str", "fallback", "any"];
+    let gets = "The value of a key, or the fallback where the key is not there.";
+    method("get", get, gets).set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
         let map = variables(map);
         if map.object.contains(key) { map.field(key) } else { fallback }
     });
@@ -138,11 +143,16 @@ pub(super) fn register(module: &mut Module) {
     pure("==").set_into_module(module, |a: rhai::Map, b: Map| equals(&b, a));
     pure("!=").set_into_module(module, |a: rhai::Map, b: Map| !equals(&b, a));
 
-    pure("copy")
+    method("copy", COPY, COPIES)
         .set_into_module(module, |map: &mut Map| copied(&map.json()).map(|copy| live(&copy, map.shape)));
-    pure("at")
+    method("at", AT, FINDS)
         .set_into_module(module, |map: &mut Map, path: &str| live(&map.json().at_path(path), Shape::Plain));
-    pure("ensure").set_into_module(
+    method(
+        "ensure",
+        &["map: &mut map", "path: &str", "default", "any"],
+        "What a path of keys leads to; where nothing is, the default is put there and given: `body.ensure(\"metadata.features\", #{})`.",
+    )
+    .set_into_module(
         module,
         |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
             let there = map.json().ensure_path(path, json_of(&default)?).map_err(misplaced)?;
@@ -161,12 +171,12 @@ pub(super) fn register(module: &mut Module) {
         let map = map.cast::<rhai::Map>();
         Box::new(map.into_keys().map(|key| Dynamic::from(key.to_string())))
     });
-    pure("get").set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
+    method("get", get, gets).set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
         map.get(key).cloned().unwrap_or(fallback)
     });
-    pure("copy").set_into_module(module, |map: &mut rhai::Map| map.clone());
-    pure("copy").set_into_module(module, |array: &mut rhai::Array| array.clone());
-    pure("at").set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
+    method("copy", COPY, COPIES).set_into_module(module, |map: &mut rhai::Map| map.clone());
+    method("copy", COPY, COPIES).set_into_module(module, |array: &mut rhai::Array| array.clone());
+    method("at", AT, FINDS).set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
         Ok(live(&json_of(&map.clone().into())?.at_path(path), Shape::Plain))
     });
     pure("empty").set_into_module(module, |value: Dynamic| -> Answer<bool> {

@@ -1,10 +1,11 @@
 //! The words of chat: `message.text`, `messages.last(role)`, `event.text`.
 
 use super::convert::{error, json_of, live, misplaced};
-use super::{List, Map, Shape};
+use super::{List, Map, Shape, method, pure};
 use crate::chat::{event, history, message};
 use crate::json::{Array, Json};
-use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, INT, ImmutableString, Module};
+use crate::script::reference::Type;
+use rhai::{Dynamic, EvalAltResult, INT, ImmutableString, Module};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -20,53 +21,20 @@ fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
     }
 }
 
-/// Properties that are no keys.
-pub(super) mod property {
-    use super::*;
-
-    #[derive(Clone, Copy)]
-    pub(in crate::script::value) struct Property {
-        shapes: &'static [Shape],
-        pub(in crate::script::value) read: fn(&Map) -> Answer<Dynamic>,
-        pub(in crate::script::value) write: fn(&Map, &Dynamic) -> Answer<()>,
-    }
-
-    impl Property {
-        /// Whether a map of this shape has the property.
-        pub(in crate::script::value) fn answers(&self, map: &Map) -> bool {
-            self.shapes.contains(&map.shape)
-        }
-    }
-
-    fn json(map: &Map) -> Json {
-        Json::Object(map.object.clone())
-    }
-
-    /// Rhai hands back what a getter gave after calling a method on it; that is no assignment.
-    fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
-        if value.is::<List>() || value.is_array() {
-            return Ok(());
-        }
-        Err(error(format!("`{name}` can only be read")))
-    }
-
-    const EVENT_TEXT: Property = Property {
-        shapes: &[Shape::Event],
-        read: |map| Ok(text_dynamic(&event::text(&json(map)))),
-        write: |map, value| {
-            event::set_text(&json(map), &text_argument(value)?);
-            Ok(())
-        },
-    };
-
-    const TEXT: Property = Property {
+/// The properties that are no keys, on every shape.
+pub(in crate::script) const PROPERTIES: [Property; 9] = [
+    Property {
+        name: "text",
         shapes: &[Shape::Event, Shape::Message],
+        kind: Type::Text,
+        is_writable: true,
+        about: "What is said, as one text. Written, it takes the place of all text and leaves images where they are.",
         read: |map| match map.shape {
-            Shape::Event => (EVENT_TEXT.read)(map),
+            Shape::Event => read_event_text(map),
             _ => Ok(text_dynamic(&message::text_of(&json(map)))),
         },
         write: |map, value| match map.shape {
-            Shape::Event => (EVENT_TEXT.write)(map, value),
+            Shape::Event => write_event_text(map, value),
             _ => {
                 let (message, text) = (json(map), text_argument(value)?);
                 if message::text_of(&message) != text.as_str() {
@@ -75,23 +43,34 @@ pub(super) mod property {
                 Ok(())
             }
         },
-    };
-
-    const REASONING: Property = Property {
+    },
+    Property {
+        name: "data",
         shapes: &[Shape::Event],
+        kind: Type::Text,
+        is_writable: true,
+        about: "The same as `text`, under the name that pipelines have for it.",
+        read: read_event_text,
+        write: write_event_text,
+    },
+    Property {
+        name: "reasoning",
+        shapes: &[Shape::Event],
+        kind: Type::Text,
+        is_writable: true,
+        about: "What the model thinks, where the service tells it; \"\" else.",
         read: |map| Ok(text_dynamic(&event::reasoning(&json(map)))),
         write: |map, value| {
             event::set_reasoning(&json(map), &text_argument(value)?);
             Ok(())
         },
-    };
-
-    fn choice(map: &Map) -> Option<Json> {
-        map.object.get("choices")?.at(0)
-    }
-
-    const FINISH_REASON: Property = Property {
+    },
+    Property {
+        name: "finish_reason",
         shapes: &[Shape::Event],
+        kind: Type::Any,
+        is_writable: true,
+        about: "Why the answer ends with this event: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …; `()` while it goes on.",
         read: |map| {
             let reason = choice(map).and_then(|choice| choice.get("finish_reason"));
             Ok(live(&reason.unwrap_or_default(), Shape::Plain))
@@ -100,10 +79,13 @@ pub(super) mod property {
             Some(choice) => choice.set("finish_reason", json_of(value)?).map_err(misplaced),
             None => map.object.set("finish_reason", json_of(value)?).map_err(misplaced),
         },
-    };
-
-    const INDEX: Property = Property {
+    },
+    Property {
+        name: "index",
         shapes: &[Shape::Event],
+        kind: Type::Integer,
+        is_writable: true,
+        about: "Which of several answers the event belongs to, from 0.",
         read: |map| {
             let index = choice(map).and_then(|choice| choice.get("index"));
             Ok(live(&index.unwrap_or_else(|| 0_i64.into()), Shape::Plain))
@@ -112,10 +94,13 @@ pub(super) mod property {
             Some(choice) => choice.set("index", json_of(value)?).map_err(misplaced),
             None => map.object.set("index", json_of(value)?).map_err(misplaced),
         },
-    };
-
-    const TOOL_CALLS: Property = Property {
+    },
+    Property {
+        name: "tool_calls",
         shapes: &[Shape::Event],
+        kind: Type::Array,
+        is_writable: true,
+        about: "The pieces of tool calls in this event, a list; `()` where there are none.",
         read: |map| {
             let calls = event::delta(&json(map)).and_then(|delta| delta.get("tool_calls"));
             Ok(live(&calls.unwrap_or_default(), Shape::Plain))
@@ -124,19 +109,25 @@ pub(super) mod property {
             Some(delta) => delta.set("tool_calls", json_of(value)?).map_err(misplaced),
             None => map.object.set("tool_calls", json_of(value)?).map_err(misplaced),
         },
-    };
-
-    const TEXTS: Property = Property {
+    },
+    Property {
+        name: "texts",
         shapes: &[Shape::Event, Shape::Message, Shape::Body],
+        kind: Type::ListOf("text_place"),
+        is_writable: false,
+        about: "Every place in which text travels: content, thinking, refusals, arguments of tools, log probabilities, citations. What has to be hidden is looked for in all of them.",
         read: |map| {
             let places = event::texts(&json(map));
             Ok(places.into_iter().map(Dynamic::from).collect::<rhai::Array>().into())
         },
         write: |_, value| read_only("texts", value),
-    };
-
-    const IMAGES: Property = Property {
+    },
+    Property {
+        name: "images",
         shapes: &[Shape::Message],
+        kind: Type::Array,
+        is_writable: false,
+        about: "The parts of the content that are images.",
         read: |map| {
             let parts = map.object.get("content").map(|content| content.items()).unwrap_or_default();
             let is_image = |part: &Json| part.text("type").is_some_and(|kind| kind.contains("image"));
@@ -144,97 +135,175 @@ pub(super) mod property {
             Ok(Dynamic::from(List { shape: Shape::Plain, array: Array::new(images) }))
         },
         write: |_, value| read_only("images", value),
-    };
-
-    const PARTS: Property = Property {
+    },
+    Property {
+        name: "parts",
         shapes: &[Shape::Message],
+        kind: Type::Array,
+        is_writable: true,
+        about: "The content as a list of parts, also where it is one text.",
         read: |map| Ok(live(&parts(map), Shape::Plain)),
         write: |map, value| {
             let value = json_of(value)?;
             if value == parts(map) { Ok(()) } else { map.object.set("content", value).map_err(misplaced) }
         },
-    };
+    },
+];
 
-    /// The content as a list of parts; plain text is one part.
-    fn parts(map: &Map) -> Json {
-        match map.object.get("content") {
-            Some(parts @ Json::Array(_)) => parts,
-            Some(Json::Text(text)) => {
-                let part = Json::object();
-                let _ = part.set("type", "text");
-                let _ = part.set("text", text);
-                vec![part].into()
-            }
-            _ => Json::array(),
-        }
+/// A property that is no key.
+#[derive(Clone, Copy)]
+pub(in crate::script) struct Property {
+    pub(in crate::script) name: &'static str,
+    shapes: &'static [Shape],
+    pub(in crate::script) kind: Type,
+    pub(in crate::script) is_writable: bool,
+    pub(in crate::script) about: &'static str,
+    pub(super) read: fn(&Map) -> Answer<Dynamic>,
+    pub(super) write: fn(&Map, &Dynamic) -> Answer<()>,
+}
+
+impl Property {
+    /// The property of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        static ALL: [Property; PROPERTIES.len()] = PROPERTIES;
+        ALL.iter().find(|property| property.name == name)
     }
 
-    /// The property of that name.
-    pub(in crate::script::value) fn named(name: &str) -> Option<&'static Property> {
-        Some(match name {
-            "text" => &TEXT,
-            "data" => &EVENT_TEXT,
-            "reasoning" => &REASONING,
-            "finish_reason" => &FINISH_REASON,
-            "index" => &INDEX,
-            "tool_calls" => &TOOL_CALLS,
-            "texts" => &TEXTS,
-            "images" => &IMAGES,
-            "parts" => &PARTS,
-            _ => return None,
-        })
+    /// Whether maps of this shape have it.
+    pub(in crate::script) fn is_of(&self, shape: Shape) -> bool {
+        self.shapes.contains(&shape)
+    }
+}
+
+fn json(map: &Map) -> Json {
+    Json::Object(map.object.clone())
+}
+
+/// Rhai hands back what a getter gave after calling a method on it; that is no assignment.
+fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
+    if value.is::<List>() || value.is_array() {
+        return Ok(());
+    }
+    Err(error(format!("`{name}` can only be read")))
+}
+
+fn read_event_text(map: &Map) -> Answer<Dynamic> {
+    Ok(text_dynamic(&event::text(&json(map))))
+}
+
+fn write_event_text(map: &Map, value: &Dynamic) -> Answer<()> {
+    event::set_text(&json(map), &text_argument(value)?);
+    Ok(())
+}
+
+fn choice(map: &Map) -> Option<Json> {
+    map.object.get("choices")?.at(0)
+}
+
+/// The content as a list of parts; plain text is one part.
+fn parts(map: &Map) -> Json {
+    match map.object.get("content") {
+        Some(parts @ Json::Array(_)) => parts,
+        Some(Json::Text(text)) => {
+            let part = Json::object();
+            let _ = part.set("type", "text");
+            let _ = part.set("text", text);
+            vec![part].into()
+        }
+        _ => Json::array(),
     }
 }
 
 pub(super) fn register(module: &mut Module) {
-    fn pure(name: &'static str) -> FuncRegistration {
-        FuncRegistration::new(name).with_purity(true).with_namespace(FnNamespace::Global)
-    }
-    pure("last").set_into_module(module, |list: &mut List| {
-        list.array.last().map_or(Dynamic::UNIT, |item| live(&item, list.shape.below_index()))
-    });
-    pure("last").set_into_module(module, |list: &mut List, role: &str| {
+    method("last", &["messages: &mut messages", "message"], "The last message; `()` where there is none.")
+        .set_into_module(module, |list: &mut List| {
+            list.array.last().map_or(Dynamic::UNIT, |item| live(&item, list.shape.below_index()))
+        });
+    method(
+        "last",
+        &["messages: &mut messages", "role: &str", "message"],
+        "The last message of a role, `\"user\"` for example; `()` where there is none.",
+    )
+    .set_into_module(module, |list: &mut List, role: &str| {
         let found =
             list.array.with(|items| items.iter().rev().find(|item| history::is_role(item, role)).cloned());
         found.map_or(Dynamic::UNIT, |item| live(&item, Shape::Message))
     });
-    pure("count").set_into_module(module, |list: &mut List, role: &str| {
-        list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
-    });
-    pure("tail").set_into_module(module, |list: &mut List, count: INT| {
+    method("count", &["messages: &mut messages", "role: &str", "integer"], "How many messages have a role.")
+        .set_into_module(module, |list: &mut List, role: &str| {
+            list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
+        });
+    method(
+        "tail",
+        &["messages: &mut messages", "count: integer", "messages"],
+        "The last `count` messages, as a list of its own.",
+    )
+    .set_into_module(module, |list: &mut List, count: INT| {
         let items = list.array.items();
         let from = items.len().saturating_sub(usize::try_from(count).unwrap_or(0));
         List { shape: list.shape, array: Array::new(items[from..].to_vec()) }
     });
     // Shortens the list and hands it back, so that both `messages.keep_last(4);` and
     // `body.messages = body.messages.keep_last(4);` say what they mean.
-    pure("keep_last").set_into_module(module, |list: &mut List, count: INT| -> Answer<List> {
+    method(
+        "keep_last",
+        &["messages: &mut messages", "count: integer", "messages"],
+        "Shortens the list to its last `count` messages and gives it. System messages stay, and a tool's result is never parted from its call.",
+    )
+    .set_into_module(module, |list: &mut List, count: INT| -> Answer<List> {
         let kept = history::keep_last(&list.array.items(), usize::try_from(count).unwrap_or(0));
         if kept.len() != list.array.len() {
             list.array.replace(kept).map_err(misplaced)?;
         }
         Ok(list.clone())
     });
-    pure("get$system").set_into_module(module, |list: &mut List| {
+    method(
+        "get$system",
+        &["messages: &mut messages", "text"],
+        "The text of the system message, `()` where there is none. Written, it takes the place of that text, or becomes the first message.",
+    )
+    .set_into_module(module, |list: &mut List| {
         system(list).map_or(Dynamic::UNIT, |found| text_dynamic(&message::text_of(&found)))
     });
-    pure("set$system").set_into_module(module, |list: &mut List, text: Dynamic| -> Answer<()> {
-        write_system(list, &text_argument(&text)?, |_, new| new.to_owned())
-    });
-    pure("append_system").set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
+    method("set$system", &["messages: &mut messages", "text: &str"], "").set_into_module(
+        module,
+        |list: &mut List, text: Dynamic| -> Answer<()> {
+            write_system(list, &text_argument(&text)?, |_, new| new.to_owned())
+        },
+    );
+    method(
+        "append_system",
+        &["messages: &mut messages", "text: &str"],
+        "Adds a paragraph at the end of the system message; makes one where there is none.",
+    )
+    .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         write_system(list, text, |old, new| format!("{old}\n\n{new}"))
     });
-    pure("prepend_system").set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
+    method(
+        "prepend_system",
+        &["messages: &mut messages", "text: &str"],
+        "Adds a paragraph at the beginning of the system message; makes one where there is none.",
+    )
+    .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         write_system(list, text, |old, new| format!("{new}\n\n{old}"))
     });
 
     module.set_custom_type::<event::TextPlace>("text");
-    pure("get$text").set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
-    pure("set$text").set_into_module(module, |place: &mut event::TextPlace, text: Dynamic| -> Answer<()> {
-        place.set_text(&text_argument(&text)?);
-        Ok(())
-    });
-    pure("get$kind").set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
+    method("get$text", &["place: &mut text_place", "text"], "The text that stands there.")
+        .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
+    method("set$text", &["place: &mut text_place", "text: &str"], "").set_into_module(
+        module,
+        |place: &mut event::TextPlace, text: Dynamic| -> Answer<()> {
+            place.set_text(&text_argument(&text)?);
+            Ok(())
+        },
+    );
+    method(
+        "get$kind",
+        &["place: &mut text_place", "text"],
+        "What it is: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
+    )
+    .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
     for name in ["to_string", "to_debug", "print", "debug"] {
         pure(name).set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
     }

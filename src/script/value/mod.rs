@@ -14,9 +14,10 @@ mod message;
 pub(crate) use convert::{dynamic_of, error, json_of, live};
 pub(crate) use delegate::lend_missing_functions;
 pub(crate) use map::property_accessors;
+pub(super) use message::PROPERTIES;
 
 use crate::json::{Array, Object};
-use rhai::{Module, Shared};
+use rhai::{FnNamespace, FuncRegistration, Module, Shared};
 use std::sync::OnceLock;
 
 /// How a container was reached.
@@ -81,4 +82,14 @@ pub(crate) fn functions() -> Shared<Module> {
             module.into()
         })
         .clone()
+}
+
+/// A function that may be called on a constant.
+fn pure(name: &'static str) -> FuncRegistration {
+    FuncRegistration::new(name).with_purity(true).with_namespace(FnNamespace::Global)
+}
+
+/// The same with what the reference says of it: its parameters, what it gives, and what it does.
+fn method(name: &'static str, params: &[&str], about: &str) -> FuncRegistration {
+    pure(name).with_params_info(params).with_comments([format!("/// {about}")])
 }

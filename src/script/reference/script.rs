@@ -1,0 +1,381 @@
+//! What a script itself consists of: functions that the host calls, the parameters they may ask for, the
+//! opening comment and the constants.
+
+use super::Type;
+
+/// A function that the host calls when a script has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// What kind of script it makes.
+    pub role: Role,
+    /// Its own value: name and kind. It may ask for [`PARAMETERS`] beside it.
+    pub subject: Option<(&'static str, Type)>,
+    /// When it is called, and what its answer means.
+    pub doc: &'static str,
+    /// A body to begin with, what it answers for last.
+    pub begins: &'static str,
+}
+
+/// What kind of script a function makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A filter.
+    Filter,
+    /// A tool, or a module of tools.
+    Tool,
+    /// A model.
+    Pipe,
+    /// One that listens to agents.
+    Callback,
+}
+
+/// A name with its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// The name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Type,
+    /// The only values it may have; empty where any will do.
+    pub values: &'static [&'static str],
+    /// What it means.
+    pub doc: &'static str,
+}
+
+const fn key(name: &'static str, kind: Type, doc: &'static str) -> Key {
+    Key { name, kind, values: &[], doc }
+}
+
+const fn switch(name: &'static str, values: &'static [&'static str], doc: &'static str) -> Key {
+    Key { name, kind: Type::Text, values, doc }
+}
+
+/// Every function that the host calls.
+pub fn entries() -> &'static [Entry] {
+    ENTRIES
+}
+
+/// The one of that name.
+pub fn entry(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name == name)
+}
+
+const BODY: Option<(&str, Type)> = Some(("body", Type::Handle("body")));
+const CTX: Option<(&str, Type)> = Some(("ctx", Type::Handle("ctx")));
+const EVENT: Option<(&str, Type)> = Some(("event", Type::Handle("event")));
+const TOLD: Option<(&str, Type)> = Some(("event", Type::Map));
+
+const fn filter(
+    name: &'static str,
+    subject: Option<(&'static str, Type)>,
+    doc: &'static str,
+    begins: &'static str,
+) -> Entry {
+    Entry { name, role: Role::Filter, subject, doc, begins }
+}
+
+const fn callback(name: &'static str, doc: &'static str) -> Entry {
+    Entry { name, role: Role::Callback, subject: TOLD, doc, begins: "" }
+}
+
+const ENTRIES: &[Entry] = &[
+    filter(
+        "inlet",
+        BODY,
+        "Once per turn, before its first model call. It sees the request, returns it or nothing, and may refuse (`throw`, `deny`) or answer itself (`skip`).",
+        "body",
+    ),
+    filter(
+        "pre_chat",
+        CTX,
+        "Before every model call, each round of tool calls included. `ctx.messages` is what the model will be asked; `skip(text)` answers in its place.",
+        "ctx",
+    ),
+    filter(
+        "stream",
+        EVENT,
+        "For each event of an answer; one that is not streamed is one event. Nothing returned: the event goes on as changed. An array: those events in its place, `[]` drops it.",
+        "event",
+    ),
+    filter(
+        "stream_end",
+        None,
+        "Once when an answer's stream ends. What it returns is sent before the end: a text, an event, or a list of them.",
+        "",
+    ),
+    filter("post_chat", CTX, "After every model call, on the whole answer in `ctx.result`.", "ctx"),
+    filter(
+        "pre_invocation",
+        CTX,
+        "Before every tool call. It sees `ctx.tool` and `ctx.args`; `skip(value)` is the result in the tool's place.",
+        "ctx",
+    ),
+    filter(
+        "post_invocation",
+        CTX,
+        "After every tool call that went well, with `const on_tool_error = true` also after others. It sees `ctx.result`.",
+        "ctx",
+    ),
+    filter(
+        "outlet",
+        BODY,
+        "Once per turn, after its last model call. It sees the conversation with the answer last; what it changes there is what the client receives.",
+        "body",
+    ),
+    Entry {
+        name: "handler",
+        role: Role::Tool,
+        subject: Some(("args", Type::Map)),
+        doc: "What runs when a model calls the tool that the file is. Its arguments are checked before, against `const parameters`; the second parameter, `ctx`, is the turn's context. What it returns is the result; `error(reason)` or `throw` tell the model why there is none.",
+        begins: "#{ }",
+    },
+    Entry {
+        name: "tools",
+        role: Role::Tool,
+        subject: None,
+        doc: "Lists the tools of a file that has several: `#{ name, description, tag, parameters, timeout, retry, idempotent, filters, metadata, handler }` each. It runs when the file is loaded.",
+        begins: "[]",
+    },
+    Entry {
+        name: "tool_info",
+        role: Role::Tool,
+        subject: None,
+        doc: "Beside `tools()`: `#{ description, tags }` of the file, the tags for tools that have none.",
+        begins: "#{ description: \"\", tags: [] }",
+    },
+    Entry {
+        name: "pipe",
+        role: Role::Pipe,
+        subject: BODY,
+        doc: "Answers a chat as a model of its own. It returns a text, a message, a list of pieces, or a function that is called for one piece after the other until it gives `()`.",
+        begins: "\"\"",
+    },
+    Entry {
+        name: "pipes",
+        role: Role::Pipe,
+        subject: None,
+        doc: "Beside `pipe`: lists the models that it answers for, `[#{ id: \"small\", name: \"Small\" }]`. It runs when the file is loaded.",
+        begins: "[]",
+    },
+    callback("on_chain_start", "A run begins: `input`."),
+    callback("on_chain_end", "A run has its answer: `result`."),
+    callback("on_chain_error", "A run failed: `error`."),
+    callback("on_llm_start", "A model is asked: `messages`."),
+    callback("on_llm_end", "A model answered: `response`."),
+    callback("on_llm_error", "A model did not answer: `error`."),
+    callback("on_llm_new_token", "A piece of a model's text: `token`."),
+    callback("on_text", "An answer has text: `text`."),
+    callback("on_agent_action", "An answer calls tools: `text`, `tool_calls`."),
+    callback("on_agent_finish", "An answer is the final one: `text`."),
+    callback("on_tool_start", "A tool is next: `tool`, `args`, `tool_call_id`."),
+    callback("on_tool_end", "A tool gave its result: `tool`, `args`, `tool_call_id`, `result`."),
+    callback("on_tool_error", "A tool failed: `tool`, `args`, `tool_call_id`, `error`."),
+    callback(
+        "on_retry",
+        "A model or a tool is tried again: `what`, `attempt`, `max_retries`, `error`, `delay` (ms).",
+    ),
+    callback("on_custom_event", "A plugin emitted an event: `name`, `data`."),
+    callback("on_retriever_start", "A tool tagged `retriever` is next: `tool`, `args`, `tool_call_id`."),
+    callback(
+        "on_retriever_end",
+        "A tool tagged `retriever` gave its result: `tool`, `args`, `tool_call_id`, `result`.",
+    ),
+    callback(
+        "on_retriever_error",
+        "A tool tagged `retriever` failed: `tool`, `args`, `tool_call_id`, `error`.",
+    ),
+    callback("on_turn_start", "A run begins: `input`."),
+    callback("on_turn_end", "A run has its answer: `result`."),
+    callback("on_turn_error", "A run failed: `error`."),
+    callback("on_llm_call", "What a model is sent, behind all other filters: `messages`, `model`."),
+    callback("on_tool_call", "What a tool is given, behind all other filters: `tool`, `args`."),
+    callback("on_token", "A piece of a model's text: `token`."),
+    callback("on_interrupt", "The run stops for a person: `pending`."),
+    callback("on_resume", "It goes on: `decision`."),
+];
+
+/// What every function that the host calls may ask for by name, in any order.
+pub const PARAMETERS: &[Key] = &[
+    key("valves", Type::Map, "The script's settings in force."),
+    key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
+    key("__id__", Type::Text, "The script's own id, its file's name."),
+    key("__user__", Type::Handle("__user__"), "Who asks: `id name email role valves`."),
+    key(
+        "__metadata__",
+        Type::Map,
+        "One map per turn that all hooks of all filters share: what `inlet` puts there, `outlet` reads.",
+    ),
+    key(
+        "__model__",
+        Type::Handle("__model__"),
+        "The turn's model: `id name provider`; `()` for one that the configuration does not know.",
+    ),
+    key(
+        "__request__",
+        Type::Handle("__request__"),
+        "The HTTP request: `method path headers client`, without credentials.",
+    ),
+    key("__chat_id__", Type::Text, "The conversation's id, \"\" where there is none."),
+    key(
+        "__message_id__",
+        Type::Text,
+        "The id of the message that is being answered, \"\" where there is none.",
+    ),
+    key("__features__", Type::Any, "What the client switched on; `()` where it says nothing."),
+    key("__files__", Type::Any, "Uploaded files; `()` where there are none."),
+    key(
+        "__event_emitter__",
+        Type::Closure,
+        "A function value: `__event_emitter__.call(#{ type, data })` is `emit(…)`.",
+    ),
+    key(
+        "__event_call__",
+        Type::Closure,
+        "A function value: `__event_call__.call(#{ type, data })` is `ask(…)`.",
+    ),
+];
+
+/// What the comment that a file opens with may say; other keys are kept for people.
+pub fn frontmatter() -> &'static [Key] {
+    FRONTMATTER
+}
+
+const TRUTH: &[&str] = &["true", "false"];
+
+const FRONTMATTER: &[Key] = &[
+    key("title", Type::Text, "Its name for people."),
+    key("author", Type::Text, "Who wrote it."),
+    key("author_url", Type::Text, "Where to find who wrote it."),
+    key("version", Type::Text, "Its version."),
+    key("description", Type::Text, "What it does, in a line. Models read a tool's."),
+    key("license", Type::Text, "What others may do with it."),
+    key("icon_url", Type::Text, "A picture for people."),
+    key(
+        "requirements",
+        Type::Text,
+        "The capabilities it uses, between commas: `http kv llm files shell env`.",
+    ),
+    key(
+        "required_host_version",
+        Type::Text,
+        "The oldest version of the host that it works with, as in 1.2.0.",
+    ),
+    switch("global", TRUTH, "`false`: it runs only for models that list it."),
+    switch(
+        "on_error",
+        &["abort", "continue"],
+        "What its breaking does: `abort` fails the request, `continue` goes on as if it were not there.",
+    ),
+    switch("security", TRUTH, "`true`: a guard. Where it cannot run, requests are refused."),
+    switch("hold", TRUTH, "`true`: streamed answers wait until it has seen the whole text."),
+    key(
+        "match",
+        Type::Text,
+        "Texts between commas; `stream` is called only for events with one of them in their text.",
+    ),
+    key(
+        "allow_hosts",
+        Type::Text,
+        "Hosts that `http::` may reach, between commas: `api.example.com`, `*.example.com`, `valve:NAME` for the one that a valve names.",
+    ),
+    key("tag", Type::Text, "Of a tool: what it is found by, between commas."),
+    key("timeout", Type::Integer, "Of a tool or a pipe: milliseconds it may take."),
+    key("retry", Type::Text, "Of a tool: further tries and the milliseconds between them, `3, 1000`."),
+    switch("idempotent", TRUTH, "Of a tool: `true` says that running it twice does no more than once."),
+];
+
+/// Constants that say something of a plugin. They are literal, and read without running it.
+pub const CONSTANTS: &[Key] = &[
+    key(
+        "Valves",
+        Type::Map,
+        "Settings that operators may change: a plain default, or a map with `value` and what may be said of it.",
+    ),
+    key(
+        "UserValves",
+        Type::Map,
+        "Settings that each user may change, in the same form. They come as `__user__.valves`.",
+    ),
+    key(
+        "file_handler",
+        Type::Boolean,
+        "`true`: uploaded files are its business; they are taken out of the request.",
+    ),
+    key("toggle", Type::Boolean, "`true`: it runs only for requests that ask for it."),
+    key("icon", Type::Text, "A picture for people: a URL, `data:` included."),
+    key("on_tool_error", Type::Boolean, "`true`: `post_invocation` sees failed tool calls too."),
+    key("callbacks", Type::Boolean, "`true`: its functions `on_…` are told what agents do."),
+    key(
+        "tool",
+        Type::Map,
+        "Of a tool: what the opening comment would say of it, `#{ description, tag, timeout, retry }`.",
+    ),
+    key(
+        "parameters",
+        Type::Map,
+        "Of a tool: its arguments by name, `#{ type, description, required, \"default\", \"enum\" … }` each.",
+    ),
+];
+
+/// What may be said of a valve.
+pub const VALVE_KEYS: &[Key] = &[
+    key("value", Type::Any, "Its default; `()` beside a `type` makes it optional."),
+    switch(
+        "type",
+        &["string", "integer", "number", "boolean", "array", "object"],
+        "Its type, where the default does not say it.",
+    ),
+    key("title", Type::Text, "Its name for people."),
+    key("description", Type::Text, "What it does."),
+    key("minimum", Type::Number, "The least value."),
+    key("maximum", Type::Number, "The greatest value."),
+    key("enum", Type::Array, "The only values it may have."),
+    key("pattern", Type::Text, "A pattern that a text must match."),
+    key(
+        "items",
+        Type::Any,
+        "What the elements of an array are: a type, or a map of `type minimum maximum enum pattern`.",
+    ),
+    key("secret", Type::Boolean, "`true`: nobody can read it again, in no answer, log or page."),
+    key("multiline", Type::Boolean, "`true`: a text of several lines."),
+];
+
+/// What may be said of a tool's argument.
+pub const PARAMETER_KEYS: &[Key] = &[
+    switch("type", &["string", "integer", "float", "number", "boolean", "array", "object"], "Its type."),
+    key("description", Type::Text, "What it is, for the model."),
+    key("required", Type::Boolean, "`true`: without it the tool does not run."),
+    key("default", Type::Any, "What it is where the model does not give it."),
+    key("enum", Type::Array, "The only values it may have."),
+    key("items", Type::Map, "What the elements of an array are."),
+    key("properties", Type::Map, "The fields of an object."),
+    key("minimum", Type::Number, "The least value."),
+    key("maximum", Type::Number, "The greatest value."),
+    key("pattern", Type::Text, "A pattern that a text must match."),
+];
+
+/// What an entry of `tools()` may say.
+pub const TOOL_KEYS: &[Key] = &[
+    key("name", Type::Text, "What models call it."),
+    key("description", Type::Text, "What it does, for the model."),
+    key("tag", Type::Text, "What it is found by."),
+    key("parameters", Type::Map, "Its arguments by name."),
+    key("timeout", Type::Integer, "Milliseconds it may take, 30 000 where it does not say."),
+    key("retry", Type::Any, "Further tries and the milliseconds between them: `#{ max: 3, delay: 1000 }`."),
+    key("idempotent", Type::Boolean, "`true`: running it twice does no more than once."),
+    key("filters", Type::Array, "Ids of filters that run around this tool only."),
+    key("metadata", Type::Map, "Whatever else is to be known of it."),
+    key("handler", Type::Closure, "The function that runs."),
+];
+
+/// What scripts may ask for in `requirements`.
+pub const CAPABILITIES: &[Key] = &[
+    key("http", Type::Nothing, "Other hosts: `http::…`. Name them in `allow_hosts`, or have them granted."),
+    key("files", Type::Nothing, "Files in folders that are granted: `files::…`."),
+    key("shell", Type::Nothing, "Programs that are granted: `shell::run`."),
+    key("env", Type::Nothing, "Variables of the environment that are granted: `env::get`."),
+    key("kv", Type::Nothing, "A map of its own that lasts: `kv::…`. Declaring it is enough."),
+    key("llm", Type::Nothing, "Models of this host: `llm::chat`. Declaring it is enough."),
+];

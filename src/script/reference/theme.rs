@@ -1,0 +1,219 @@
+//! The host's functions by theme, with an example where a signature does not say enough.
+
+use super::Function;
+
+/// Functions that belong together.
+pub(super) struct Theme {
+    pub(super) title: &'static str,
+    pub(super) about: &'static str,
+    /// The module; "" for those of `names`, which stand without one.
+    module: &'static str,
+    names: &'static [&'static str],
+    /// A script that loads.
+    pub(super) example: &'static str,
+}
+
+impl Theme {
+    pub(super) fn has(&self, function: &Function) -> bool {
+        match self.module {
+            "" => {
+                function.module.is_empty()
+                    && self.names.contains(&&*function.name)
+                    && !self.is_of_handle(function)
+            }
+            // What is below a module has the same functions.
+            module => function.module == module,
+        }
+    }
+
+    /// Words of one value are told with that value.
+    fn is_of_handle(&self, function: &Function) -> bool {
+        function.is_method && super::handle(&function.params[0].kind.name()).is_some()
+    }
+
+    /// In the order of `names`, and else as they are.
+    pub(super) fn place(&self, function: &Function) -> usize {
+        self.names.iter().position(|name| *name == function.name).unwrap_or(usize::MAX)
+    }
+}
+
+/// What is known of a module.
+pub(super) fn of_module(module: &str) -> Option<&'static Theme> {
+    THEMES.iter().find(|theme| !theme.module.is_empty() && theme.module == module)
+}
+
+/// What a module is for, in a line; "" for one that is none of the host's.
+pub fn about_module(name: &str) -> &'static str {
+    of_module(name).map_or("", |theme| theme.about)
+}
+
+const fn theme(
+    module: &'static str,
+    title: &'static str,
+    about: &'static str,
+    example: &'static str,
+) -> Theme {
+    Theme { title, about, module, names: &[], example }
+}
+
+pub(super) const THEMES: &[Theme] = &[
+    Theme {
+        title: "Answers and refusals",
+        about: "What a hook or a tool answers besides its value. `throw` refuses as `deny` does: `throw \"text\"`, or `throw #{ status: 429, message: \"…\", retry_after: 3 }`.",
+        module: "",
+        names: &["deny", "skip", "error", "ok"],
+        example: r#"
+fn inlet(body, __user__) {
+    if __user__.role != "admin" && body.model == "expensive" {
+        deny("This model is for administrators.", 403);
+    }
+    if body.messages.last("user")?.text == "ping" {
+        return skip("pong");
+    }
+    body
+}
+"#,
+    },
+    Theme {
+        title: "Events and questions",
+        about: "Events reach clients that asked for them (`x-valvehouse-events: 1`), and Open WebUI.",
+        module: "",
+        names: &["emit", "ask"],
+        example: r#"
+fn inlet(body) {
+    emit(#{ type: "status", data: #{ description: "Looking it up", done: false } });
+    body
+}
+"#,
+    },
+    Theme {
+        title: "Values",
+        about: "For lists and maps of whatever is live in a hook, and for the script's own.",
+        module: "",
+        names: &["empty", "copy", "at", "ensure", "get", "uuid"],
+        example: r#"
+fn inlet(body) {
+    let features = body.ensure("metadata.features", #{});
+    features.web_search = false;
+    if empty(body.at("messages.0.content")) {
+        log::warn("the first message is empty");
+    }
+    body
+}
+"#,
+    },
+    Theme {
+        title: "The log",
+        about: "Lines go to the host's log with the plugin's id, and into the request's trace. At most 100 a call.",
+        module: "log",
+        names: &[],
+        example: "",
+    },
+    Theme {
+        title: "Printing",
+        about: "The short form of the log.",
+        module: "",
+        names: &["print", "debug"],
+        example: "",
+    },
+    theme("json", "`json::`", "Between JSON text and values.", ""),
+    theme(
+        "regex",
+        "`regex::`",
+        "Patterns in linear time, whoever wrote them: no look-around and no back references. Backticks spare the escapes.",
+        r#"
+fn outlet(body) {
+    let answer = body.messages.last();
+    answer.text = regex::replace(answer.text, `\b(\d{4})-(\d\d)-(\d\d)\b`, "$3.$2.$1");
+    answer.text = regex::replace(answer.text, `[a-z]+@[a-z.]+`, |groups| groups[0].len + " letters");
+    body
+}
+"#,
+    ),
+    theme("text", "`text::`", "What texts need beyond their own methods. All of these give a new text.", ""),
+    theme(
+        "stream",
+        "`stream::`",
+        "What a filter looks for in a stream is found however the stream cuts it.",
+        r#"
+fn stream(event, state) {
+    stream::window(event, state, 60, |text| regex::replace(text, "sk-[A-Za-z0-9]{20,50}", "[key]"));
+}
+"#,
+    ),
+    theme(
+        "time",
+        "`time::`",
+        "Points in time are Unix seconds; zones are names such as `Europe/Berlin`.",
+        "",
+    ),
+    theme("tokens", "`tokens::`", "How much of a model's window something takes.", ""),
+    theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
+    theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
+    theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
+    theme("url", "`url::`", "Addresses and their parts.", ""),
+    theme("html", "`html::`", "To and from HTML.", ""),
+    theme("models", "`models::`", "The models of this host.", ""),
+    theme(
+        "kv",
+        "`kv::`",
+        "What a script keeps beyond the turn and the restart. `kv::` is the script's own map, `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all three have the same functions.",
+        r#"
+/*
+requirements: kv
+*/
+fn inlet(body) {
+    let window = kv::user::window("requests", 60, 20);
+    if !window.allowed {
+        deny(`Try again in ${window.retry_after} s.`, 429);
+    }
+    kv::incr("today", 1, 86_400);
+    body
+}
+"#,
+    ),
+    theme(
+        "http",
+        "`http::`",
+        "Other hosts: those in `allow_hosts`, and those that were granted.",
+        r#"
+/*
+requirements: http
+allow_hosts: api.example.com
+*/
+fn inlet(body) {
+    let answer = http::get("https://api.example.com/limits", #{ query: #{ model: body.model }, timeout: 2_000 });
+    if answer.status == 200 {
+        body.max_tokens = answer.json().max_tokens;
+    }
+    body
+}
+"#,
+    ),
+    theme(
+        "llm",
+        "`llm::`",
+        "A script asks a model of this host.",
+        r#"
+/*
+requirements: llm
+*/
+fn inlet(body) {
+    let question = `Answer yes or no: is this about cooking? ${body.messages.last("user").text}`;
+    let answer = llm::chat(#{ messages: [#{ role: "user", content: question }] });
+    if !answer.text.to_lower().contains("yes") {
+        deny("This assistant talks about cooking.");
+    }
+    body
+}
+"#,
+    ),
+    theme("files", "`files::`", "Files in folders that were granted: `valvehouse grant ID files=data`.", ""),
+    theme("shell", "`shell::`", "Programs that were granted: `valvehouse grant ID shell=git`.", ""),
+    theme(
+        "env",
+        "`env::`",
+        "Variables of the environment that were granted: `valvehouse grant ID env=NAME`.",
+        "",
+    ),
+];
