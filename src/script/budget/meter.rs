@@ -216,6 +216,11 @@ pub(super) fn tick() -> Option<Exceeded> {
     })
 }
 
+/// So many operations were none of the running call's own.
+pub(crate) fn forgive(operations: u64) {
+    METER.with(|meter| meter.operations.set(meter.operations.get().saturating_sub(operations)));
+}
+
 /// The tick at which the running call ends whatever it does, and its budget.
 pub(super) fn limits() -> (u64, Budget) {
     METER.with(|meter| (meter.wall.get(), meter.budget.get()))
