@@ -1,0 +1,21 @@
+//! Tests of scripts: `turn_limit.test.rhai` beside `turn_limit.rhai`, with functions `test_…`.
+//!
+//! Every test has a stage of its own: a fresh script with its declared valves, empty kv, a clock that stands
+//! still, and nothing outside: models, hosts, people and files answer what the test laid out (`canned::…`).
+//! Hooks run through the same chain and turn as behind a door. What tests may call is in `words`.
+
+mod canned;
+mod failed;
+mod files;
+mod playing;
+mod stage;
+mod suite;
+mod turns;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use failed::Failed;
+pub use suite::{Asked, Ran, Suite, Test};
+pub(crate) use words::modules;
