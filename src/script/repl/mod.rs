@@ -1,0 +1,8 @@
+//! Lines typed one after the other, in the place of a script: what it may call they may call, and what they
+//! declare stays.
+
+mod session;
+mod whole;
+
+pub use session::{Came, Repl};
+pub use whole::is_whole;
