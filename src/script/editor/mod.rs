@@ -1,0 +1,18 @@
+//! What an editor wants to know of a script, also while it is being written and does not parse.
+//!
+//! [`Sketch`] takes a text apart into words and brackets, and guesses from these what is declared where and of
+//! what kind it is. Nothing is compiled or run; what is not understood is passed over.
+
+mod complete;
+mod infer;
+mod look;
+mod outline;
+mod scan;
+mod suggestion;
+
+#[cfg(test)]
+mod tests;
+
+pub use look::{Call, Hover, Place};
+pub use outline::{Import, Sketch, Symbol, SymbolKind};
+pub use suggestion::{Suggestion, SuggestionKind};
