@@ -8,7 +8,7 @@ use super::{Admin, Refused, known, rollback};
 use crate::fault::Fault;
 use crate::host::{Host, Plugin, Snapshot, Writer};
 use crate::json::Json;
-use crate::script::{Kind, Problem, Script};
+use crate::script::{Code, Kind, Problem, Script};
 use crate::store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
 use crate::words::is_id;
 use std::sync::Arc;
@@ -202,7 +202,8 @@ fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Ref
     let misfits = declared.filter_map(|field| {
         let value = stored.get(&field.name).filter(|value| !value.is_null())?;
         let error = script.manifest.valves.check(&field.name, &value).err()?;
-        let problem = Problem::new(id, path, format!("the stored {error}")).at_word(text, &field.name);
+        let problem = Problem::new(Code::ValveMisfit, id, path, format!("the stored {error}"))
+            .at_word(text, &field.name);
         Some(problem.help(format!("put it back first: valvehouse valves reset {id} {}", field.name)))
     });
     let misfits: Vec<Problem> = misfits.collect();

@@ -25,10 +25,18 @@ impl Traced {
         }))
     }
 
-    /// A piece of the answer has come.
-    pub(crate) fn piece(&mut self) {
+    /// A piece of the answer has come; no filter has seen it yet.
+    pub(crate) fn piece(&mut self, event: &Json) {
         if let Some(step) = &mut self.0 {
             step.first();
+            step.hears(event);
+        }
+    }
+
+    /// The answer has come whole; no filter has seen it yet.
+    pub(crate) fn whole(&self, answer: &Json) {
+        if let Some(step) = &self.0 {
+            step.hears(answer);
         }
     }
 

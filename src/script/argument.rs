@@ -46,6 +46,7 @@ impl Script {
             Param::User => plain(&users.join(&facts.user)),
             Param::Metadata => plain(turn.metadata()),
             Param::Model => plain(&facts.model),
+            Param::Request if facts.request.is_null() => plain(&Json::from([("headers", Json::object())])),
             Param::Request => plain(&facts.request),
             Param::ChatId => facts.chat_id.clone().into(),
             Param::MessageId => facts.message_id.clone().into(),

@@ -3,7 +3,7 @@
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
 use super::compile::Script;
-use super::reach::Reach;
+use super::reach::{Clock, Reach};
 use crate::config::Secret;
 use crate::context::Turn;
 use std::borrow::Cow;
@@ -36,7 +36,12 @@ pub(crate) struct Running(Option<Call>);
 
 impl Running {
     pub(super) fn enter(script: &Script, turn: &Turn) -> Self {
-        let (plugin, reach, secrets) = (script.file.id.clone(), script.reach.clone(), script.secrets.clone());
+        Self::reaching(script, turn, script.reach.clone())
+    }
+
+    /// A call that reaches something else than its script does.
+    pub(super) fn reaching(script: &Script, turn: &Turn, reach: Arc<Reach>) -> Self {
+        let (plugin, secrets) = (script.file.id.clone(), script.secrets.clone());
         let call = Call { plugin, turn: turn.clone(), reach, secrets, printed: 0 };
         Self(CALL.replace(Some(call)))
     }
@@ -46,6 +51,15 @@ impl Drop for Running {
     fn drop(&mut self) {
         CALL.set(self.0.take());
     }
+}
+
+/// Goes on with the running call in another turn.
+pub(super) fn in_turn(turn: Turn) {
+    CALL.with_borrow_mut(|call| {
+        if let Some(call) = call {
+            call.turn = turn;
+        }
+    });
 }
 
 /// Takes the running call from the thread, to be gone on with later.
@@ -65,6 +79,14 @@ pub(crate) fn plugin() -> String {
 /// Whether nobody waits for the running call any more.
 pub(super) fn is_over() -> bool {
     CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.turn.is_over()))
+}
+
+/// The time as the running call is told it, in milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    CALL.with_borrow(|call| match call {
+        Some(call) => call.reach.clock.now_ms(),
+        None => Clock::Real.now_ms(),
+    })
 }
 
 /// The running call.

@@ -1,6 +1,7 @@
 //! From a file's text to a script that can be called.
 
 use super::callbacks::{self, CallbackFunction};
+use super::coverage::{self, Coverage};
 use super::hooks::{self, HookFunction};
 use super::interpreter::Interpreter;
 use super::link::{self, Linked};
@@ -8,21 +9,21 @@ use super::literal::KeyOrders;
 use super::manifest::{self, Manifest};
 use super::names::{self, Names};
 use super::pipe::{self, PipeFunction};
-use super::problem::{self, Problem};
+use super::problem::{self, Code, Problem};
 use super::reach::Reach;
 use super::settings::Settings;
 use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{budget, doubts, engine, imports, literal, shadow};
+use super::{budget, doubts, endings, engine, imports, literal, shadow};
 use crate::breaker::Breaker;
-use crate::config::Secret;
+use crate::config::{Capability, Secret};
 use crate::figures::Figures;
 use crate::filter::Hook;
 use crate::json::Json;
 use crate::valve::Schema;
-use rhai::{AST, Dynamic, Engine, OptimizationLevel, ParseError, Scope, Stmt};
+use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -62,12 +63,34 @@ pub struct Script {
 impl Script {
     /// Reads, checks and compiles; nothing of a filter runs, of a tool only what lists its tools.
     pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
+        Self::compile_with(file, settings, None)
+    }
+
+    /// The same, and notes which of its lines run. That takes time which nobody wrote: it may take more of it.
+    pub fn compile_covered(
+        file: &SourceFile,
+        settings: &Settings,
+        coverage: &Arc<Coverage>,
+    ) -> Result<Self, Vec<Problem>> {
+        Self::compile_with(file, &settings.with_time_for_probes(), Some(coverage))
+    }
+
+    fn compile_with(
+        file: &SourceFile,
+        settings: &Settings,
+        coverage: Option<&Arc<Coverage>>,
+    ) -> Result<Self, Vec<Problem>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
         check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
         let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
-        let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
-        let computed = never_run(&plain, id, file, source);
+        problem::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let code = match file.kind {
+            Kind::Filter => endings::settled(source),
+            Kind::Tool => source.into(),
+        };
+        let Parsed { engine, as_written, plain, constants } = Parsed::of(&code).map_err(parse_problem)?;
+        let computed = never_run(&plain, file, source);
         let manifest = manifest::read(id, path, source, &constants);
         let (hooks, mut problems) = match file.kind {
             Kind::Filter => hooks::read(&plain, id, path, source),
@@ -84,16 +107,19 @@ impl Script {
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
         }
-        problems.extend(names::misused(&plain, &manifest, file, source));
+        problems.extend(names::misused(&plain, &manifest, &constants, file, source));
         problems.extend(doubts::about(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
+        problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        let (valves, misfits) = manifest.valves.effective(&[&settings.configured, &settings.stored]);
+        let (configured, unset) = configured(&manifest.valves, &settings.configured, file);
+        problems.extend(unset);
+        let (valves, misfits) = manifest.valves.effective(&[&configured, &settings.stored]);
         problems.extend(misfits.into_iter().map(|misfit| {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
-            Problem::new(id, path, misfit)
-                .at_word(source, &word)
+            Problem::of(Code::ValveMisfit, file, misfit)
+                .at_path(source, &format!("Valves.{word}"))
                 .help(format!("set it again, or put it back: valvehouse valves reset {id} {word}"))
                 .warning()
         }));
@@ -103,38 +129,14 @@ impl Script {
             return Err(problems);
         }
 
-        let secrets = secrets(&manifest.valves, &valves);
         let mut values: HashMap<String, Dynamic> =
             constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
         values.insert("Valves".into(), dynamic_of(&valves));
         values.extend(names::functions_as_values(&plain));
-        let (mut engine, mut ast, names) =
-            folded(engine, source, &plain, values, &linked).map_err(parse_problem)?;
-        if settings.guarded {
-            budget::obey(&mut engine);
-        }
-        ast.set_source(path.display().to_string());
-        let mut script = Self {
-            file: file.clone(),
-            waiting: names.may_wait(),
-            has_windows: names.modules.contains("stream"),
-            manifest,
-            secrets,
-            valves: valves.freeze(),
-            warnings: Vec::new(),
-            breaker: Arc::new(Breaker::new(id, settings.breaker)),
-            hooks,
-            callbacks,
-            listening: Breaker::new(id, settings.breaker),
-            tools: Vec::new(),
-            pipe: None,
-            engine,
-            ast,
-            interpreter: Interpreter::default(),
-            settings: settings.clone(),
-            reach: Arc::new(reach),
-            sources: linked.sources,
-        };
+        let beside = Beside { coverage, ..Beside::default() };
+        let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
+        (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
         problems.extend(pipe::misplaced(&script.ast, file, source));
         if pipe::is_pipe(&script.ast) {
             script.pipe = match pipe::read(&script, source) {
@@ -153,6 +155,73 @@ impl Script {
         }
         script.warnings = problems;
         Ok(script)
+    }
+
+    /// Compiles a file of tests: nothing in it is a hook or a tool, and it may call these modules besides
+    /// all of the host's.
+    pub(super) fn compile_tests(
+        file: &SourceFile,
+        settings: &Settings,
+        own: &[(&'static str, Shared<Module>)],
+    ) -> Result<Self, Vec<Problem>> {
+        check_text(file).map_err(|problem| vec![problem])?;
+        let source = file.text.trim_start_matches('\u{feff}');
+        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
+        let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
+        let mut problems = names::assigned(&plain, &constants, file, source);
+        problems.extend(names::misused(&plain, &manifest, &constants, file, source));
+        problems.extend(doubts::about(&as_written, file, source));
+        let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
+        problems.extend(of_modules);
+        if problem::has_errors(&problems) {
+            return Err(problems);
+        }
+        let mut values: HashMap<String, Dynamic> =
+            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
+        values.extend(names::functions_as_values(&plain));
+        let beside = Beside { own, ..Beside::default() };
+        let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let mut script = Self::assembled(file, settings, manifest, Json::object(), folded, linked.sources);
+        script.warnings = problems;
+        Ok(script)
+    }
+
+    /// A script that has neither hooks nor tools yet, and reaches nothing.
+    fn assembled(
+        file: &SourceFile,
+        settings: &Settings,
+        manifest: Manifest,
+        valves: Json,
+        folded: (Engine, AST, Names),
+        sources: Sources,
+    ) -> Self {
+        let (mut engine, mut ast, names) = folded;
+        if settings.guarded {
+            budget::obey(&mut engine);
+        }
+        ast.set_source(file.path.display().to_string());
+        Self {
+            file: file.clone(),
+            waiting: names.may_wait(),
+            has_windows: names.modules.contains("stream"),
+            secrets: secrets(&manifest.valves, &valves),
+            manifest,
+            valves: valves.freeze(),
+            warnings: Vec::new(),
+            breaker: Arc::new(Breaker::new(&*file.id, settings.breaker)),
+            hooks: Vec::new(),
+            callbacks: Vec::new(),
+            listening: Breaker::new(&*file.id, settings.breaker),
+            tools: Vec::new(),
+            pipe: None,
+            engine,
+            ast,
+            interpreter: Interpreter::default(),
+            settings: settings.clone(),
+            reach: Arc::default(),
+            sources,
+        }
     }
 
     /// What is wrong with a module, looked at by itself: whoever imports it may still lack something.
@@ -207,17 +276,17 @@ impl std::fmt::Debug for Script {
 }
 
 /// A file as it was parsed.
-struct Parsed {
-    engine: Engine,
+pub(super) struct Parsed {
+    pub(super) engine: Engine,
     /// Nothing folded: still in the order in which it was written.
-    as_written: AST,
-    plain: AST,
+    pub(super) as_written: AST,
+    pub(super) plain: AST,
     /// The literal constants at its top level.
-    constants: Vec<(String, Json)>,
+    pub(super) constants: Vec<(String, Json)>,
 }
 
 impl Parsed {
-    fn of(source: &str) -> Result<Self, ParseError> {
+    pub(super) fn of(source: &str) -> Result<Self, ParseError> {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
         let as_written = engine.compile(source)?;
@@ -228,25 +297,54 @@ impl Parsed {
     }
 }
 
+/// What a file is compiled with besides what all are.
+#[derive(Default, Clone, Copy)]
+struct Beside<'a> {
+    /// Modules that only this file may call.
+    own: &'a [(&'static str, Shared<Module>)],
+    /// Who is told of the lines that run.
+    coverage: Option<&'a Arc<Coverage>>,
+}
+
 /// The functions of a file with the values of its constants in them, on an engine that knows every
-/// name they use.
+/// name they use: the host's, those of the file's modules, and its `own`; the module "" has no name.
 fn folded(
     mut engine: Engine,
     source: &str,
     plain: &AST,
     mut values: HashMap<String, Dynamic>,
     linked: &Linked,
+    beside: Beside<'_>,
 ) -> Result<(Engine, AST, Names), ParseError> {
     let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
     let scope = known_to(&parameters.collect(), &values);
-    linked.register(&mut engine);
+    let register = |engine: &mut Engine| {
+        linked.register(engine);
+        for (name, module) in beside.own {
+            if name.is_empty() {
+                engine.register_global_module(module.clone());
+            } else {
+                engine.register_static_module(*name, module.clone());
+            }
+        }
+    };
+    register(&mut engine);
     engine.set_strict_variables(true);
+    if beside.coverage.is_some() {
+        // A line that is worked out beforehand would never run.
+        engine.set_optimization_level(OptimizationLevel::None);
+    }
     let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
+    let probed = beside.coverage.map(|coverage| coverage::probed(&ast, coverage)).transpose()?;
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
     let names = Names::of(&ast);
     let mut engine = engine::with_modules(|name| names.modules.contains(name));
-    linked.register(&mut engine);
+    register(&mut engine);
+    if let Some((coverage, (functions, bodies))) = beside.coverage.zip(probed) {
+        coverage::register(&mut engine, bodies, coverage)?;
+        ast.combine(functions);
+    }
     if names.modules.contains("tokens") {
         // Its tables take longer to unpack than a hook may run.
         std::thread::spawn(crate::chat::tokens::prepare);
@@ -272,7 +370,7 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
 }
 
 /// What stands at the top level and would have to run: it never does.
-fn never_run(ast: &AST, id: &str, file: &SourceFile, source: &str) -> Vec<Problem> {
+fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
     let literal: Vec<String> =
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();
     let mut problems = Vec::new();
@@ -281,9 +379,9 @@ fn never_run(ast: &AST, id: &str, file: &SourceFile, source: &str) -> Vec<Proble
             let name = variable.0.name.as_str();
             if manifest::CONSTANTS.contains(&name) && !literal.iter().any(|known| known == name) {
                 problems.push(
-                    Problem::new(
-                        id,
-                        &file.path,
+                    Problem::of(
+                        Code::Computed,
+                        file,
                         format!("`{name}` is computed; it is read without running the script"),
                     )
                     .at_word(source, name)
@@ -293,6 +391,29 @@ fn never_run(ast: &AST, id: &str, file: &SourceFile, source: &str) -> Vec<Proble
         }
     }
     problems
+}
+
+/// What the configuration gives valves, secret ones from the environment where it says `env:NAME`; and which
+/// variables are not set.
+fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
+    let (taken, mut unset) = (given.copy(), Vec::new());
+    for field in schema.fields().iter().filter(|field| field.secret) {
+        let Some(text) = given.text(&field.name) else { continue };
+        let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };
+        match std::env::var(variable).ok().filter(|value| !value.is_empty()) {
+            Some(value) => {
+                // A text in an object of its own.
+                let _ = taken.set(&field.name, value);
+            }
+            None => {
+                taken.remove(&field.name);
+                let told = format!("the valve `{}` has its default: `{variable}` is not set", field.name);
+                let help = format!("set the environment variable `{variable}` where the host is started");
+                unset.push(Problem::of(Code::ValveMisfit, file, told).help(help).warning());
+            }
+        }
+    }
+    (taken, unset)
 }
 
 /// Shorter texts are in every other line; hiding them would tell what they are.

@@ -192,7 +192,9 @@ impl ScriptFilter {
         // `stream_end` may end on a bare text, which is its last piece.
         let text = hook == Hook::StreamEnd && value.is_string();
         if !fits && !text {
-            return Err(self.wrong(hook, &format!("returned {}", article(value.type_name()))));
+            let wrong = self.wrong(hook, &format!("returned {}", article(value.type_name())));
+            let hint = "what its last line gives counts, with a `;` behind it as well";
+            return Err(Breakage::new(format!("{}; {hint}", wrong.cause)));
         }
         let value = json_of(value).map_err(|error| {
             let why = super::problem::summary_of_run(&error);

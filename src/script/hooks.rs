@@ -3,7 +3,8 @@
 //! Read once, when a script is loaded. A name that is not in these tables is a load problem with
 //! the nearest name that is.
 
-use super::problem::Problem;
+use super::problem::{Code, Problem};
+use crate::callback::Callback;
 use crate::filter::Hook;
 use crate::words::nearest;
 use rhai::AST;
@@ -74,11 +75,12 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
             if let Some(near) = almost(function.name) {
                 problems.push(
                     Problem::new(
+                        Code::AlmostHook,
                         id,
                         path,
                         format!("`{}` is spelt almost like the hook `{near}`", function.name),
                     )
-                    .at_word(source, function.name)
+                    .at_function(source, function.name)
                     .help(format!("rename it to `{near}`, or to something else if it is no hook"))
                     .warning(),
                 );
@@ -96,9 +98,14 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                 }
             }
             Err((name, help)) => problems.push(
-                Problem::new(id, path, format!("`{hook}` has an unknown parameter `{name}`"))
-                    .at_word(source, &name)
-                    .help(help),
+                Problem::new(
+                    Code::UnknownParameter,
+                    id,
+                    path,
+                    format!("`{hook}` has an unknown parameter `{name}`"),
+                )
+                .at_parameter(source, hook.name(), &name)
+                .help(help),
             ),
         }
     }
@@ -151,8 +158,10 @@ fn almost(name: &str) -> Option<&'static str> {
         return None;
     }
     let folded = name.to_lowercase().replace('_', "");
+    // As in `onStream`: the hooks have no such word in front.
+    let folded = folded.strip_prefix("on").filter(|_| Callback::named(name).is_none()).unwrap_or(&folded);
     Hook::ALL.into_iter().map(Hook::name).find(|hook| {
         let hook = hook.replace('_', "");
-        *hook == folded || (strsim::damerau_levenshtein(&hook, &folded) == 1 && folded.len() > 4)
+        hook == folded || (strsim::damerau_levenshtein(&hook, folded) == 1 && folded.len() > 4)
     })
 }

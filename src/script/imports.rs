@@ -4,7 +4,7 @@
 //! importing file first, then from the folder's top. Only `_name.rhai` and what lies in a folder
 //! `lib` can be imported; nothing outside of the plugin folder is ever read.
 
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::source::MAX_SOURCE;
 use crate::json::Json;
 use crate::words::hex;
@@ -58,8 +58,8 @@ impl Imports {
         let mut known = BTreeSet::new();
         let mut length = 0;
         let key = key_of(root, path);
-        // A module that is looked at by itself imports under its own name.
-        let from = if is_module_key(&key) { key.clone() } else { String::new() };
+        // A module that is looked at by itself imports under its own name; its tests do not.
+        let from = if is_module_key(&key) && !key.ends_with(".test") { key.clone() } else { String::new() };
         let mut unread = vec![(from, folder_of(&key).to_owned(), Arc::<str>::from(text))];
         while let Some((from, folder, text)) = unread.pop() {
             for name in named_in(&text) {
@@ -89,6 +89,11 @@ impl Imports {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The texts of all modules.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|import| import.found.as_ref().ok()).map(|module| &*module.text)
     }
 
     /// What an `import` in a module (or in the script: "") leads to; None where it was not seen.
@@ -161,7 +166,7 @@ fn is_module_key(key: &str) -> bool {
 
 /// Which module a name means: its path within the plugin folder.
 fn find(root: &Path, folder: &str, name: &str) -> Result<String, Problem> {
-    let problem = |message: String| Problem::new("", Path::new(""), message);
+    let problem = |message: String| Problem::new(Code::NoModule, "", Path::new(""), message);
     if !is_name(name) {
         return Err(problem(format!("`{}` cannot be a module", name.chars().take(80).collect::<String>()))
             .help("write a path within the plugin folder: letters, digits, `_`, `-` and `/`, as in \"lib/words\""));
@@ -208,7 +213,13 @@ fn too_much() -> Problem {
         "the script imports too much; it may import {MAX_MODULES} modules, with {} KB together",
         MAX_TEXT / 1024
     );
-    Problem::new("", Path::new(""), message).help("split the script, or leave out what it does not use")
+    Problem::new(Code::TooManyModules, "", Path::new(""), message)
+        .help("split the script, or leave out what it does not use")
+}
+
+/// The names that a text imports, as they are written.
+pub fn imported_by(text: &str) -> Vec<String> {
+    named_in(text).into_iter().collect()
 }
 
 /// The texts that stand behind the word `import`. In a comment it does no harm: what is not imported

@@ -7,7 +7,7 @@
 use super::compile::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
-use super::problem::{self, Problem};
+use super::problem::{self, Code, Problem};
 use super::rename::{self, Own, Plan};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
@@ -117,14 +117,18 @@ impl<'a> Linker<'a> {
         let (written, wrong) = written_in(as_written, file, source);
         self.problems.extend(wrong);
         for Written { name, alias, position } in written {
-            let problem = |what: String| Problem::new(&file.id, &file.path, what).at(source, position);
+            let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
             if package::modules().iter().any(|(module, _)| *module == alias) {
-                let taken = problem(format!("`{alias}` is the name of the host's own module"));
+                let taken =
+                    problem(Code::BadImport, format!("`{alias}` is the name of the host's own module"));
                 self.problems.push(taken.help("import it under another name"));
                 continue;
             }
             if aliases.contains_key(&alias) {
-                self.problems.push(problem(format!("two modules are imported as `{alias}`")));
+                self.problems.push(
+                    problem(Code::BadImport, format!("two modules are imported as `{alias}`"))
+                        .help("give one of them another name behind `as`"),
+                );
                 continue;
             }
             match self.imports.get(from, &name) {
@@ -135,7 +139,7 @@ impl<'a> Linker<'a> {
                     None => continue,
                 },
                 Some(Err(wrong)) if wrong.path.as_os_str().is_empty() => {
-                    let told = problem(wrong.message.clone());
+                    let told = problem(wrong.code, wrong.message.clone());
                     self.problems.push(match &wrong.help {
                         Some(help) => told.help(help),
                         None => told,
@@ -146,7 +150,7 @@ impl<'a> Linker<'a> {
                 }
                 // Written in another way than as plain text: what it leads to was not looked for.
                 None => self.problems.push(
-                    problem(format!("`{}` cannot be a module", name.escape_debug()))
+                    problem(Code::NoModule, format!("`{}` cannot be a module", name.escape_debug()))
                         .help("write it out, without escapes: `import \"lib/name\" as name;`"),
                 ),
             }
@@ -155,11 +159,14 @@ impl<'a> Linker<'a> {
     }
 
     /// The place of a module among the compiled ones; None, and noted why, where it has none.
-    fn index_of(&mut self, module: &ModuleFile, problem: &dyn Fn(String) -> Problem) -> Option<usize> {
+    fn index_of(&mut self, module: &ModuleFile, problem: &dyn Fn(Code, String) -> Problem) -> Option<usize> {
         if let Some(at) = self.chain.iter().position(|key| *key == module.key) {
             let round = [&self.chain[at..], std::slice::from_ref(&module.key)].concat();
             let round: Vec<String> = round.iter().map(|key| format!("`{key}`")).collect();
-            let told = problem(format!("modules import each other: {}", round.join(" imports ")));
+            let told = problem(
+                Code::ImportCircle,
+                format!("modules import each other: {}", round.join(" imports ")),
+            );
             self.problems.push(told.help("move what both need into a third one"));
             return None;
         }
@@ -167,7 +174,9 @@ impl<'a> Linker<'a> {
             return *known;
         }
         if self.chain.len() >= MAX_CHAIN {
-            self.problems.push(problem(format!("modules import modules more than {MAX_CHAIN} deep")));
+            let deep =
+                problem(Code::TooManyModules, format!("modules import modules more than {MAX_CHAIN} deep"));
+            self.problems.push(deep.help("import what is needed directly"));
             return None;
         }
         self.chain.push(module.key.clone());
@@ -189,7 +198,7 @@ impl<'a> Linker<'a> {
         // A name is told by its place, and Rhai counts no further in a line either.
         if source.lines().any(|line| line.len() > MAX_LINES) {
             let long = format!("a line has more than {MAX_LINES} characters");
-            self.problems.push(Problem::new(&file.id, &file.path, long).help("split it"));
+            self.problems.push(Problem::of(Code::TooLong, &file, long).help("split it"));
             return None;
         }
         match self.compile(module, &file, source) {
@@ -215,7 +224,7 @@ impl<'a> Linker<'a> {
         self.problems.extend(doubts::about(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
         if let Some(manifest) = self.manifest {
-            let misused = names::misused(&parsed.plain, manifest, file, source);
+            let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);
             let of_script = self.script.path.display();
             self.problems.extend(misused.into_iter().map(|mut problem| {
                 problem.help = problem.help.map(|help| help.replace("the file", &of_script.to_string()));
@@ -319,7 +328,7 @@ impl Parsed {
 
     /// What stands in a module that only means something elsewhere.
     fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Problem> {
-        let problem = |what: String| Problem::new(&file.id, &file.path, what);
+        let problem = |what: String| Problem::of(Code::NotInModule, file, what);
         let mut problems = Vec::new();
         for statement in self.as_written.statements() {
             match statement {
@@ -386,7 +395,7 @@ struct Written {
 
 /// The imports at the top of a file; what is wrong with others.
 fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written>, Vec<Problem>) {
-    let problem = |what: &str, position| Problem::new(&file.id, &file.path, what).at(source, position);
+    let problem = |what: &str, position| Problem::of(Code::BadImport, file, what).at(source, position);
     let (mut written, mut problems) = (Vec::new(), Vec::new());
     let mut at_top = HashSet::new();
     for statement in as_written.statements() {

@@ -4,7 +4,7 @@
 //! when it was read so soon after it was written that another save could wear the same stamp.
 
 use super::imports::{Imports, is_module};
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::source::{Kind, MAX_SOURCE, SourceFile};
 use crate::words::hex;
 use sha2::{Digest, Sha256};
@@ -19,8 +19,14 @@ use std::time::{Duration, SystemTime};
 const STAMP_GRAIN: Duration = Duration::from_secs(2);
 /// Files that are saved together follow each other within this time.
 pub(super) const REST: Duration = Duration::from_millis(25);
+/// How what cannot be read is mended.
+const READABLE: &str = "let the user that the host runs as read it";
+const SPLIT: &str = "split it, or move data into valves or the store";
 /// Folders inside folders.
 const MAX_NESTING: usize = 16;
+
+/// How the name of a file of tests ends: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
+const TESTS: &str = ".test.rhai";
 
 /// What one look at a folder found.
 #[derive(Debug, Default)]
@@ -37,6 +43,8 @@ pub struct Found {
     pub unlisted: Vec<PathBuf>,
     /// Files that are no plugins: scripts import them.
     pub modules: Vec<PathBuf>,
+    /// Files of tests beside their scripts.
+    pub tests: Vec<PathBuf>,
 }
 
 impl Found {
@@ -53,6 +61,7 @@ impl Found {
         self.problems.extend(other.problems);
         self.unlisted.extend(other.unlisted);
         self.modules.extend(other.modules);
+        self.tests.extend(other.tests);
         self.latest = self.latest.max(other.latest);
         self.is_torn |= other.is_torn;
         self
@@ -143,6 +152,7 @@ impl Loader {
         let mut paths = Vec::new();
         collect(folder, 0, &mut paths, &mut found);
         paths.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found.tests.sort();
         found.latest = paths.iter().filter_map(|(_, metadata)| changed(metadata)).max();
         let stamps = stamps(&paths);
         let before = self.reads;
@@ -156,9 +166,14 @@ impl Loader {
                     if let Some(earlier) = found.files.insert(id.clone(), read) {
                         let other = earlier.file.path;
                         let twice = |path: &Path, other: &Path, what: &str| {
-                            Problem::new(&id, path, format!("two files have the id `{id}`: {what}"))
-                                .help(format!("rename this one or {}", other.display()))
-                                .warning()
+                            Problem::new(
+                                Code::SameId,
+                                &id,
+                                path,
+                                format!("two files have the id `{id}`: {what}"),
+                            )
+                            .help(format!("rename this one or {}", other.display()))
+                            .warning()
                         };
                         found.problems.push(twice(&other, path, "this one is not used"));
                         found.problems.push(twice(path, &other, "this one is used"));
@@ -214,9 +229,30 @@ pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Rea
     with_imports(own, root, &mut |path| Ok(read(As::Module, kind, path, &metadata_of(path)?)?.file.text))
 }
 
+/// Reads a file of tests and what it imports. Its id is that of its script.
+pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Problem> {
+    let read = |what, path: &Path| read(what, kind, path, &metadata_of(path)?);
+    let own = read(As::Tests, path)?;
+    let tests = with_imports(own, root, &mut |path| Ok(read(As::Module, path)?.file.text))?.file;
+    let id = script_of_tests(path).map(|script| stem_of(&script));
+    Ok(SourceFile { id: id.map_or(tests.id, Into::into), ..tests })
+}
+
+/// Where the tests of a script are.
+pub fn tests_of_script(script: &Path) -> PathBuf {
+    script.with_extension("test.rhai")
+}
+
+/// The script that tests are of; none where that is no file of tests.
+pub fn script_of_tests(tests: &Path) -> Option<PathBuf> {
+    let name = tests.file_name()?.to_str()?.strip_suffix(TESTS).filter(|name| !name.is_empty())?;
+    Some(tests.with_file_name(format!("{name}.rhai")))
+}
+
 fn metadata_of(path: &Path) -> Result<Metadata, Problem> {
-    let unreadable = |error| Problem::new("", path, format!("cannot read this file: {error}"));
-    std::fs::metadata(path).map_err(unreadable)
+    let unreadable =
+        |error| Problem::new(Code::Unreadable, "", path, format!("cannot read this file: {error}"));
+    std::fs::metadata(path).map_err(|error| unreadable(error).help(READABLE))
 }
 
 /// A script with everything that it imports.
@@ -238,6 +274,7 @@ fn with_imports(
 enum As {
     Plugin,
     Module,
+    Tests,
 }
 
 type Files = Vec<(PathBuf, Metadata)>;
@@ -257,7 +294,10 @@ fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => {
-            found.problems.push(Problem::new("", folder, format!("cannot list this folder: {error}")));
+            found.problems.push(
+                Problem::new(Code::Unreadable, "", folder, format!("cannot list this folder: {error}"))
+                    .help(READABLE),
+            );
             found.unlisted.push(folder.to_owned());
             return;
         }
@@ -276,8 +316,9 @@ fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
                 collect(&path, depth + 1, paths, found);
             }
         } else if path.extension().is_some_and(|extension| extension == "rhai") {
-            // `turn_limit.test.rhai` is a test beside its script.
-            if !name.ends_with(".test.rhai") {
+            if name.ends_with(TESTS) {
+                found.tests.push(path);
+            } else {
                 paths.push((path, metadata));
             }
         }
@@ -286,19 +327,23 @@ fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
 
 fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
     let stem = stem_of(path);
-    let problem = |message: String| Problem::new(&stem, path, message);
+    let problem = |code, message: String| Problem::new(code, &stem, path, message);
     if what == As::Plugin && !is_id(&stem) {
-        return Err(problem(format!("`{stem}` cannot be an id"))
+        return Err(problem(Code::BadId, format!("`{stem}` cannot be an id"))
             .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
     }
     // A pipe would hold up whoever opens it, a device may have no end.
     if !metadata.is_file() {
-        return Err(problem("this is no regular file".into()).help("put a text file in its place"));
+        return Err(
+            problem(Code::Unreadable, "this is no regular file".into()).help("put a text file in its place")
+        );
     }
     if metadata.len() > MAX_SOURCE as u64 {
-        return Err(problem(too_long(metadata.len())));
+        return Err(problem(Code::TooLong, too_long(metadata.len())).help(SPLIT));
     }
-    let bytes = std::fs::read(path).map_err(|error| problem(format!("cannot read this file: {error}")))?;
+    let unreadable =
+        |error| problem(Code::Unreadable, format!("cannot read this file: {error}")).help(READABLE);
+    let bytes = std::fs::read(path).map_err(unreadable)?;
     read_bytes(what, kind, path, bytes)
 }
 
@@ -312,24 +357,29 @@ fn stem_of(path: &Path) -> String {
 
 fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {
     let stem = stem_of(path);
-    let problem = |message: String| Problem::new(&stem, path, message);
+    let problem = |code, message: String| Problem::new(code, &stem, path, message);
     if bytes.len() > MAX_SOURCE {
-        return Err(problem(too_long(bytes.len() as u64)));
+        return Err(problem(Code::TooLong, too_long(bytes.len() as u64)).help(SPLIT));
     }
     let hash = hex(&Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|error| {
-        problem(format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()))
-            .help("save it as UTF-8; a script is a text file")
+        problem(
+            Code::NoText,
+            format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()),
+        )
+        .help("save it as UTF-8; a script is a text file")
     })?;
     if text.trim().is_empty() {
-        return Err(problem("the file is empty".into()).help(match (what, kind) {
+        return Err(problem(Code::Empty, "the file is empty".into()).help(match (what, kind) {
+            (As::Tests, _) => "write a test: fn test_it_works() { assert_eq(1 + 1, 2); }",
             (As::Module, _) => "write at least one function, or delete the file",
             (As::Plugin, Kind::Filter) => "write at least one hook: fn inlet(body) { body }",
             (As::Plugin, Kind::Tool) => "write what runs when it is called: fn handler(args) { args }",
         }));
     }
     if text.contains('\0') {
-        return Err(problem("the file holds NUL bytes; it is no script".into()));
+        return Err(problem(Code::NoText, "the file holds NUL bytes; it is no script".into())
+            .help("put a text file in its place"));
     }
     Ok(Read { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
 }

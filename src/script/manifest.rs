@@ -1,7 +1,7 @@
 //! What a script says of itself: the comment it opens with, and its literal constants.
 
 use super::hooks::HookFunction;
-use super::problem::{MOST_TOLD, Problem};
+use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
 use crate::config::Capability;
 use crate::filter::{Hook, OnBreak};
@@ -75,8 +75,11 @@ impl Manifest {
     }
 }
 
+/// How valves are declared.
+const VALVES: &str = "a valve is its default, `max_turns: 4`, or a map with that: `max_turns: #{ value: 4, minimum: 1, description: \"…\" }`";
+
 /// Words of the opening comment that are switches: what they may say.
-const SWITCHES: [(&str, &[&str]); 4] = [
+pub(super) const SWITCHES: [(&str, &[&str]); 4] = [
     ("global", &["true", "false"]),
     ("security", &["true", "false"]),
     ("hold", &["true", "false"]),
@@ -91,19 +94,25 @@ pub(crate) fn read(
     constants: &[(String, Json)],
 ) -> Result<Manifest, Vec<Problem>> {
     let mut problems = Vec::new();
-    let mut wrong = |word: &str, message: String, help: Option<String>| {
-        let problem = Problem::new(id, path, message).at_word(source, word);
-        problems.push(match help {
-            Some(help) => problem.help(help),
-            None => problem,
-        });
+    let mut wrong = |code, (key, word): (&str, &str), message: String, help: String| {
+        problems.push(Problem::new(code, id, path, message).at_said(source, key, word).help(help));
     };
+    let bad_valve = |whose: &str, message: String| {
+        let names: Vec<&str> = message.split('`').skip(1).step_by(2).take(2).collect();
+        let depth = if message.contains("unknown key") { 2 } else { 1 };
+        let names = names.into_iter().filter(|_| message.starts_with("valve ")).take(depth);
+        let place = std::iter::once(whose).chain(names).collect::<Vec<_>>().join(".");
+        let problem = Problem::new(Code::BadValve, id, path, message).at_path(source, &place);
+        problem.help(VALVES)
+    };
+    let mut of_valves = Vec::new();
     let mut manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
 
     for (key, allowed) in SWITCHES {
         let Some(value) = manifest.get(key).map(str::to_lowercase) else { continue };
         if !allowed.contains(&value.as_str()) {
-            wrong(key, format!("`{key}` is {value}"), Some(format!("it may be {}", allowed.join(" or "))));
+            let help = format!("it may be {}", allowed.join(" or "));
+            wrong(Code::BadSwitch, (key, &value), format!("`{key}` is {value}"), help);
         }
         match (key, value.as_str()) {
             ("global", value) => manifest.global = value != "false",
@@ -116,7 +125,9 @@ pub(crate) fn read(
     if manifest.security {
         manifest.on_break = OnBreak::Abort;
     }
-    for word in list(manifest.get("requirements").unwrap_or_default()).iter().take(MOST_TOLD) {
+    // No capability has a blank in its name, so that one does for a comma.
+    let requirements = manifest.get("requirements").unwrap_or_default().replace(' ', ",");
+    for word in list(&requirements).iter().take(MOST_TOLD) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
             Some(capability) if manifest.requirements.contains(&capability) => {}
             Some(capability) => manifest.requirements.push(capability),
@@ -125,9 +136,10 @@ pub(crate) fn read(
                 let near =
                     nearest(word, known).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
                 wrong(
-                    word,
+                    Code::UnknownRequirement,
+                    ("requirements", word),
                     format!("unknown requirement `{word}`"),
-                    Some(format!("{near}the capabilities are {}", known.join(", "))),
+                    format!("{near}the capabilities are {}", known.join(", ")),
                 );
             }
         }
@@ -136,14 +148,16 @@ pub(crate) fn read(
         let own = env!("CARGO_PKG_VERSION");
         match (semver::Version::parse(wanted), semver::Version::parse(own)) {
             (Ok(needed), Ok(host)) if needed > host => wrong(
-                "required_host_version",
+                Code::HostVersion,
+                ("required_host_version", wanted),
                 format!("needs version {wanted} of the host, this is {own}"),
-                Some("upgrade the host".into()),
+                "upgrade the host".into(),
             ),
             (Err(error), _) => wrong(
-                "required_host_version",
+                Code::HostVersion,
+                ("required_host_version", wanted),
                 format!("`{wanted}` is no version: {error}"),
-                Some("write it as in 1.2.0".into()),
+                "write it as in 1.2.0".into(),
             ),
             _ => {}
         }
@@ -158,10 +172,7 @@ pub(crate) fn read(
                 Ok(schema) if name == "Valves" => manifest.valves = schema,
                 Ok(schema) => manifest.user_valves = Some(schema),
                 Err(messages) => {
-                    for message in messages {
-                        let word = message.split('`').nth(1).unwrap_or(name).to_owned();
-                        wrong(&word, message, None);
-                    }
+                    of_valves.extend(messages.into_iter().map(|message| bad_valve(name, message)));
                 }
             },
             "file_handler" => manifest.file_handler = !value.is_empty(),
@@ -172,6 +183,7 @@ pub(crate) fn read(
             _ => {}
         }
     }
+    problems.extend(of_valves);
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
@@ -201,7 +213,7 @@ pub(super) fn misplaced_match(
     } else {
         return None;
     };
-    Some(Problem::new(&file.id, &file.path, message).at_word(source, "match").help(help))
+    Some(Problem::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
 }
 
 /// Words between commas.
@@ -225,7 +237,7 @@ pub fn says_of_itself(source: &str) -> (bool, bool) {
 }
 
 /// The `key: value` lines of the block comment that a file opens with.
-fn frontmatter(source: &str) -> Vec<(String, String)> {
+pub fn frontmatter(source: &str) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for line in opening_comment(source).lines() {

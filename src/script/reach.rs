@@ -3,19 +3,62 @@
 
 use super::manifest::Manifest;
 use super::package::Models;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::settings::Settings;
 use super::source::SourceFile;
 use crate::config::{Capability, Grants};
+use crate::context::Turn;
 use crate::json::Json;
 use crate::machine::{Folders, Programs, Variables};
 use crate::net::Web;
-use crate::store::Kv;
+use crate::store::{self, Kv};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+/// The time that a script is told, in milliseconds since 1970.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Clock {
+    /// That of the machine.
+    #[default]
+    Real,
+    /// One that a test sets: it stands still between.
+    Set(Arc<SetClock>),
+}
+
+/// A clock that stands still until it is set.
+#[derive(Debug)]
+pub(crate) struct SetClock {
+    pub(crate) now: AtomicI64,
+    /// When the running turn began.
+    pub(crate) began: AtomicI64,
+}
+
+impl Clock {
+    pub(crate) fn now_ms(&self) -> i64 {
+        match self {
+            Self::Real => store::now(),
+            Self::Set(clock) => clock.now.load(Relaxed),
+        }
+    }
+
+    /// Milliseconds since a turn began.
+    pub(crate) fn elapsed_ms(&self, turn: &Turn) -> i64 {
+        match self {
+            Self::Real => i64::try_from(turn.started().elapsed().as_millis()).unwrap_or(i64::MAX),
+            Self::Set(clock) => clock.now.load(Relaxed) - clock.began.load(Relaxed),
+        }
+    }
+}
+
+/// How hosts are named.
+const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
+                     whose value is a host";
 
 /// What one plugin may reach. Everything in it refuses what was not granted.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
+    /// What it is told of the time.
+    pub(crate) clock: Clock,
     /// Maps that last.
     pub(crate) kv: Option<Arc<Kv>>,
     /// Models of this host.
@@ -40,23 +83,29 @@ impl Reach {
         source: &str,
     ) -> Result<Self, Vec<Problem>> {
         let grants = &settings.grants;
-        let problem =
-            |what: String, word: &str| Problem::new(&file.id, &file.path, what).at_word(source, word);
+        let problem = |code, what: String, key: &str, word: &str| {
+            Problem::of(code, file, what).at_said(source, key, word)
+        };
         let mut problems = Vec::new();
         for capability in &manifest.requirements {
             if !is_granted(*capability, grants, manifest) {
                 let name = capability.name();
-                let lack = problem(format!("needs `{name}`, which nobody has granted"), name);
+                let lack = format!("needs `{name}`, which nobody has granted");
+                let lack = problem(Code::NotGranted, lack, "requirements", name);
                 let command = command(*capability, &file.id);
                 problems.push(lack.help(how_to_grant(*capability, &command)).granted_by(command));
             }
         }
+        let bad_host = |wrong: String| {
+            let named = wrong.split('`').nth(1).unwrap_or("allow_hosts").to_owned();
+            problem(Code::BadHost, wrong, "allow_hosts", &named).help(HOSTS)
+        };
         let hosts = hosts(manifest, valves).unwrap_or_else(|wrong| {
-            problems.push(problem(wrong, "allow_hosts"));
+            problems.push(bad_host(wrong));
             Vec::new()
         });
         let web = Web::new(&grants.http, &hosts).unwrap_or_else(|wrong| {
-            problems.extend(wrong.into_iter().map(|wrong| problem(wrong, "allow_hosts")));
+            problems.extend(wrong.into_iter().map(bad_host));
             Web::default()
         });
         if !problems.is_empty() {
@@ -64,6 +113,7 @@ impl Reach {
         }
         let declares = |capability| manifest.requirements.contains(&capability);
         Ok(Self {
+            clock: Clock::Real,
             kv: declares(Capability::Kv).then(|| settings.kv.clone()),
             models: settings.models.clone().filter(|_| declares(Capability::Llm)),
             web,

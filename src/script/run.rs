@@ -7,7 +7,7 @@ use super::compile::Script;
 use super::problem;
 use crate::callback::Callback;
 use crate::context::Turn;
-use crate::fault::{Breakage, Refusal};
+use crate::fault::{Breakage, Fault, Refusal};
 use crate::figures::Spent;
 use crate::filter::Hook;
 use rhai::{Dynamic, EvalAltResult};
@@ -65,6 +65,20 @@ impl Script {
         self.within(budget, "pipe", turn, || send(self.evaluate("pipe", args)?))
     }
 
+    /// Calls any of its functions within the budget of a tool.
+    pub(super) fn call_function(
+        &self,
+        name: &str,
+        args: Vec<Dynamic>,
+        turn: &Turn,
+    ) -> Result<Dynamic, Fault> {
+        let (result, _) = self.run(name, args, turn, self.settings.tool);
+        result.map_err(|ended| match ended {
+            Ended::Refused(refusal) => Fault::Refused(refusal),
+            Ended::Broken { breakage, .. } => Fault::Broken(breakage),
+        })
+    }
+
     /// Calls a function that says what is in the file, outside of any turn.
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let _guard = Guard::enter(self.settings.hook);
@@ -93,7 +107,7 @@ impl Script {
         (result, spent)
     }
 
-    fn evaluate(&self, function: &str, args: Vec<Dynamic>) -> Result<Dynamic, Box<EvalAltResult>> {
+    pub(super) fn evaluate(&self, function: &str, args: Vec<Dynamic>) -> Result<Dynamic, Box<EvalAltResult>> {
         self.interpreter.call(&self.engine, &self.ast, function, args)
     }
 

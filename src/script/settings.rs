@@ -41,6 +41,9 @@ pub struct Settings {
 /// What one call may hold at a time.
 const MEMORY: usize = 64 << 20;
 
+/// How many times as long a script may run whose lines are noted.
+const TIME_OF_PROBES: u32 = 4;
+
 /// What a filter's hook may spend when nobody says otherwise.
 const HOOK: Budget = Budget {
     operations: 1_000_000,
@@ -74,5 +77,13 @@ impl Default for Settings {
             models: None,
             guarded: true,
         }
+    }
+}
+
+impl Settings {
+    /// The same with more running time, for a script that notes each line it runs.
+    pub(super) fn with_time_for_probes(&self) -> Self {
+        let more = |budget: Budget| Budget { time: budget.time.saturating_mul(TIME_OF_PROBES), ..budget };
+        Self { stream: more(self.stream), hook: more(self.hook), tool: more(self.tool), ..self.clone() }
     }
 }

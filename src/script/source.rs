@@ -1,7 +1,7 @@
 //! A script's file, as far as it is known before anybody reads what it says.
 
 use super::imports::Imports;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl SourceFile {
 
 /// Refuses what would take the parser too long.
 pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
-    let problem = |message: String| Problem::new(&file.id, &file.path, message);
+    let problem = |message: String| Problem::of(Code::TooLong, file, message);
     if file.text.len() > MAX_SOURCE {
         return Err(problem(format!(
             "the script has {} KB; at most {} KB are read",

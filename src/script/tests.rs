@@ -353,17 +353,17 @@ fn a_function_that_takes_the_place_of_the_hosts_is_told() {
     let cases = [
         (
             "fn inlet(body) { deny(1) }\nfn deny(a) { }",
-            "x.rhai:2:4: error: `deny` takes the place of the host's own `deny(_)`",
+            "x.rhai:2:4: error[V506]: `deny` takes the place of the host's own `deny(_)`",
         ),
-        ("fn skip(a) { a } fn inlet(body) { }", "1:4: error: `skip`"),
-        ("fn ask(a) { a } fn inlet(body) { }", "error: `ask`"),
-        ("fn emit(a) { a } fn inlet(body) { }", "error: `emit`"),
+        ("fn skip(a) { a } fn inlet(body) { }", "1:4: error[V506]: `skip`"),
+        ("fn ask(a) { a } fn inlet(body) { }", "error[V506]: `ask`"),
+        ("fn emit(a) { a } fn inlet(body) { }", "error[V506]: `emit`"),
         (
             "fn push(a, b) { } fn inlet(body) { }",
-            "warning: `push` takes the place of the host's own `push(_, _)`",
+            "warning[V506]: `push` takes the place of the host's own `push(_, _)`",
         ),
-        ("fn inlet(body) { }\nprivate fn  len(x) { 1 }", ":2:13: warning: `len`"),
-        ("fn print(x) { } fn inlet(body) { }", "1:4: error: expecting function name"),
+        ("fn inlet(body) { }\nprivate fn  len(x) { 1 }", ":2:13: warning[V506]: `len`"),
+        ("fn print(x) { } fn inlet(body) { }", "1:4: error[V105]: expecting function name"),
         ("fn count(role) { } fn inlet(body) { body.n = body.messages.count(1); }", "`value.count(_)`"),
     ];
     for (text, words) in cases {
@@ -398,7 +398,7 @@ fn what_would_take_long_to_read_is_refused_where_it_is_too_much() {
     let cases = [
         (
             format!("fn inlet(body) {{\n  f({}) }}", many("1", 50_000, ",")),
-            ":2:132: error: more than 64 arguments",
+            ":2:132: error[V109]: more than 64 arguments",
         ),
         (
             format!("fn inlet(body) {{ body.f({}) }}", many("1", 65, ",")),
@@ -489,4 +489,58 @@ async fn what_a_hook_hands_back_is_bounded() {
         let body = run_in(&text, Hook::Inlet, body, &Turn::default()).await.unwrap();
         assert_eq!(body.at_path("messages.0.content").as_str().map(str::len), Some(20 << 20), "{code}");
     }
+}
+
+#[tokio::test]
+async fn a_call_at_the_end_of_a_hook_gives_nothing_and_a_value_without_a_semicolon_does() {
+    let text =
+        "fn inlet(body) { body.messages.keep_last(1); } fn outlet(body) { if true { body.remove(\"x\"); } }";
+    let body = |text: &str| Json::parse(text.as_bytes()).unwrap();
+    let two = r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"x":{}}"#;
+    let kept = run_in(text, Hook::Inlet, body(two), &Turn::default()).await.unwrap();
+    assert_eq!(kept.get("messages").unwrap().items().len(), 1);
+    let left = run_in(text, Hook::Outlet, body(two), &Turn::default()).await.unwrap();
+    assert!(left.get("x").is_none() && left.get("messages").unwrap().items().len() == 2, "{left}");
+    let wrong =
+        run_in("fn inlet(body) { body.messages.keep_last(1) }", Hook::Inlet, body(two), &Turn::default())
+            .await
+            .unwrap_err();
+    assert!(wrong.to_string().contains("with a `;` behind it as well"), "{wrong}");
+}
+
+#[test]
+fn a_closure_that_sees_a_function_in_place_of_a_variable_is_told() {
+    let hidden = "fn words() { 1 }\nfn use_it(words) {\n    let f = |x| words.a + x;\n    f.call(1)\n}";
+    let problem = compile(hidden).unwrap().warnings.remove(0).to_string();
+    assert!(
+        problem.contains("x.rhai:3:17: warning[V108]: this closure sees the function `words`"),
+        "{problem}"
+    );
+    for fine in [
+        "fn words(x) { x }\nfn use_it(list) { list.map(|x| words(x)) }\nfn other(words) { words }",
+        "fn words(x) { x }\nfn use_it(list) { [1].map(|x| list.map(words)) }\nfn other(words) { words }",
+        "fn use_it(words) { let f = |x| words.a + x; f.call(1) }",
+    ] {
+        assert!(compile(fine).unwrap().warnings.is_empty(), "{fine}");
+    }
+}
+
+#[test]
+fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so() {
+    let text = "const Valves = #{ key: #{ value: \"none\", secret: true }, note: \"\" };\nfn inlet(body, valves) { body.x = valves.key + valves.note; }";
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    let with = |configured: &str| {
+        let configured = Json::parse(configured.as_bytes()).unwrap();
+        Script::compile(&file, &Settings { configured, ..Settings::default() }).unwrap()
+    };
+    let set = with(r#"{"key": "env:PATH", "note": "env:PATH"}"#);
+    assert_eq!(set.valves.text("key").map(String::from), std::env::var("PATH").ok());
+    assert_eq!(set.valves.text("note").unwrap(), "env:PATH", "only secrets are looked up");
+    let unset = with(r#"{"key": "env:VALVEHOUSE_NOT_SET"}"#);
+    assert_eq!(unset.valves.text("key").unwrap(), "none");
+    assert!(
+        unset.warnings[0].to_string().contains("`VALVEHOUSE_NOT_SET` is not set"),
+        "{}",
+        unset.warnings[0]
+    );
 }

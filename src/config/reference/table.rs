@@ -400,7 +400,7 @@ pub const SECTIONS: &[Section] = &[
                 "filters.ID.valves",
                 "table",
                 "{}",
-                "Values of its valves, between the script's defaults and what is stored.",
+                "Values of its valves, between the script's defaults and what is stored. A secret one may be `\"env:NAME\"`.",
                 "{ max_turns = 8 }",
             ),
             it(
@@ -438,7 +438,13 @@ pub const SECTIONS: &[Section] = &[
         about: "What is said of one tool's file.",
         waits: false,
         settings: &[
-            it("tools.ID.valves", "table", "{}", "Values of its valves.", "{ unit = \"celsius\" }"),
+            it(
+                "tools.ID.valves",
+                "table",
+                "{}",
+                "Values of its valves. A secret one may be `\"env:NAME\"`.",
+                "{ unit = \"celsius\" }",
+            ),
             it(
                 "tools.ID.enabled",
                 "true or false",

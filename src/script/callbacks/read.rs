@@ -4,7 +4,7 @@ use super::CallbackFunction;
 use crate::callback::Callback;
 use crate::script::hooks;
 use crate::script::manifest::Manifest;
-use crate::script::problem::{MOST_TOLD, Problem};
+use crate::script::problem::{Code, MOST_TOLD, Problem};
 use crate::script::source::{Kind, SourceFile};
 use rhai::AST;
 
@@ -18,9 +18,13 @@ pub(in crate::script) fn read(
     file: &SourceFile,
     source: &str,
 ) -> (Vec<CallbackFunction>, Vec<Problem>) {
-    let at = |word: &str, what: String| Problem::new(&file.id, &file.path, what).at_word(source, word);
+    let at = |code, word: &str, what: String| Problem::of(code, file, what).at_word(source, word);
     if file.kind == Kind::Tool {
-        let misplaced = at("callbacks", "`callbacks` is for filters: nothing here is told of".into());
+        let misplaced = at(
+            Code::MisplacedHook,
+            "callbacks",
+            "`callbacks` is for filters: nothing here is told of".into(),
+        );
         let misplaced = misplaced.help("move the callbacks to a file in filters/").warning();
         return (Vec::new(), manifest.callbacks.then_some(misplaced).into_iter().collect());
     }
@@ -29,9 +33,13 @@ pub(in crate::script) fn read(
         let name = function.name;
         match Callback::named(name) {
             Some(_) if !manifest.callbacks => problems.push(
-                at(name, format!("`{name}` is never called: `const callbacks = true` is missing"))
-                    .help("add that line where no function is, or rename this one if it is no callback")
-                    .warning(),
+                at(
+                    Code::DeadCallback,
+                    name,
+                    format!("`{name}` is never called: `const callbacks = true` is missing"),
+                )
+                .help("add that line where no function is, or rename this one if it is no callback")
+                .warning(),
             ),
             Some(callback) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
                 Ok(params) => {
@@ -44,14 +52,21 @@ pub(in crate::script) fn read(
                     }
                 }
                 Err((param, help)) => {
-                    problems
-                        .push(at(&param, format!("`{name}` has an unknown parameter `{param}`")).help(help));
+                    problems.push(
+                        Problem::of(
+                            Code::UnknownParameter,
+                            file,
+                            format!("`{name}` has an unknown parameter `{param}`"),
+                        )
+                        .at_parameter(source, name, &param)
+                        .help(help),
+                    );
                 }
             },
             None if manifest.callbacks && name.starts_with("on") => {
                 let Some(near) = meant(name) else { continue };
                 problems.push(
-                    at(name, format!("`{name}` is no callback and never called"))
+                    at(Code::DeadCallback, name, format!("`{name}` is no callback and never called"))
                         .help(format!("did you mean `{near}`? the callbacks are {}", known()))
                         .warning(),
                 );
@@ -60,7 +75,8 @@ pub(in crate::script) fn read(
         }
     }
     if manifest.callbacks && found.is_empty() && problems.is_empty() {
-        let empty = at("callbacks", "`callbacks` is true, and there is no callback".into());
+        let empty =
+            at(Code::DeadCallback, "callbacks", "`callbacks` is true, and there is no callback".into());
         problems.push(empty.help(format!("the callbacks are {}", known())).warning());
     }
     found.sort_by_key(|function| function.callback as u8);

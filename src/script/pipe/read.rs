@@ -4,7 +4,7 @@ use super::{Offer, PipeFunction};
 use crate::json::Json;
 use crate::script::compile::Script;
 use crate::script::hooks::{self, Param};
-use crate::script::problem::{self, Problem};
+use crate::script::problem::{self, Code, Problem};
 use crate::script::source::SourceFile;
 use crate::script::value::json_of;
 use crate::tool::timeout;
@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// How long a pipe may take: it may well ask a model itself.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// How models are offered.
+const OFFERS: &str = "`fn pipe(body)` answers as a model, for up to `timeout` milliseconds; `fn pipes()` lists several: \
+                      [#{ id: \"small\", name: \"Small\" }]";
 /// Most models of one script, and longest name of one.
 const MOST_MODELS: usize = 1_000;
 const LONGEST_ID: usize = 256;
@@ -26,7 +29,7 @@ pub(in crate::script) fn is_pipe(ast: &AST) -> bool {
 /// The models of a script, and what is wrong with them.
 pub(in crate::script) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Problem>> {
     let problem = |what: String, word: &str| {
-        vec![Problem::new(script.id(), &script.file.path, what).at_word(source, word)]
+        vec![Problem::of(Code::BadPipe, &script.file, what).at_word(source, word).help(OFFERS)]
     };
     // Overloads by arity: the longest wins.
     let function = script.functions().filter(|function| function.name == "pipe");
@@ -40,14 +43,21 @@ pub(in crate::script) fn read(script: &Script, source: &str) -> Result<PipeFunct
         let list = known.clone().collect::<Vec<_>>().join(", ");
         let hint = format!("`pipe` knows: {list}{}", did_you_mean(name, known));
         let unknown = problem(format!("`pipe` has an unknown parameter `{name}`"), name);
-        unknown.into_iter().map(|problem| problem.help(hint.clone())).collect::<Vec<_>>()
+        unknown
+            .into_iter()
+            .map(|problem| Problem { code: Code::UnknownParameter, ..problem }.help(hint.clone()))
+            .collect::<Vec<_>>()
     })?;
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
         Some(given) => timeout(&given.into()).map_err(|why| problem(why, "timeout"))?,
         None => TIMEOUT,
     };
     let offers = match script.functions().any(|function| function.name == "pipes") {
-        true => listed(script).map_err(|why| problem(format!("`pipes()` {why}"), "pipes"))?,
+        true => listed(script).map_err(|why| {
+            let told = problem(format!("`pipes()` {why}"), "pipes").into_iter();
+            let help = "write `fn pipes() { [#{ id: \"small\", name: \"Small\" }] }`";
+            told.map(|problem| problem.help(help)).collect::<Vec<_>>()
+        })?,
         false => {
             let title = script.manifest.get("title").filter(|title| !title.is_empty());
             let name = title.unwrap_or(script.id()).to_owned();
@@ -61,12 +71,12 @@ pub(in crate::script) fn read(script: &Script, source: &str) -> Result<PipeFunct
 pub(in crate::script) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Problem> {
     let lists = ast.iter_functions().any(|function| function.name == "pipes") && !is_pipe(ast);
     lists.then(|| {
-        Problem::new(
-            &file.id,
-            &file.path,
+        Problem::of(
+            Code::BadPipe,
+            file,
             "has `pipes`, which lists models, and no `pipe`, which answers for them",
         )
-        .at_word(source, "pipes")
+        .at_function(source, "pipes")
         .help("write `fn pipe(body) { … }`")
         .warning()
     })

@@ -37,6 +37,13 @@ pub(super) struct ToolFunction {
     params: Vec<Param>,
 }
 
+impl ToolFunction {
+    /// The tool's name.
+    pub(super) fn name(&self) -> &str {
+        &self.declared.spec.name
+    }
+}
+
 /// A tool that a script brings, and the filters it names for itself.
 pub struct ScriptedTool {
     /// The tool, still without those filters.

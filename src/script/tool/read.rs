@@ -6,12 +6,20 @@ use crate::json::Json;
 use crate::script::compile::Script;
 use crate::script::hooks::{self, Param};
 use crate::script::literal::KeyOrders;
-use crate::script::problem::{self, Problem};
+use crate::script::problem::{self, Code, Problem};
 use crate::script::source::SourceFile;
 use crate::script::value::json_of;
 use crate::tool::ToolSpec;
 use crate::words::did_you_mean;
 use rhai::{AST, Dynamic, FnPtr};
+
+/// How a tool is declared.
+const DECLARED: &str = "a tool says `description`, `tag`, `timeout` and `retry` in its opening comment, its arguments in \
+                        `const parameters = #{ city: #{ type: \"string\", required: true, description: \"…\" } };`";
+
+/// What a module's functions give.
+const LISTS: &str = "`fn tools()` gives a list of maps, `[#{ name: \"weather\", description: \"…\", handler: weather }]`; \
+                     `fn tool_info()` a map `#{ description, tags }`";
 
 /// Most tools of one module.
 const MAX_TOOLS: usize = 128;
@@ -24,11 +32,10 @@ pub(in crate::script) fn read(
     source: &str,
 ) -> (Vec<ToolFunction>, Vec<Problem>) {
     let has = |name: &str| script.functions().any(|function| function.name == name);
-    let at =
-        |what: String, word: &str| Problem::new(script.id(), &script.file.path, what).at_word(source, word);
     match (has("handler"), has("tools")) {
         (true, true) => {
-            let both = at("has both `handler` and `tools`".into(), "tools");
+            let both = Problem::of(Code::TwoForms, &script.file, "has both `handler` and `tools`");
+            let both = both.at_function(source, "tools");
             (
                 Vec::new(),
                 vec![both.help("a file is one tool (`fn handler`) or a module of tools (`fn tools`)")],
@@ -53,25 +60,28 @@ pub(in crate::script) fn read(
 
 /// A problem at the words that stand between backticks in its text: the first that the source has.
 fn located(script: &Script, source: &str, what: String) -> Problem {
-    let problem = Problem::new(script.id(), &script.file.path, what.clone());
+    let problem = Problem::of(Code::BadTool, &script.file, what.clone());
     // Those of a parameter stand in the declaration, as far as there is one; they say most.
     let named = || what.split('`').skip(1).step_by(2);
+    let of_handler =
+        what.contains("left out: `handler`").then(|| named().take(2).collect::<Vec<_>>().join("."));
     let of_parameters = named().filter(|path| what.contains(&format!("parameter `{path}`")));
     let paths = of_parameters.map(|path| format!("parameters.{path}")).chain(named().map(str::to_owned));
-    let mut places = paths.map(|path| problem.clone().at_path(source, &path));
-    places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone())
+    let in_code = of_handler.into_iter().chain(paths).map(|path| problem.clone().at_path(source, &path));
+    let mut places = in_code.chain(named().map(|key| problem.clone().at_said(source, key, key)));
+    places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone()).help(DECLARED)
 }
 
 fn no_handler(script: &Script, source: &str) -> Problem {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
     let hook = names.iter().find_map(|name| Hook::named(name));
     let near = names.iter().find(|name| !did_you_mean(name, ["handler", "tools"]).is_empty());
-    let problem = Problem::new(script.id(), &script.file.path, "has no handler");
+    let problem = Problem::of(Code::NoHandler, &script.file, "has no handler");
     match (hook, near) {
         (Some(hook), _) => problem
-            .at_word(source, hook.name())
+            .at_function(source, hook.name())
             .help(format!("`{hook}` is a filter's hook: move the file to filters/")),
-        (None, Some(near)) => problem.at_word(source, near).help("did you mean `handler`?"),
+        (None, Some(near)) => problem.at_function(source, near).help("did you mean `handler`?"),
         (None, None) => {
             problem.help("write `fn handler(args) { … }`, or `fn tools() { [#{ name: …, handler: … }] }`")
         }
@@ -112,8 +122,8 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
 /// The tools a module lists. One that is wrong is left out; the others load.
 fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Problem>) {
     let failed = |function: &str, why: String| {
-        let problem = Problem::new(script.id(), &script.file.path, format!("`{function}()` {why}"));
-        (Vec::new(), vec![problem.at_word(source, function)])
+        let problem = Problem::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
+        (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
     };
     let default_tags = match tool_info(script) {
         Ok(tags) => tags,
@@ -138,10 +148,10 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
             .and_then(|(declared, handler)| ToolFunction::new(script, declared, &handler, &default_tags));
         match read {
             Ok(tool) if tools.iter().any(|other| other.declared.spec.name == tool.declared.spec.name) => {
-                problems.push(
-                    located(script, source, format!("two tools are called `{name}`: the later one counts"))
-                        .warning(),
-                );
+                let twice =
+                    located(script, source, format!("two tools are called `{name}`: the later one counts"));
+                let twice = Problem { code: Code::SameTool, ..twice }.help("rename one of the two");
+                problems.push(twice.warning());
                 tools.retain(|other| other.declared.spec.name != tool.declared.spec.name);
                 tools.push(tool);
             }
@@ -292,12 +302,12 @@ pub(in crate::script) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &
     hooks
         .filter(|_| is_tool)
         .map(|hook| {
-            Problem::new(
-                &file.id,
-                &file.path,
+            Problem::of(
+                Code::MisplacedHook,
+                file,
                 format!("`{hook}` is a filter's hook and never runs in a tool"),
             )
-            .at_word(source, hook.name())
+            .at_function(source, hook.name())
             .help("move it to a file in filters/")
             .warning()
         })

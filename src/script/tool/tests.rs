@@ -63,7 +63,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ),
         (
             "/*\nrequirements: http\nallow_hosts: valve:host\n*/\nfn handler(args) { 1 }",
-            &["no valve `host`", ":3:1"],
+            &["no valve `host`", ":3:20"],
         ),
         ("fn handler(args) { http::get(\"x\") }", &["`http` is used and not declared", "requirements: http"]),
         ("def handler(args):\n    return 1", &["this is Python", "fn handler(args)"]),
