@@ -16,8 +16,8 @@ use crate::llm::{
     Anthropic, Choice, Demo, Fallback, Measured, Ollama, OpenAi, Patient, Piece, Provider, Rekeyed,
 };
 use crate::net::Client;
-use crate::script::{Kind, Settings, beginning};
-use crate::store::{self, Run, Store};
+use crate::script::{Kind, Rehearsal, Settings, beginning};
+use crate::store::{self, Kv, Run, Store};
 use crate::trace::Traces;
 use crate::words::did_you_mean;
 use indexmap::IndexMap;
@@ -288,6 +288,20 @@ pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenErr
     Ok((snapshot, store))
 }
 
+/// What a host with these settings would run now, with every script rehearsed: what it does stays here, and
+/// works on a copy of what it keeps.
+pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError> {
+    let plan = plan(config, keys)?;
+    let store = store::open(&config.store).await?;
+    let rehearsed = async {
+        let kv = Arc::new(Kv::load(store.kv_all().await?));
+        Ok(Host::peek(plan, store.clone()).await?.rehearsed(Rehearsal::Alone, Some(&kv)))
+    };
+    let rehearsed = rehearsed.await;
+    store.close().await;
+    rehearsed
+}
+
 /// What a host with these settings would run now, and a writer that may change it where no host is at hand:
 /// hosts that run follow by themselves.
 pub async fn writer(config: &Config) -> Result<(Snapshot, Writer<'static>), OpenError> {
@@ -343,9 +357,11 @@ pub fn kind_of(config: &Config, path: &Path) -> Kind {
 }
 
 /// Whether the providers' keys are needed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keys {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Models may be asked.
     Read,
+    /// None is, and no key has to be at hand.
     Left,
 }
 

@@ -10,7 +10,7 @@ pub use event::{Event, Events, NobodyAnswers, Questions};
 pub use observer::{Notice, Observer, ToolCalled};
 pub use parted::{Part, Parted, PartedTurns};
 pub use pause::{Pauses, Pending};
-pub use turn::{EndOfTurn, States, Turn, TurnFacts};
+pub use turn::{EndOfTurn, States, Turn, TurnFacts, begun_again};
 
 use crate::json::Json;
 use std::sync::Arc;

@@ -104,6 +104,19 @@ impl TurnFacts {
     }
 }
 
+/// What the turn of a trace began with, as far as that is kept, to run it once more: its facts without the
+/// models, and its variables and metadata.
+pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
+    let begun = trace.facts().cloned().unwrap_or_default();
+    let part = |name: &str| begun.get(name).unwrap_or_default().copy();
+    let context = Context::new(part("variables"));
+    if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {
+        // A new container takes what is nobody else's.
+        let _ = own.replace(kept.entries());
+    }
+    (TurnFacts { model: part("model").freeze(), ..TurnFacts::from_json(&begun) }, context)
+}
+
 /// A turn in progress; a clone is the same turn.
 #[derive(Clone)]
 pub struct Turn {

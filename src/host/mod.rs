@@ -5,6 +5,7 @@ mod looks;
 mod part;
 mod plan;
 mod plugin;
+mod rehearsed;
 mod reload;
 mod served;
 mod shelf;
@@ -21,7 +22,7 @@ pub use standing::{PluginStanding, Standing};
 pub use writer::Writer;
 
 use crate::json::Json;
-use crate::script::{Problem, Watch};
+use crate::script::{Problem, Script, SourceFile, Watch};
 use crate::store::{Kv, Store, StoreError};
 use arc_swap::ArcSwap;
 use reload::Reload;
@@ -185,6 +186,12 @@ impl Host {
     pub async fn replan(&self, plan: Plan) -> Arc<Snapshot> {
         self.writer.lock().await.plan = Arc::new(plan);
         self.reload().await
+    }
+
+    /// A script as it would run here under its id, though it lies in no folder.
+    pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Problem>> {
+        let writer = self.writer.lock().await;
+        writer.compile(file, &writer.given(&file.id))
     }
 
     /// Waits until what went live last is written down as well: that comes a moment later.

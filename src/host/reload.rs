@@ -13,7 +13,7 @@ use crate::config::Grants;
 use crate::figures::{Figures, Tools};
 use crate::json::Json;
 use crate::script::{
-    Found, Imports, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves,
+    Code, Found, Imports, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves,
 };
 use crate::store::{Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch};
 use crate::tool::{Tool, builtin};
@@ -242,7 +242,7 @@ impl Reload {
         for id in taken {
             if let Some(read) = tools.files.remove(&id) {
                 let what = format!("`{id}` is the id of a filter; this tool is not used");
-                let problem = Problem::new("", &read.file.path, what);
+                let problem = Problem::new(Code::SameId, "", &read.file.path, what);
                 tools.problems.push(problem.help("rename one of the two files"));
             }
         }

@@ -3,7 +3,7 @@
 use super::plan::Plan;
 use super::plugin::{Plugin, State};
 use crate::filter::Filter;
-use crate::script::{Kind, Problem, ScriptedTool};
+use crate::script::{Code, Kind, Problem, ScriptedTool};
 use crate::tool::{Tool, builtin};
 use crate::words::did_you_mean;
 use std::collections::BTreeMap;
@@ -32,7 +32,9 @@ impl Shelf {
                     Ok(tool) => shelf.put(tool, plugin, brought_by.insert(name, plugin)),
                     Err(why) => {
                         let what = format!("the tool `{name}` is offered to nobody: {why}");
-                        shelf.problems.push(Problem::new(&plugin.id, &plugin.path, what).warning());
+                        shelf
+                            .problems
+                            .push(Problem::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
                     }
                 }
             }
@@ -49,9 +51,14 @@ impl Shelf {
         };
         let name = tool.name();
         let twice = |plugin: &Plugin, other: &str, what: &str| {
-            Problem::new(&plugin.id, &plugin.path, format!("two tools are called `{name}`: {what}"))
-                .help(format!("rename this one or that of {other}"))
-                .warning()
+            Problem::new(
+                Code::SameTool,
+                &plugin.id,
+                &plugin.path,
+                format!("two tools are called `{name}`: {what}"),
+            )
+            .help(format!("rename this one or that of {other}"))
+            .warning()
         };
         let native = "the host itself".to_owned();
         let others = other.map_or(native, |other| other.path.display().to_string());
@@ -76,7 +83,13 @@ impl Shelf {
 
     fn missing(&self, word: &str, model: &str, file: &Path) -> Problem {
         let problem = |what: &str| {
-            Problem::new("", file, format!("the model `{model}` lists the tool `{word}`, {what}")).warning()
+            Problem::new(
+                Code::MissingTool,
+                "",
+                file,
+                format!("the model `{model}` lists the tool `{word}`, {what}"),
+            )
+            .warning()
         };
         if builtin::GUARDED.iter().any(|(name, _)| name == &word) {
             let example = if word == "shell_exec" { "shell=PROGRAM" } else { "files=FOLDER" };

@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
-    served: Arc<Served>,
+    pub(super) served: Arc<Served>,
     /// For names that are not configured.
     passing: Selected,
     /// The models that are known without asking a provider, as scripts see them.

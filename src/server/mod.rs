@@ -22,6 +22,8 @@ mod session;
 mod traces;
 mod watched;
 
+pub(crate) use reply::status as status_of;
+
 use crate::app::App;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;

@@ -64,6 +64,7 @@ pub(super) fn told(app: &App, problem: &Problem, plugin: Option<&str>, state: &'
     let place = Problem { path: near(app, &problem.path), ..problem.clone() }.place();
     Json::from([
         ("severity", severity.into()),
+        ("code", problem.code.id().into()),
         ("plugin", plugin.into()),
         ("state", state.into()),
         ("message", problem.message.as_str().into()),
@@ -82,6 +83,7 @@ fn said(severity: &str, plugin: Option<&str>, state: &str, message: String, comm
         ("severity", severity.into()),
         ("plugin", plugin.into()),
         ("state", state.into()),
+        ("code", Json::Null),
         ("message", message.into()),
         ("place", Json::Null),
         ("line", Json::Null),

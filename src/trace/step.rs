@@ -113,6 +113,9 @@ pub struct Record {
     pub tokens: Option<Tokens>,
     /// The values before and after, for who keeps contents; of events the first that fit.
     pub values: Vec<(Json, Option<Json>)>,
+    /// What a model said before any filter saw it, where everything is kept: event by event, or the whole
+    /// answer where it did not stream.
+    pub heard: Vec<Json>,
     /// How many of the calls were timed.
     measured: u64,
 }
@@ -141,6 +144,7 @@ impl Record {
             first: None,
             tokens: None,
             values: Vec::new(),
+            heard: Vec::new(),
             measured: 0,
         }
     }
@@ -164,6 +168,10 @@ pub(super) struct Taken {
     events: Vec<Emitted>,
     /// Why the request fails.
     pub(super) error: Option<String>,
+    /// The body its turn began with, before any filter.
+    body: Option<Json>,
+    /// The answer its turn ended with, after every filter.
+    answer: Option<Json>,
     /// Bytes of contents.
     content: usize,
     /// Something did not fit any more: what is kept is the begin of it all, without gaps.
@@ -283,6 +291,43 @@ impl Trace {
         self.taken.lock().emitted(emitted);
     }
 
+    /// Its turn begins with this body. Kept where everything is; of turns within it only the outermost counts.
+    pub fn begins_with(&self, body: &Json) {
+        if !self.keeps(None) {
+            return;
+        }
+        let mut taken = self.taken.lock();
+        if taken.body.is_none() && taken.fits(body.weight()) {
+            taken.body = Some(body.copy());
+        }
+    }
+
+    /// Its turn ends with this answer. Kept where everything is; the outermost turn ends last.
+    pub fn ends_with(&self, answer: &Json) {
+        if !self.keeps(None) {
+            return;
+        }
+        let mut taken = self.taken.lock();
+        if taken.fits(answer.weight()) {
+            taken.answer = Some(answer.copy());
+        }
+    }
+
+    /// Whether nothing that it was to keep was too much.
+    pub fn is_whole(&self) -> bool {
+        !self.taken.lock().is_full
+    }
+
+    /// The body its turn began with, where that is kept.
+    pub fn body(&self) -> Option<Json> {
+        self.taken.lock().body.clone()
+    }
+
+    /// The answer its turn ended with, where that is kept.
+    pub fn answer(&self) -> Option<Json> {
+        self.taken.lock().answer.clone()
+    }
+
     /// The steps so far.
     pub fn records(&self) -> Vec<Record> {
         self.taken.lock().records.iter().map(Record::told).collect()
@@ -311,7 +356,8 @@ impl Trace {
     /// Lets go of all contents; names and numbers stay.
     pub(super) fn forget_contents(&self) {
         let mut taken = self.taken.lock();
-        taken.records.iter_mut().for_each(|record| record.values = Vec::new());
+        taken.records.iter_mut().for_each(|record| (record.values, record.heard) = (Vec::new(), Vec::new()));
+        (taken.body, taken.answer) = (None, None);
         taken.lines.iter_mut().for_each(|line| line.text = None);
         taken.events.iter_mut().for_each(|emitted| emitted.event = None);
         (taken.content, taken.is_full) = (0, true);
@@ -351,6 +397,15 @@ impl<T: Deref<Target = Trace>> Step<T> {
         if !std::mem::replace(&mut self.had_first, true) {
             let took = self.took();
             self.change(|record| record.first = Some(took));
+        }
+    }
+
+    /// A model says this, and no filter has seen it yet.
+    pub fn hears(&self, said: &Json) {
+        let Some(begun) = self.begun.as_ref().filter(|_| self.trace.keeps(None)) else { return };
+        let mut taken = self.trace.taken.lock();
+        if taken.fits(said.weight()) {
+            taken.records[begun.place].heard.push(said.copy());
         }
     }
 

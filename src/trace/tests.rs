@@ -82,6 +82,36 @@ fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
 }
 
 #[test]
+fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
+    let traces = Traces::new(2);
+    let told = |traces: &Arc<Traces>| {
+        let recording = traces.begin(asked("a"), false);
+        let trace = recording.trace();
+        let body = json(r#"{"messages": ["hi"]}"#);
+        trace.begins_with(&body);
+        // A filter asks a model in a turn of its own.
+        trace.begins_with(&json(r#"{"messages": ["inner"]}"#));
+        let step = trace.begin(What::Model("demo/demo"), &Json::Null);
+        let event = json(r#"{"text": "he"}"#);
+        step.hears(&event);
+        for changed in [&body, &event] {
+            changed.set("text", "changed").unwrap();
+        }
+        step.end("ended", None, None);
+        trace.ends_with(&json(r#"{"answer": "inner"}"#));
+        trace.ends_with(&json(r#"{"answer": "hello"}"#));
+        let texts = [trace.body(), trace.answer()].map(|kept| kept.map(|kept| kept.to_string()));
+        (texts, trace.records()[0].heard.iter().map(Json::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(told(&traces), ([None, None], vec![]));
+    traces.keep_everything();
+    let kept = [r#"{"messages":["hi"]}"#, r#"{"answer":"hello"}"#].map(|text| Some(text.to_owned()));
+    assert_eq!(told(&traces), (kept, vec![r#"{"text":"he"}"#.to_owned()]));
+    traces.past().iter().for_each(|trace| trace.forget_contents());
+    assert!(traces.past().iter().all(|trace| trace.body().is_none() && trace.records()[0].heard.is_empty()));
+}
+
+#[test]
 fn one_trace_keeps_no_more_than_its_share() {
     let traces = Traces::new(2);
     let recording = traces.begin(asked("a"), true);

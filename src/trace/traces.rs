@@ -4,7 +4,7 @@ use super::{Asked, Contents, Ended, LONGEST, Trace, short};
 use crate::json::Json;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 use tokio::sync::broadcast;
@@ -23,6 +23,8 @@ pub struct Traces {
     live: Mutex<BTreeMap<u64, Arc<Trace>>>,
     past: Mutex<VecDeque<Arc<Trace>>>,
     contents: Mutex<Arc<BTreeSet<String>>>,
+    /// Whether everything that anybody says is kept.
+    everything: AtomicBool,
     news: broadcast::Sender<News>,
 }
 
@@ -57,6 +59,7 @@ impl Traces {
             live: Mutex::default(),
             past: Mutex::default(),
             contents: Mutex::default(),
+            everything: AtomicBool::new(false),
             news: broadcast::channel(NEWS).0,
         })
     }
@@ -68,7 +71,7 @@ impl Traces {
                 *name = short(name);
             }
         }
-        let contents = match everything {
+        let contents = match everything || self.keeps_everything() {
             true => Contents::All,
             false => match &*self.contents.lock() {
                 plugins if plugins.is_empty() => Contents::None,
@@ -135,6 +138,17 @@ impl Traces {
             plugins.remove(plugin)
         };
         *contents = Arc::new(plugins);
+    }
+
+    /// Keeps all values of all requests from now on, and what models say before a filter sees it. Every
+    /// answer is read for that, also where its bytes would have been passed on: this is for development.
+    pub fn keep_everything(&self) {
+        self.everything.store(true, Relaxed);
+    }
+
+    /// Whether that is so.
+    pub fn keeps_everything(&self) -> bool {
+        self.everything.load(Relaxed)
     }
 
     /// What happens from now on.

@@ -59,7 +59,10 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
-    if let Some((ready, stream)) = nobody_looks(snapshot, &bytes)
+    // Who keeps everything looks at every answer.
+    let may_pass = !app.traces.keeps_everything();
+    if may_pass
+        && let Some((ready, stream)) = nobody_looks(snapshot, &bytes)
         && let Some(provider) = ready.kernel.provider()
         && let Some(forwarded) = provider.forward(bytes.clone(), stream)
     {
@@ -87,7 +90,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     }
     let turn = Turn::new(facts, context, Events::default());
     let told = Told::default();
-    let wish = Wish { stream: None, raw: true };
+    let wish = Wish { stream: None, raw: may_pass };
     let reply = app.turn(&ready, body, &turn, wish, told.hears()).await;
     let mut response = match reply {
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &answer),
@@ -218,7 +221,8 @@ async fn streamed(
 ) -> Result<Response, Fault> {
     let keep_alive_ms = app.config.server.keep_alive_ms;
     let trace = facts.trace.clone();
-    match Streaming::begin(app, ready, body, facts, context, &parts.headers, true).await? {
+    let raw = !app.traces.keeps_everything();
+    match Streaming::begin(app, ready, body, facts, context, &parts.headers, raw).await? {
         (Some(Item::Raw(forwarded)), _) => relay::relay(forwarded, keep_alive_ms, trace).await,
         (first, streaming) => Ok(streaming.respond(first, keep_alive_ms, std::future::ready(Bytes::new()))),
     }

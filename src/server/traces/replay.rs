@@ -3,7 +3,7 @@
 
 use super::list::{find, known};
 use crate::app::App;
-use crate::context::{Context, Events, Turn, TurnFacts};
+use crate::context::{Events, Turn, TurnFacts, begun_again};
 use crate::fault::{Fault, RequestFault};
 use crate::filter::{Filter, Hook, Outcome, Told, told};
 use crate::host::Plugin;
@@ -72,16 +72,8 @@ fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<Record>, Fault> {
 
 /// A turn as the one of the trace was when it began.
 fn turn(trace: &Trace, models: &Json) -> Turn {
-    let begun = trace.facts().cloned().unwrap_or_default();
-    let part = |name: &str| begun.get(name).unwrap_or_default().copy();
-    let context = Context::new(part("variables"));
-    if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {
-        // A new container takes what is nobody else's.
-        let _ = own.replace(kept.entries());
-    }
-    let facts =
-        TurnFacts { model: part("model").freeze(), models: models.clone(), ..TurnFacts::from_json(&begun) };
-    Turn::new(facts, context, Events::default())
+    let (facts, context) = begun_again(trace);
+    Turn::new(TurnFacts { models: models.clone(), ..facts }, context, Events::default())
 }
 
 /// A script that is tried out.
