@@ -1,0 +1,63 @@
+//! The page about the scripts that come along: `docs/collection.md`.
+
+use super::super::exit::{Exit, Failure};
+use super::super::output::Output;
+use super::shipped::{self, Shipped};
+use crate::script::Kind;
+use crate::words::count;
+
+const HEAD: &str = "# The collection
+
+Scripts that come with valvehouse, each with its tests beside it in [`filters/`](../filters) and [`tools/`](../tools).
+`valvehouse new --list` shows them, `valvehouse new filter mask --from redact` makes a copy with its tests, and
+`valvehouse valves spec NAME` tells what can be set. This page is printed by `valvehouse new --list --markdown`.
+
+A filter that **runs where a model lists it** waits for `filters = [\"NAME\"]` in a model's settings; a **toggle** for a
+request that names it in `filter_ids`. All others run on every chat; what they do then is in their line.
+";
+
+/// Prints the page.
+pub(super) fn print(out: &Output) -> Result<Exit, Failure> {
+    out.line(page().trim_end())?;
+    Ok(Exit::Done)
+}
+
+/// All of it, as Markdown.
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for kind in [Kind::Filter, Kind::Tool] {
+        let all: Vec<Shipped> = shipped::all().into_iter().filter(|shipped| shipped.kind == kind).collect();
+        page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.word())));
+        let (last, rule) = if kind == Kind::Filter { ("runs", "---") } else { ("tag", "---") };
+        page.push_str(&format!("| | what it does | {last} |\n|---|---|{rule}|\n"));
+        for shipped in all {
+            let folder = if kind == Kind::Filter { "filters" } else { "tools" };
+            let (id, does) = (shipped.id, shipped.says("description").replace('|', "\\|"));
+            let last = if kind == Kind::Filter { runs(&shipped) } else { &shipped.tags().join(", ") };
+            page.push_str(&format!("| [{id}](../{folder}/{id}.rhai) | {does} | {last} |\n"));
+        }
+    }
+    page
+}
+
+/// When a filter runs.
+fn runs(shipped: &Shipped) -> &'static str {
+    let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
+    match shipped.says("global") == "false" {
+        _ if is_toggle => "as a toggle",
+        true => "where a model lists it",
+        false => "on every chat",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_about_the_collection_is_what_is_in_it() {
+        let written = include_str!("../../../docs/collection.md");
+        assert!(
+            super::page() == written,
+            "docs/collection.md is of yesterday: valvehouse new --list --markdown > docs/collection.md"
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! `valvehouse new`: a script to begin with and a test beside it, written for it or copied from those that
+//! come along.
+
+mod command;
+mod examples;
+mod index;
+mod next;
+mod shipped;
+mod templates;
+
+pub(super) use command::{run, without_project};
