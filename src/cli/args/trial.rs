@@ -1,0 +1,78 @@
+//! What can be asked for of one hook, or of a turn, on a body.
+
+use super::pair;
+use crate::filter::Hook;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
+
+/// `valvehouse run`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  valvehouse run inlet turn_limit --body request.json
+  valvehouse run inlet turn_limit --text \"hello\" --valves max_turns=0
+  valvehouse run inlet redact --body '{\"messages\": [{\"role\": \"user\", \"content\": \"my sk-…\"}]}'
+  valvehouse run outlet redact --text \"an answer\"
+  valvehouse run stream redact --body answer.sse      a recorded answer, its `data: …` lines
+  valvehouse run stream redact --body '[\"a pie\", \"ce\"]' --print text
+  valvehouse run pre_invocation guard --body '{\"tool\": \"weather\", \"args\": {\"city\": \"Oslo\"}}'
+  valvehouse run turn --body request.json --model assistant
+  cat request.json | valvehouse run inlet redact --body - --print value | jq .messages
+
+A script is named by its file or its id, and runs as the project has it: its valves, its budgets. It is
+rehearsed: no other host, file or program is reached, scripts ask no models, and what is put into kv is
+forgotten; --live lets all of that happen. A turn asks its model in either case, and nobody answers
+questions. What tools do: valvehouse invoke TOOL.
+
+Exit code 1: the script refused; 65: it does not load, or broke.")]
+pub(in crate::cli) struct Run {
+    /// The hook to run, or `turn` for a whole turn through all filters
+    #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
+    pub(in crate::cli) hook: String,
+    /// The script: a file, or the id of a plugin
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) script: Option<String>,
+    /// What the hook looks at: a file, - for stdin, or the JSON itself
+    #[arg(long, value_name = "FILE", required_unless_present = "text", conflicts_with = "text")]
+    pub(in crate::cli) body: Option<String>,
+    /// The same as a text: what a user says, or what the model answers
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) text: Option<String>,
+    /// A valve for this run only
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) valves: Vec<(String, String)>,
+    /// The model of the turn
+    #[arg(long, short, value_name = "MODEL")]
+    pub(in crate::cli) model: Option<String>,
+    /// The id of the user who asks
+    #[arg(long, short, value_name = "USER")]
+    pub(in crate::cli) user: Option<String>,
+    /// The id of the chat it happens in
+    #[arg(long, value_name = "CHAT")]
+    pub(in crate::cli) chat: Option<String>,
+    /// What other hooks left in `__metadata__`, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(in crate::cli) metadata: Option<String>,
+    /// Let the script reach what it may reach, and keep what it keeps
+    #[arg(long)]
+    pub(in crate::cli) live: bool,
+    /// What to write on stdout
+    #[arg(long, value_name = "WHAT", default_value = "difference")]
+    pub(in crate::cli) print: Print,
+}
+
+/// What of a run is its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Print {
+    /// How it went and what it changed
+    Difference,
+    /// The value as the hook left it, as JSON
+    Value,
+    /// The text in it: of the last message, of the answer
+    Text,
+}
+
+fn hooks() -> Vec<PossibleValue> {
+    let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
+    // Whoever looks for it is told where it is.
+    hooks.chain([PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)]).collect()
+}

@@ -1,0 +1,35 @@
+//! Which of the ways a run goes.
+
+use super::super::args;
+use super::super::exit::{Exit, Failure};
+use super::super::output::Output;
+use super::stage::Stage;
+use super::{given, hooks, streams, turns};
+use crate::config::Config;
+use crate::filter::Hook;
+
+pub(in crate::cli) async fn run(asked: args::Run, config: Config, out: &Output) -> Result<Exit, Failure> {
+    let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
+        return match asked.hook.as_str() {
+            "turn" => turns::run(&asked, config, out).await,
+            _ => Err(Failure::usage("a tool is called with: valvehouse invoke TOOL KEY=VALUE")),
+        };
+    };
+    let named = asked.script.as_deref().ok_or_else(|| {
+        Failure::usage(format!("say whose {hook}: valvehouse run {hook} turn_limit --text hello"))
+    })?;
+    let body = given::body(&asked)?;
+    let stage = Stage::open(named, &asked, config).await?;
+    if !stage.script.hooks().any(|own| own == hook) {
+        let own: Vec<&str> = stage.script.hooks().map(Hook::name).collect();
+        let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
+        stage.close().await;
+        return Err(Failure::usage(format!("`{named}` has no {hook}; it has {has}")));
+    }
+    let done = match hook {
+        Hook::Stream | Hook::StreamEnd => streams::run(&stage, hook, body, &asked, out).await,
+        _ => hooks::run(&stage, hook, body, &asked, out).await,
+    };
+    stage.close().await;
+    done
+}
