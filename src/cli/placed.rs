@@ -1,0 +1,33 @@
+//! Where a script named on the command line belongs: its folder of plugins, and its path as that names it.
+
+use crate::app;
+use crate::config::Config;
+use crate::script::Kind;
+use std::path::{Path, PathBuf};
+
+/// A file or folder among plugins.
+pub(super) struct Placed {
+    pub(super) kind: Kind,
+    /// The folder that imports are looked for in.
+    pub(super) root: PathBuf,
+    /// As the folder names it, however it was named here.
+    pub(super) path: PathBuf,
+}
+
+impl Placed {
+    pub(super) fn of(config: &Config, path: &Path) -> Self {
+        let kind = app::kind_of(config, path);
+        let root = match kind {
+            Kind::Filter => &config.folders.filters,
+            Kind::Tool => &config.folders.tools,
+        };
+        let within = path.canonicalize().ok().zip(root.canonicalize().ok());
+        let within = within.and_then(|(path, root)| Some(path.strip_prefix(root).ok()?.to_owned()));
+        let (root, path) = match within {
+            Some(within) => (root.clone(), root.join(within)),
+            None if path.is_dir() => (path.to_owned(), path.to_owned()),
+            None => (path.parent().unwrap_or(Path::new("")).to_owned(), path.to_owned()),
+        };
+        Self { kind, root, path }
+    }
+}
