@@ -1,0 +1,81 @@
+//! Lines that begin with a colon.
+
+use crate::words::nearest;
+
+/// What they begin with.
+pub(super) const NAMES: [&str; 10] =
+    ["help", "load", "body", "hook", "valves", "variables", "plugins", "functions", "doc", "quit"];
+
+/// Such a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Help,
+    Load(String),
+    /// Another body, or the one there is.
+    Body(Option<String>),
+    Hook(String),
+    Valves,
+    Variables,
+    Plugins,
+    Functions(String),
+    Doc(String),
+    Quit,
+}
+
+impl Command {
+    /// Reads a line behind its colon, or says what is wrong with it.
+    pub(super) fn read(line: &str) -> Result<Self, String> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        let needs = |what: &str| match rest.is_empty() {
+            true => Err(format!(":{word} needs {what}")),
+            false => Ok(rest.to_owned()),
+        };
+        Ok(match word {
+            "help" | "h" | "?" => Self::Help,
+            "load" | "l" => Self::Load(needs("a file or the id of a plugin")?),
+            "body" | "b" => Self::Body((!rest.is_empty()).then(|| rest.to_owned())),
+            "hook" => Self::Hook(needs("the name of a hook: :hook inlet")?),
+            "valves" => Self::Valves,
+            "variables" | "vars" => Self::Variables,
+            "plugins" => Self::Plugins,
+            "functions" => Self::Functions(rest.to_owned()),
+            "doc" => Self::Doc(needs("the name of a function: :doc regex::find")?),
+            "quit" | "q" | "exit" => Self::Quit,
+            _ => {
+                let hint = match nearest(word, NAMES) {
+                    Some(near) => format!("; did you mean :{near}?"),
+                    None => "; :help shows them".to_owned(),
+                };
+                return Err(format!("there is no command :{word}{hint}"));
+            }
+        })
+    }
+}
+
+/// What they do.
+pub(super) const HELP: &str = "\
+:load FILE|ID            the functions, valves and state of a script
+:body FILE|JSON|TEXT     another body; without one it is shown
+:hook inlet              a hook of the script on `body`, and what that changes
+:valves                  the script's valves
+:variables               what there is
+:plugins                 the plugins of the project
+:functions TEXT          the functions with this text in their names
+:doc regex::find         what a function does
+:quit                    the end; so is Ctrl-D
+Everything else is run as a line of a script; what it declares stays.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_with_what_they_are_about() {
+        assert_eq!(Command::read("load filters/a b.rhai "), Ok(Command::Load("filters/a b.rhai".into())));
+        assert_eq!(Command::read("body"), Ok(Command::Body(None)));
+        assert_eq!(Command::read("q"), Ok(Command::Quit));
+        assert!(Command::read("hook").unwrap_err().contains(":hook inlet"));
+        assert!(Command::read("valvs").unwrap_err().contains(":valves"));
+    }
+}

@@ -1,0 +1,8 @@
+//! `valvehouse repl`: lines in the place of a script, on the plugins of the project as they are now.
+
+mod commands;
+mod input;
+mod session;
+mod shown;
+
+pub(super) use session::run;
