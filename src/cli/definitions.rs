@@ -1,0 +1,36 @@
+//! `valvehouse definitions`: what scripts may use, as files for editors and as a page.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, count};
+use crate::json::Json;
+use crate::script::reference;
+use std::path::Path;
+
+/// Needs no project, only the folder of one.
+pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Output) -> Result<Exit, Failure> {
+    if asked.reference {
+        out.line(reference::document().trim_end())?;
+        return Ok(Exit::Done);
+    }
+    let usual = project.join(".valvehouse").join("definitions");
+    let folder = asked.folder.as_deref().unwrap_or(&usual);
+    let failed = |path: &Path, error| {
+        Failure::new(Exit::Unavailable, format!("failed to write {}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let mut names = Vec::new();
+    for (name, text) in reference::definitions() {
+        let path = folder.join(&name);
+        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        names.push(name);
+    }
+    if out.is_json() {
+        let files = names.iter().map(|name| Json::from(name.as_str())).collect::<Vec<_>>();
+        let folder = folder.display().to_string();
+        out.json(&Json::from([("folder", folder.into()), ("files", files.into())]))?;
+        return Ok(Exit::Done);
+    }
+    out.line(&format!("wrote {} to {}", count(names.len(), "file"), folder.display()))?;
+    Ok(Exit::Done)
+}
