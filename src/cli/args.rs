@@ -1,10 +1,26 @@
 //! What can be asked for on the command line.
 
+mod dev;
+mod explain_code;
+mod new;
+mod repl;
+mod definitions;
+mod lsp;
 mod runs;
+mod test;
 mod trace;
+mod trial;
 
+pub(super) use definitions::Definitions;
+pub(super) use dev::{Dev, Models, Open};
+pub(super) use explain_code::ExplainCode;
+pub(super) use lsp::Lsp;
+pub(super) use new::{New, Place, What};
+pub(super) use repl::Repl;
 pub(super) use runs::{Resume, Runs, RunsDo};
+pub(super) use test::Test;
 pub(super) use trace::Trace;
+pub(super) use trial::{Print, Run};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -73,12 +89,16 @@ pub(super) enum Format {
     Human,
     /// For programs: one JSON value a line.
     Json,
+    /// For services that scan code; of `check` only.
+    Sarif,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Serve the project to OpenAI clients and follow its folder
     Serve(Serve),
+    /// Serve for whoever writes scripts: show what they make of every request, test and replay on save
+    Dev(Dev),
     /// Ask a model through the same filters, without a server
     Chat(Chat),
     /// Show and look after the runs of models with a memory
@@ -89,10 +109,18 @@ pub(super) enum Command {
     Trace(Trace),
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
+    /// Make a filter, a tool, a module or a project to begin with
+    New(New),
+    /// Run one hook of a script, or a whole turn, on a body, and show what changed
+    Run(Run),
+    /// Try functions and scripts line by line
+    Repl(Repl),
     /// Show all plugins and how they stand
     List(List),
     /// Look for mistakes in scripts without running them
     Check(Check),
+    /// Run the tests that stand beside scripts
+    Test(Test),
     /// Look at and change the settings that scripts declare
     #[command(subcommand)]
     Valves(Valves),
@@ -102,6 +130,8 @@ pub(super) enum Command {
     Config(Config),
     /// Show which filters run for a model, in which order, and why the others do not
     Explain(Explain),
+    /// Show what the code of a problem means, with an example of how it is right
+    ExplainCode(ExplainCode),
     /// Show what a plugin was, who changed it and how its versions differ
     History(History),
     /// Put a version of a plugin back: its file, valves and switches
@@ -113,6 +143,10 @@ pub(super) enum Command {
     Store(Store),
     /// Make a key for clients or operators
     Key(Key),
+    /// Write down what scripts may use: files for editors, or a page
+    Definitions(Definitions),
+    /// Help an editor with scripts, over the language server protocol
+    Lsp(Lsp),
 }
 
 #[derive(Debug, Args)]
@@ -201,7 +235,9 @@ pub(super) struct Invoke {
   valvehouse check                            everything in filters/
   valvehouse check filters/turn_limit.rhai
   valvehouse check turn_limit --strict        by id; warnings count too
-  valvehouse check --format json | jq .problems")]
+  valvehouse check --format json | jq .problems
+  valvehouse check --format sarif > check.sarif   for code scanning
+  valvehouse explain-code V502                what a code in brackets means")]
 pub(super) struct Check {
     /// Files, folders or ids of plugins; all of them where none is named
     #[arg(value_name = "PATH")]

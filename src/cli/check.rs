@@ -4,11 +4,16 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
-use super::report;
+use super::placed::Placed;
+use super::test::{self, Case};
+use super::{report, sarif};
 use crate::app;
 use crate::config::{Config, Grants};
 use crate::json::Json;
-use crate::script::{Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file};
+use crate::script::testing::Suite;
+use crate::script::{
+    Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
+};
 use crate::words::did_you_mean;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -61,28 +66,36 @@ impl Findings {
 
     /// A file by its path: a plugin, or a module of the folder it lies in.
     fn file(&mut self, file: &Path, config: &Config) {
-        let kind = app::kind_of(config, file);
-        let root = match kind {
-            Kind::Filter => &config.folders.filters,
-            Kind::Tool => &config.folders.tools,
-        };
-        // As the folder names it, however the file was named here.
-        let within = file.canonicalize().ok().zip(root.canonicalize().ok());
-        let within = within.and_then(|(file, root)| Some(file.strip_prefix(root).ok()?.to_owned()));
-        let (root, file) = match within {
-            Some(within) => (root.clone(), root.join(within)),
-            None => (file.parent().unwrap_or(Path::new("")).to_owned(), file.to_owned()),
-        };
+        let Placed { kind, root, path: file } = Placed::of(config, file);
+        if script_of_tests(&file).is_some() {
+            return self.tests(kind, &root, &file, config);
+        }
         match is_module(&root, &file) {
             true => self.module(kind, &root, &file),
             false => self.read(read_file(kind, &root, &file), &file, config),
         }
     }
 
+    /// A file of tests, and whether its script is one that they can be run with.
+    fn tests(&mut self, kind: Kind, root: &Path, path: &Path, config: &Config) {
+        self.files.insert(path.to_owned());
+        let problems = match test::case(kind, root, path) {
+            Err(problem) => vec![problem],
+            Ok(Case { script, tests }) => {
+                let settings = app::settings_of(config, &self.granted, kind, &script.id);
+                let opened = Suite::open(&script, &tests, &settings);
+                opened.map_or_else(|problems| problems, |suite| suite.warnings().to_vec())
+            }
+        };
+        self.tell_once(problems);
+    }
+
     fn module(&mut self, kind: Kind, root: &Path, path: &Path) {
         self.files.insert(path.to_owned());
         let problems = match read_file(kind, root, path) {
-            Ok(read) => Script::check_module(&read.file, root),
+            Ok(read) => {
+                [Script::check_module(&read.file, root), Script::lints_of_module(&read.file, root)].concat()
+            }
             Err(problem) => vec![problem],
         };
         self.tell_once(problems);
@@ -113,10 +126,13 @@ impl Findings {
 
     fn folder(&mut self, kind: Kind, folder: &Path, config: &Config) {
         let found = Loader::default().look(kind, folder);
-        let modules = found.modules.clone();
+        let (modules, tests) = (found.modules.clone(), found.tests.clone());
         self.found(found, config);
         for module in modules {
             self.module(kind, folder, &module);
+        }
+        for tests in tests {
+            self.tests(kind, folder, &tests, config);
         }
     }
 
@@ -139,7 +155,8 @@ impl Findings {
             Err(problem) => vec![problem],
             Ok(Read { file, .. }) => {
                 let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
-                Script::compile(&file, &settings).map_or_else(|problems| problems, |script| script.warnings)
+                Script::compile(&file, &settings)
+                    .map_or_else(|problems| problems, |script| [script.lints(), script.warnings].concat())
             }
         };
         self.tell_once(problems);
@@ -147,6 +164,10 @@ impl Findings {
 
     fn tell(&mut self, out: &Output) -> Result<(), Failure> {
         self.problems.sort_by(|a, b| (&a.path, a.line, a.column).cmp(&(&b.path, b.line, b.column)));
+        if out.is_sarif() {
+            out.json(&sarif::report(&self.problems))?;
+            return Ok(());
+        }
         if out.is_json() {
             let errors = self.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
             out.json(&Json::from([

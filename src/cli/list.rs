@@ -9,7 +9,7 @@ use crate::breaker::Open;
 use crate::config::Config;
 use crate::host::{Plugin, Snapshot, Standing, State};
 use crate::json::{Json, Object};
-use crate::script::{Kind, Problem};
+use crate::script::{Code, Kind, Problem};
 use crate::tool::Tool;
 
 pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Result<Exit, Failure> {
@@ -146,7 +146,12 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
     let missing = snapshot.plugins.values().filter(|plugin| plugin.state == State::Missing);
     let missing = missing.filter_map(|plugin| {
         let message = plugin.refusal()?;
-        Some(Problem::new(&plugin.id, &plugin.path, format!("requests are refused: {message}")))
+        Some(Problem::new(
+            Code::GuardGone,
+            &plugin.id,
+            &plugin.path,
+            format!("requests are refused: {message}"),
+        ))
     });
     own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
 }

@@ -1,6 +1,6 @@
 //! What the host logs, as it is read on stderr.
 
-use super::args::Global;
+use super::args::{Command, Line};
 use super::output::{Output, Paint, clean};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
@@ -14,9 +14,15 @@ use tracing_subscriber::registry::LookupSpan;
 const VARIABLE: &str = "VALVEHOUSE_LOG";
 
 /// Begins to write the log.
-pub(super) fn start(global: &Global, out: &Output) {
-    let usual = match (global.quiet, global.verbose) {
+pub(super) fn start(line: &Line, out: &Output) {
+    // Where something else shows what scripts write and break with, it keeps to warnings of the host.
+    let is_shown = matches!(line.command, Command::Dev(_) | Command::Run(_));
+    // Scripts break in tests because somebody wants to see them break.
+    let is_tested = matches!(line.command, Command::Test(_));
+    let usual = match (line.global.quiet, line.global.verbose) {
+        (_, 0) if is_tested => "off",
         (true, _) => "error",
+        (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off",
         (false, 0) => "warn,valvehouse=info,script=info",
         (false, 1) => "warn,valvehouse=debug,script=debug",
         (false, _) => "debug,valvehouse=trace,script=trace",

@@ -99,7 +99,12 @@ impl Output {
 
     /// Whether programs read the results.
     pub(super) fn is_json(&self) -> bool {
-        self.format == Format::Json
+        self.format != Format::Human
+    }
+
+    /// Whether a service that scans code reads them.
+    pub(super) fn is_sarif(&self) -> bool {
+        self.format == Format::Sarif
     }
 
     /// Colours for results.
@@ -159,8 +164,8 @@ impl Output {
     pub(super) fn tell(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
         match self.format {
             Format::Human => self.say(&human()),
-            Format::Json if !self.quiet => self.complain(&json().to_string()),
-            Format::Json => {}
+            _ if !self.quiet => self.complain(&json().to_string()),
+            Format::Json | Format::Sarif => {}
         }
     }
 
@@ -181,7 +186,7 @@ impl Output {
                 };
                 self.complain(&line);
             }
-            Format::Json => {
+            Format::Json | Format::Sarif => {
                 let error = Json::from([
                     ("message", failure.message.as_str().into()),
                     ("exit", u64::from(failure.exit.code()).into()),

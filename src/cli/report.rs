@@ -2,7 +2,7 @@
 
 use super::output::{Paint, clean};
 use crate::json::Json;
-use crate::script::{Problem, Severity};
+use crate::script::{Code, Problem, Severity};
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
     SourceCode, SourceSpan, SpanContents,
@@ -35,6 +35,7 @@ pub(super) fn as_json(problem: &Problem) -> Json {
     };
     Json::from([
         ("id", problem.id.as_str().into()),
+        ("code", problem.code.id().into()),
         ("file", near(&problem.path).display().to_string().into()),
         ("line", problem.line.into()),
         ("column", problem.column.into()),
@@ -71,6 +72,7 @@ fn presentable(problem: &Problem) -> Problem {
 /// A problem in the form that miette draws.
 #[derive(Debug)]
 struct Drawing {
+    code: Code,
     message: String,
     help: Option<String>,
     severity: Severity,
@@ -109,7 +111,7 @@ impl Drawing {
             Some(_) => problem.message.clone(),
             None => format!("{}: {}", problem.place(), problem.message),
         };
-        Self { message, help: problem.help.clone(), severity: problem.severity, line }
+        Self { code: problem.code, message, help: problem.help.clone(), severity: problem.severity, line }
     }
 }
 
@@ -137,6 +139,10 @@ impl fmt::Display for Drawing {
 impl std::error::Error for Drawing {}
 
 impl Diagnostic for Drawing {
+    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(self.code))
+    }
+
     fn severity(&self) -> Option<miette::Severity> {
         Some(match self.severity {
             Severity::Error => miette::Severity::Error,
@@ -163,8 +169,8 @@ mod tests {
     use super::*;
 
     fn problem() -> Problem {
-        let mut problem =
-            Problem::new("x", Path::new("filters/x.rhai"), "unknown word").help("write another");
+        let mut problem = Problem::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "unknown word")
+            .help("write another");
         (problem.line, problem.column) = (Some(3), Some(9));
         problem.excerpt = "  let ä\t= wrong;\u{1b}".into();
         problem
@@ -175,7 +181,7 @@ mod tests {
         let text = shown(&problem(), Paint { colours: false });
         assert_eq!(
             text,
-            "filters/x.rhai:3:9: error: unknown word\n   |\n 3 |   let ä = wrong;\u{fffd}\n   |         ^\n   = help: write another"
+            "filters/x.rhai:3:9: error[V101]: unknown word\n   |\n 3 |   let ä = wrong;\u{fffd}\n   |         ^\n   = help: write another"
         );
     }
 
@@ -186,7 +192,7 @@ mod tests {
         assert!(text.contains("let ä = wrong;") && text.contains("write another"), "{text}");
         let far = Problem { column: Some(900), ..problem() };
         assert!(shown(&far, Paint { colours: true }).contains("unknown word"));
-        let whole = Problem::new("x", Path::new("filters/x.rhai"), "the file is empty");
+        let whole = Problem::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "the file is empty");
         assert!(shown(&whole, Paint { colours: true }).contains("filters/x.rhai: the file is empty"));
     }
 
@@ -195,5 +201,6 @@ mod tests {
         let json = as_json(&problem());
         assert_eq!(json.at_path("column").as_i64(), Some(9));
         assert_eq!(json.text("severity").as_deref(), Some("error"));
+        assert_eq!(json.text("code").as_deref(), Some("V101"));
     }
 }

@@ -3,10 +3,10 @@
 use super::args::{self, Command, Line};
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::serve::Reading;
+use super::serving::Reading;
 use super::{
-    chat, check, config, confirm_removal, explain, grant, history, invoke, key, list, log, resume, rollback,
-    runs, serve, store, trace, valves,
+    chat, check, config, confirm_removal, definitions, dev, explain, explain_code, grant, history, invoke,
+    key, list, log, lsp, new, repl, resume, rollback, runs, serve, store, test, trace, trial, valves,
 };
 use clap::Parser;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ pub async fn run(words: Vec<OsString>) -> Exit {
         }
     };
     let out = Output::new(&line.global);
-    log::start(&line.global, &out);
+    log::start(&line, &out);
     match obey(line, &out).await {
         Ok(exit) => exit,
         Err(failure) => {
@@ -33,33 +33,55 @@ pub async fn run(words: Vec<OsString>) -> Exit {
 }
 
 async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
+    if out.is_sarif() && !matches!(line.command, Command::Check(_)) {
+        return Err(Failure::usage("--format sarif is for valvehouse check; others know human and json"));
+    }
     if let Command::Key(asked) = &line.command {
         // It needs no project, nor one that is right.
         return key::run(asked, out);
     }
+    if let Command::ExplainCode(asked) = &line.command {
+        return explain_code::run(asked, out);
+    }
     if let Command::Config(args::Config { reference: true, .. }) = &line.command {
         return config::reference(out);
     }
-    let mut overrides = line.global.set;
-    if let Command::Serve(serve) = &line.command {
-        overrides.extend(serve.listen.iter().map(|listen| ("server.listen".to_owned(), listen.clone())));
+    if let Command::New(asked) = &line.command
+        && let Some(done) = new::without_project(asked, out)
+    {
+        return done;
     }
-    let port = match &line.command {
-        Command::Serve(serve) => serve.port,
-        _ => None,
+    if let Command::Definitions(asked) = &line.command {
+        return definitions::run(asked, &line.global.project, out);
+    }
+    if let Command::Lsp(_) = &line.command {
+        // Each file has a project of its own, which is looked for when the file is opened.
+        return lsp::run(line.global.set).await;
+    }
+    let mut overrides = line.global.set;
+    let (listen, port) = match &line.command {
+        Command::Serve(serve) => (serve.listen.clone(), serve.port),
+        Command::Dev(dev) => (dev.listen.clone(), dev.port),
+        _ => (None, None),
     };
+    overrides.extend(listen.map(|listen| ("server.listen".to_owned(), listen)));
     let reading = Reading { project: line.global.project, overrides, port };
     let config = reading.load()?;
     match line.command {
         Command::Serve(_) => serve::run(config, &reading, out).await,
+        Command::Dev(asked) => dev::run(&asked, config, &reading, out).await,
         Command::Config(asked) => config::run(&asked, &config, out),
         Command::Chat(asked) => chat::run(asked, config, out).await,
         Command::Runs(asked) => runs::run(asked, &config, out).await,
         Command::Resume(asked) => resume::run(asked, config, out).await,
         Command::Trace(asked) => trace::run(asked, &config, out).await,
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
+        Command::New(asked) => new::run(&asked, &config, out).await,
+        Command::Run(asked) => trial::run(asked, config, out).await,
+        Command::Repl(asked) => repl::run(asked, config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,
         Command::Check(asked) => check::run(&asked, &config, out).await,
+        Command::Test(asked) => test::run(asked, &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
@@ -68,5 +90,8 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::ConfirmRemoval(asked) => confirm_removal::run(&asked, &config, out).await,
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
+        Command::ExplainCode(asked) => explain_code::run(&asked, out),
+        Command::Lsp(_) => lsp::run(reading.overrides).await,
+        Command::Definitions(asked) => definitions::run(&asked, &reading.project, out),
     }
 }

@@ -8,13 +8,27 @@ const SHOWN: usize = 10;
 
 /// All of a request.
 pub(super) fn shown(trace: &Json, paint: Paint) -> String {
+    format!("{}{}", heading(trace, paint), opened(trace, paint))
+}
+
+/// What was done in it and what that changed, what scripts wrote and emitted: a line each behind a line feed.
+pub(super) fn opened(trace: &Json, paint: Paint) -> String {
+    steps(trace, paint, |step| changes(step, paint))
+}
+
+/// The same without what it changed.
+pub(super) fn costs(trace: &Json, paint: Paint) -> String {
+    steps(trace, paint, |_| String::new())
+}
+
+fn steps(trace: &Json, paint: Paint, behind: impl Fn(&Json) -> String) -> String {
     let steps = trace.get("steps").unwrap_or_default().items();
     let rows: Vec<Vec<String>> = steps.iter().map(|step| row(step, paint)).collect();
-    let mut text = heading(trace, paint);
+    let mut text = String::new();
     let under = table(&rows);
     for (line, step) in under.lines().zip(&steps) {
         text.push_str(&format!("\n  {line}"));
-        text.push_str(&changes(step, paint));
+        text.push_str(&behind(step));
     }
     for line in trace.get("lines").unwrap_or_default().items() {
         let said = line.text("text").map_or_else(|| "…".to_owned(), |said| clean(&said));

@@ -182,16 +182,7 @@ impl<'a> Valves<'a> {
     }
 
     fn check_key(&self, key: &str) -> Result<(), Failure> {
-        if self.schema.field(key).is_some() {
-            return Ok(());
-        }
-        let names = || self.schema.fields().iter().map(|field| field.name.as_str());
-        let hint = match did_you_mean(key, names()) {
-            none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
-            none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
-            hint => hint,
-        };
-        Err(Failure::usage(format!("`{}` has no valve `{key}`{hint}", self.id)))
+        check_key(self.id, self.schema, key)
     }
 }
 
@@ -211,6 +202,20 @@ impl InForce {
             Some(_) => "stored",
         }
     }
+}
+
+/// Whether there is such a valve; where not, the one that was probably meant.
+pub(super) fn check_key(id: &str, schema: &Schema, key: &str) -> Result<(), Failure> {
+    if schema.field(key).is_some() {
+        return Ok(());
+    }
+    let names = || schema.fields().iter().map(|field| field.name.as_str());
+    let hint = match did_you_mean(key, names()) {
+        none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
+        none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
+        hint => hint,
+    };
+    Err(Failure::usage(format!("`{id}` has no valve `{key}`{hint}")))
 }
 
 fn misfit(id: &str, error: &ValveError) -> Failure {

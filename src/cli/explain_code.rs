@@ -1,0 +1,44 @@
+//! `valvehouse explain-code`: what the code of a problem means.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, table};
+use crate::json::Json;
+use crate::script::Code;
+use crate::words::did_you_mean;
+
+pub(super) fn run(asked: &args::ExplainCode, out: &Output) -> Result<Exit, Failure> {
+    match &asked.code {
+        Some(id) => one(id, out)?,
+        None => all(out)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn one(id: &str, out: &Output) -> Result<(), Failure> {
+    let Some(code) = Code::named(id) else {
+        let hint = did_you_mean(id, Code::ALL.iter().map(|code| code.id()));
+        return Err(Failure::usage(format!(
+            "there is no code `{id}`{hint}; valvehouse explain-code lists them all"
+        )));
+    };
+    if out.is_json() {
+        let page = Json::from([
+            ("code", code.id().into()),
+            ("title", code.title().into()),
+            ("page", code.page().into()),
+        ]);
+        return Ok(out.json(&page)?);
+    }
+    out.line(&out.results().bold(&format!("{code}: {}", code.title())))?;
+    Ok(out.line(&format!("\n{}", code.page()))?)
+}
+
+fn all(out: &Output) -> Result<(), Failure> {
+    if out.is_json() {
+        let entry = |code: &Code| Json::from([("code", code.id().into()), ("title", code.title().into())]);
+        return Ok(out.json(&Code::ALL.iter().map(entry).collect::<Vec<_>>().into())?);
+    }
+    let rows = Code::ALL.iter().map(|code| vec![out.results().bold(code.id()), code.title().to_owned()]);
+    Ok(out.line(&table(&rows.collect::<Vec<_>>()))?)
+}

@@ -1,0 +1,231 @@
+//! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
+//! answers under way finish.
+
+use super::descriptors;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::service::{self, Word};
+use crate::app::App;
+use crate::config::{Config, ConfigError, Listen};
+use crate::server;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+/// How long answers under way may take to finish.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long the store may take to let go.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// How the settings are read: at the start, and again while we run.
+pub(super) struct Reading {
+    /// The project's folder.
+    pub(super) project: PathBuf,
+    /// What the command line says.
+    pub(super) overrides: Vec<(String, String)>,
+    /// The port to listen on, in place of the configured one.
+    pub(super) port: Option<u16>,
+}
+
+impl Reading {
+    pub(super) fn load(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(&self.project, &self.overrides)?;
+        if let Some(port) = self.port {
+            config.server.listen.port = port;
+        }
+        Ok(config)
+    }
+}
+
+/// A port that is taken, and who says when to stop.
+pub(super) struct Serving {
+    listener: TcpListener,
+    /// Where it is.
+    pub(super) address: SocketAddr,
+    signals: Signals,
+}
+
+impl Serving {
+    /// Takes the port, so that what cannot be served is told before anything is opened.
+    pub(super) async fn open(listen: &Listen) -> Result<Self, Failure> {
+        let signals = Signals::new()?;
+        descriptors::take_enough();
+        let listener =
+            TcpListener::bind(listen.to_string()).await.map_err(|error| unavailable(listen, &error))?;
+        let address = listener.local_addr().map_err(|error| unavailable(listen, &error))?;
+        Ok(Self { listener, address, signals })
+    }
+
+    /// Who is told of it asks for the end, as Ctrl-C does.
+    pub(super) fn stop(&self) -> Arc<Notify> {
+        self.signals.by_hand.clone()
+    }
+
+    /// Follows the folders and serves to the end, then closes the host.
+    pub(super) async fn run(
+        mut self,
+        app: &Arc<App>,
+        reading: &Reading,
+        out: &Output,
+    ) -> Result<Exit, Failure> {
+        app.follow();
+        let pulse = tokio::spawn(service::live());
+        service::tell(&Word::Ready);
+        let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
+        pulse.abort();
+        // Whoever asked for the end twice does not wait for a disk.
+        let _ = timeout(CLOSING, app.close()).await;
+        ended
+    }
+}
+
+fn unavailable(listen: &Listen, error: &io::Error) -> Failure {
+    let mend = match error.kind() {
+        ErrorKind::AddrInUse => "something listens there already; another valvehouse? use --port",
+        ErrorKind::PermissionDenied => "ports below 1024 are for administrators; use --port",
+        _ => "change server.listen, or use --listen",
+    };
+    Failure::new(Exit::Unavailable, format!("failed to listen on {listen}: {error}; {mend}"))
+}
+
+/// Serves until a signal says otherwise; then lets answers under way finish.
+async fn serve(
+    listener: TcpListener,
+    app: &Arc<App>,
+    signals: &mut Signals,
+    reading: &Reading,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until = async {
+        // Sent or dropped, both mean the end.
+        let _ = stopped.await;
+    };
+    let mut serving = tokio::spawn(server::serve(listener, app.clone(), until));
+    loop {
+        tokio::select! {
+            ended = &mut serving => return ended_by_itself(ended),
+            signal = signals.next() => match signal {
+                Signal::LookAgain => look_again(app, reading, out).await,
+                Signal::Stop => break,
+            },
+        }
+    }
+    service::tell(&Word::Stopping);
+    let seconds = DRAIN.as_secs();
+    out.say(&format!("stopping: answers under way have {seconds} s to finish; Ctrl-C again ends at once"));
+    drop(stop);
+    tokio::select! {
+        _ = &mut serving => {}
+        () = tokio::time::sleep(DRAIN) => out.say("stopped before all answers were finished"),
+        () = signals.stop() => out.say("stopped at once"),
+    }
+    Ok(Exit::Done)
+}
+
+fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Result<Exit, Failure> {
+    let why = match ended {
+        Ok(Ok(())) => return Ok(Exit::Done),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
+}
+
+/// Reads the settings again and looks at the folders. A mistake changes nothing.
+async fn look_again(app: &App, reading: &Reading, out: &Output) {
+    service::tell(&Word::Reloading);
+    let taken_up = match reading.load() {
+        Ok(config) => app.reconfigure(config).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match taken_up {
+        Ok(waiting) => {
+            let generation = app.host.snapshot().generation;
+            out.say(&format!("the settings are read again (generation {generation})"));
+            if !waiting.is_empty() {
+                out.say(&format!("these wait for the next start: {}", waiting.join(", ")));
+            }
+        }
+        Err(why) => {
+            out.say(&format!("the settings are left as they were, since they could not be taken up:\n{why}"));
+            app.host.reload().await;
+        }
+    }
+    service::tell(&Word::Ready);
+}
+
+/// What the system asks of us.
+enum Signal {
+    Stop,
+    LookAgain,
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP, from the moment it is made.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+    /// A key that says the same.
+    by_hand: Arc<Notify>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let take = |kind| {
+            let failed =
+                |error| Failure::new(Exit::Internal, format!("failed to listen for signals: {error}"));
+            signal(kind).map_err(failed)
+        };
+        Ok(Self {
+            interrupt: take(SignalKind::interrupt())?,
+            terminate: take(SignalKind::terminate())?,
+            hang_up: take(SignalKind::hangup())?,
+            by_hand: Arc::default(),
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::LookAgain,
+            () = self.by_hand.notified() => Signal::Stop,
+        }
+    }
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+struct Signals {
+    /// A key that says the same.
+    by_hand: Arc<Notify>,
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { by_hand: Arc::default() })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            Ok(()) = tokio::signal::ctrl_c() => Signal::Stop,
+            () = self.by_hand.notified() => Signal::Stop,
+        }
+    }
+}
+
+impl Signals {
+    async fn stop(&mut self) {
+        while !matches!(self.next().await, Signal::Stop) {}
+    }
+}
