@@ -1,0 +1,69 @@
+//! Scripts with the mistakes that authors make, and what each is told, whole: `NAME.rhai` and
+//! `NAME.expected`. `UPDATE_EXPECTED=1` writes what is told now; read it as its author would before it stays.
+
+use std::path::{Path, PathBuf};
+use valvehouse::script::{Kind, Problem, Script, Settings, read_file};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken")
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let mut scripts: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "rhai")).collect();
+    scripts.sort();
+    scripts
+}
+
+/// Everything that `valvehouse check` tells of a script.
+fn problems(path: &Path) -> Vec<Problem> {
+    let kind = Kind::guess(&std::fs::read_to_string(path).unwrap());
+    let kind =
+        if path.file_stem().unwrap().to_string_lossy().starts_with("tool") { Kind::Tool } else { kind };
+    let mut problems = match read_file(kind, &folder(), path) {
+        Err(problem) => vec![problem],
+        Ok(read) => match Script::compile(&read.file, &Settings::default()) {
+            Ok(script) => [script.warnings.clone(), script.lints()].concat(),
+            Err(problems) => problems,
+        },
+    };
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    problems
+}
+
+fn told(problems: &[Problem]) -> String {
+    let told: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
+    told.replace(&format!("{}/", folder().display()), "")
+}
+
+#[test]
+fn each_broken_script_is_told_what_stands_beside_it() {
+    let update = std::env::var_os("UPDATE_EXPECTED").is_some();
+    let mut wrong = String::new();
+    for path in scripts() {
+        let (now, beside) = (told(&problems(&path)), path.with_extension("expected"));
+        if update {
+            std::fs::write(&beside, &now).unwrap();
+        }
+        let expected = std::fs::read_to_string(&beside).unwrap_or_default();
+        if now != expected {
+            wrong.push_str(&format!("{}\n-- expected\n{expected}-- told\n{now}\n", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn each_is_told_the_place_the_cause_and_a_way_out() {
+    let scripts = scripts();
+    assert!(scripts.len() >= 40, "{} broken scripts", scripts.len());
+    for path in scripts {
+        let problems = problems(&path);
+        assert!(!problems.is_empty(), "{} is all right", path.display());
+        for problem in problems {
+            let has_place = problem.line.is_some() && problem.column.is_some() && !problem.excerpt.is_empty();
+            assert!(has_place && !problem.message.is_empty() && problem.help.is_some(), "{problem}");
+        }
+    }
+}
