@@ -1,0 +1,234 @@
+//! Each page of the guide is followed from its first to its last block, in a folder of its own, by the
+//! real binary. What a page shows is what its reader sees.
+
+// The pages are typed into a shell.
+#![cfg(unix)]
+
+mod page;
+
+use crate::cli::{Project, Server};
+use page::{Does, Step, fits, line_fits, steps};
+use std::path::{Path, PathBuf};
+
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide");
+
+/// Where the pages say that the host is; tests have it elsewhere.
+const ADDRESS: &str = "127.0.0.1:9099";
+
+#[test]
+fn a_first_filter_is_written_as_its_page_says() {
+    follow("first-filter");
+}
+
+#[test]
+fn valves_are_declared_and_turned_as_their_page_says() {
+    follow("valves");
+}
+
+#[test]
+fn streams_are_changed_as_their_page_says() {
+    follow("streams");
+}
+
+#[test]
+fn tools_are_written_and_called_as_their_page_says() {
+    follow("tools");
+}
+
+#[test]
+fn things_are_remembered_as_their_page_says() {
+    follow("state");
+}
+
+#[test]
+fn other_machines_are_asked_as_their_page_says() {
+    follow("http");
+}
+
+#[test]
+fn models_are_asked_chosen_and_written_as_their_page_says() {
+    follow("models");
+}
+
+#[test]
+fn tests_are_written_as_their_page_says() {
+    follow("testing");
+}
+
+#[test]
+fn mistakes_are_found_as_their_page_says() {
+    follow("debugging");
+}
+
+#[test]
+fn filters_move_over_from_open_webui_as_their_page_says() {
+    follow("from-open-webui");
+}
+
+#[test]
+fn scripts_are_shared_as_their_page_says() {
+    follow("sharing");
+}
+
+#[test]
+fn the_first_five_minutes_of_the_readme_go_as_it_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let begins = text.find("## Five minutes to a first filter").unwrap();
+    let section = &text[begins..begins + text[begins..].find("\n## ").unwrap()];
+    let mut reader = Reader::new();
+    reader.host = Some(reader.project.serve(""));
+    let mut asks = String::new();
+    // What is said before a block names the file that it is.
+    let mut parts = section.split("```");
+    while let (Some(before), Some(block)) = (parts.next(), parts.next()) {
+        let (language, block) = block.split_once('\n').unwrap();
+        let block = block.replace("cargo run --release --", "valvehouse");
+        match language {
+            "rhai" => reader.saves(before.rsplit('`').nth(1).unwrap(), &block),
+            "sh" => reader.types(&block, 0, None, path),
+            _ => {}
+        }
+        if block.starts_with("curl") {
+            asks = block;
+        }
+    }
+    reader.types(&asks, 0, Some("…\\n\\n-- yours truly\"…"), path);
+    assert!(reader.complaints.is_empty(), "{}", reader.complaints.join("\n"));
+}
+
+#[test]
+fn every_page_is_followed_and_every_link_leads_somewhere() {
+    let source =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/guide/mod.rs")).unwrap();
+    let index = std::fs::read_to_string(Path::new(GUIDE).join("README.md")).unwrap();
+    for page in pages() {
+        let name = page.file_stem().unwrap().to_str().unwrap();
+        if name == "README" {
+            assert!(steps(&page).is_empty(), "the index has nothing to do in it");
+        } else {
+            assert!(source.contains(&format!("follow(\"{name}\")")), "nobody follows {name}.md");
+            assert!(index.contains(&format!("({name}.md)")), "the index does not name {name}.md");
+        }
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap();
+            let leads = link.contains("://") || file.is_empty() || Path::new(GUIDE).join(file).exists();
+            assert!(leads, "{}: {link} leads nowhere", page.display());
+        }
+    }
+}
+
+fn pages() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(GUIDE).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// Does what a page says, and tells everything that is not as it shows.
+fn follow(name: &str) {
+    let path = Path::new(GUIDE).join(format!("{name}.md"));
+    let mut reader = Reader::new();
+    for step in steps(&path) {
+        let place = format!("{}:{}", path.display(), step.line);
+        reader.does(step, &place);
+    }
+    // What is left in the folder in the end is in order.
+    reader.types("valvehouse check --strict", 0, None, &format!("{}: in the end", path.display()));
+    let tests = "find . -name '*.test.rhai' | grep -q . || exit 0; valvehouse test";
+    reader.types(tests, 0, None, &format!("{}: in the end", path.display()));
+    assert!(reader.complaints.is_empty(), "{}", reader.complaints.join("\n"));
+}
+
+/// Somebody who sits before a page with two terminals.
+struct Reader {
+    project: Project,
+    host: Option<Server>,
+    /// How many lines of what the host says the page has come to.
+    seen: usize,
+    complaints: Vec<String>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        Self { project: Project::new(), host: None, seen: 0, complaints: Vec::new() }
+    }
+
+    fn does(&mut self, step: Step, place: &str) {
+        match step.does {
+            Does::Saves { path, text } => self.saves(&path, &text),
+            Does::Adds { path, text } => {
+                let before = std::fs::read_to_string(self.project.path(&path)).unwrap_or_default();
+                self.saves(&path, &format!("{before}\n{text}"));
+            }
+            Does::Types { text, code, output } => self.types(&text, code, output.as_deref(), place),
+            Does::Starts { text, output } => {
+                // The one before it is ended first, as its reader would.
+                self.host = None;
+                self.seen = 0;
+                let words = text.trim().trim_start_matches("valvehouse ");
+                self.host = Some(match words.strip_prefix("dev") {
+                    Some(words) => self.project.dev(words),
+                    None => self.project.serve(words.trim_start_matches("serve")),
+                });
+                if let Some(output) = output {
+                    self.sees(&output, place);
+                }
+            }
+            Does::Sees { output } => self.sees(&output, place),
+            Does::Calls { hook, text } => {
+                let inside: String = text.lines().map(|line| format!("    {line}\n")).collect();
+                let (hook, requirements) = hook.split_once(", with ").unwrap_or((&hook, ""));
+                let script = format!("/*\nrequirements: {requirements}\n*/\nfn {hook} {{\n{inside}}}\n");
+                self.project.write("filters/fragment.rhai", &script);
+                self.types("valvehouse check --strict fragment && valvehouse chat hello", 0, None, place);
+                std::fs::remove_file(self.project.path("filters/fragment.rhai")).unwrap();
+            }
+            Does::HasBefore { python } => self.compiles(&python, place),
+        }
+    }
+
+    /// Saves a file and, where a host follows the folder, waits until it says what it makes of it.
+    fn saves(&mut self, path: &str, text: &str) {
+        self.project.write(path, text);
+        let id = path.rsplit('/').next().unwrap().trim_end_matches(".rhai");
+        let is_plugin =
+            path.ends_with(".rhai") && !id.contains('.') && !id.starts_with('_') && !path.contains("lib/");
+        if let Some(host) = self.host.as_ref().filter(|_| is_plugin) {
+            host.hears(&format!("{id} "));
+        }
+    }
+
+    fn types(&mut self, text: &str, code: i32, output: Option<&str>, place: &str) {
+        let address = self.host.as_ref().map_or(ADDRESS, Server::address).to_owned();
+        let here = format!("export VALVEHOUSE__SERVER__LISTEN={address}\n");
+        let ran = self.project.types(&format!("{here}{}", text.replace(ADDRESS, &address)));
+        let said = ran.out.replace(&address, ADDRESS);
+        if ran.code != code {
+            self.complaints.push(format!("{place}: ends with {}, and not {code}:\n{text}\n{said}", ran.code));
+        } else if let Some(shown) = output.filter(|shown| !fits(shown, &said)) {
+            self.complaints.push(format!("{place}: it shows\n{shown}\nbut one sees\n{said}"));
+        }
+    }
+
+    /// The host says each of these lines, in this order, maybe with others between them.
+    fn sees(&mut self, output: &str, place: &str) {
+        let host = self.host.as_ref().unwrap_or_else(|| panic!("{place}: no host was started"));
+        let shown = output.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "…");
+        for shown in shown {
+            loop {
+                let said = host.line(self.seen);
+                self.seen += 1;
+                if line_fits(shown, said.replace(host.address(), ADDRESS).trim_end()) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The Python that one had before is at least Python.
+    fn compiles(&mut self, python: &str, place: &str) {
+        self.project.write("before.py", python);
+        let compile = "command -v python3 > /dev/null || exit 0; python3 -m py_compile before.py";
+        self.types(compile, 0, None, place);
+    }
+}
