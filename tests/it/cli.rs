@@ -23,6 +23,9 @@ const UserValves = #{ bonus_turns: 0 };
 
 fn inlet(body, __user__, valves) {
     let limit = valves.max_turns + __user__.valves.bonus_turns;
+    if valves.token != "" && body.token == valves.token {
+        return body;
+    }
     if body.messages.len() > limit {
         throw `Conversation turn limit exceeded (${limit})`;
     }
@@ -70,7 +73,23 @@ impl Project {
     }
 
     pub(crate) fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
-        let mut command = valvehouse(self.0.path(), words);
+        self.runs(valvehouse(self.0.path(), words), stdin)
+    }
+
+    /// A line as one would type it: `valvehouse` is ours, and stdout shows stderr as well.
+    #[cfg(unix)]
+    pub(crate) fn types(&self, line: &str) -> Ran {
+        let ours = Path::new(env!("CARGO_BIN_EXE_valvehouse")).parent().unwrap().to_owned();
+        let known = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(ours).chain(std::env::split_paths(&known))).unwrap();
+        let mut command = Command::new("sh");
+        without_settings(&mut command);
+        command.args(["-c", &format!("exec 2>&1\n{line}")]).env("PATH", path).current_dir(self.0.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.runs(command, "")
+    }
+
+    fn runs(&self, mut command: Command, stdin: &str) -> Ran {
         let mut child = command.envs(self.1.iter().cloned()).stdin(Stdio::piped()).spawn().unwrap();
         // A command that does not read has closed it.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
@@ -79,7 +98,7 @@ impl Project {
         std::thread::spawn(move || sender.send(child.wait_with_output()));
         let Ok(output) = ended.recv_timeout(PATIENCE) else {
             signal(id, "-KILL");
-            panic!("{words:?} did not end");
+            panic!("{command:?} did not end");
         };
         let output = output.unwrap();
         Ran {
@@ -89,6 +108,13 @@ impl Project {
         }
     }
 
+    /// A command to be started here.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = valvehouse(self.0.path(), words);
+        command.envs(self.1.iter().cloned());
+        command
+    }
+
     pub(crate) fn serve(&self, words: &str) -> Server {
         let words: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
         let mut command = valvehouse(self.0.path(), &words);
@@ -96,12 +122,26 @@ impl Project {
         Self::listens(command)
     }
 
+    /// A host for those who write scripts; what it shows is heard.
+    pub(crate) fn dev(&self, words: &str) -> Server {
+        let words: Vec<&str> = ["dev", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
+        let mut command = valvehouse(self.0.path(), &words);
+        command.envs(self.1.iter().cloned()).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let shown = child.stdout.take().unwrap();
+        Self::heard(child, shown)
+    }
+
     fn listens(mut serve: Command) -> Server {
         let mut child = serve.stdin(Stdio::null()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let stderr = child.stderr.take().unwrap();
+        Self::heard(child, stderr)
+    }
+
+    fn heard(child: Child, says: impl Read + Send + 'static) -> Server {
         let (sender, talk) = mpsc::channel();
         std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+            BufReader::new(says).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let mut server = Server { child, talk, heard: RefCell::default(), address: String::new() };
         let line = server.hears("http://");
@@ -114,11 +154,16 @@ impl Project {
 
 fn valvehouse(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+    without_settings(&mut command);
+    command.args(words).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Nothing in the environment of the tests decides what comes of them.
+fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
         command.env_remove(name);
     }
-    command.args(words).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
 }
 
 fn signal(id: u32, name: &str) {
@@ -167,9 +212,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The next line on stderr with this text.
+    /// The next line with this text.
     #[track_caller]
-    fn hears(&self, text: &str) -> String {
+    pub(crate) fn hears(&self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
         while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
             self.heard.borrow_mut().push(line.clone());
@@ -178,6 +223,15 @@ impl Server {
             }
         }
         panic!("{text:?} was never said, only:\n{}", self.heard.borrow().join("\n"));
+    }
+
+    /// A line that it said or is going to say, counted from nought.
+    #[cfg(unix)]
+    pub(crate) fn line(&self, number: usize) -> String {
+        while self.heard.borrow().len() <= number {
+            self.hears("");
+        }
+        self.heard.borrow()[number].clone()
     }
 
     /// Ends it, and gives all that it said on stderr.
@@ -201,14 +255,24 @@ impl Server {
         &self.address
     }
 
+    /// Status and body of a chat that says this.
+    pub(crate) fn says(&self, text: &str) -> (u16, String) {
+        let body = format!(r#"{{"model":"demo","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+        self.post("/v1/chat/completions", &body)
+    }
+
+    fn post(&self, path: &str, body: &str) -> (u16, String) {
+        self.ask(&format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+
     /// Status and body of a chat.
     pub(crate) fn chat(&self, turns: usize) -> (u16, String) {
         let messages = vec![r#"{"role":"user","content":"hello"}"#; turns].join(",");
         let body = format!(r#"{{"model":"demo","messages":[{messages}]}}"#);
-        self.ask(&format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        ))
+        self.post("/v1/chat/completions", &body)
     }
 
     /// The body of a page that is there.
@@ -270,7 +334,11 @@ fn every_command_explains_itself_with_examples() {
     project.run("--version").ends(0).prints("valvehouse 0.");
     for command in [
         "serve",
+        "dev",
         "chat",
+        "new",
+        "run",
+        "repl",
         "check",
         "valves",
         "valves get",
@@ -345,7 +413,7 @@ fn a_store_that_cannot_be_opened_is_told_with_its_mend() {
 fn list_shows_how_every_plugin_stands() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("bad", BROKEN);
     let ran = project.run("list").ends(0).prints("turn_limit").prints("Turn limit").prints("inlet");
-    let ran = ran.prints("broken").prints("filters/bad.rhai:2:14: error: ");
+    let ran = ran.prints("broken").prints("filters/bad.rhai:2:14: error[V101]: ");
     assert!(!ran.out.contains('\u{1b}'), "{}", ran.out);
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("plugins.0.state").as_str(), Some("broken"));
@@ -406,11 +474,53 @@ fn check_shows_the_line_and_a_caret() {
     project.run("check").ends(0).prints("checked 1 file, 0 problems");
     project.write("filters/bad.rhai", BROKEN);
     let ran = project.run("check").ends(1).prints("checked 2 files, 1 problem");
-    ran.prints("filters/bad.rhai:2:14: error: ").prints(" 2 |     body.x = ;\n   |              ^\n");
+    ran.prints("filters/bad.rhai:2:14: error[V101]: ").prints(" 2 |     body.x = ;\n   |              ^\n");
     assert!(!project.path(".valvehouse").exists(), "check touched the store");
     let json = project.run("check --format json").ends(1).json();
     assert_eq!(json.at_path("problems.0.column").as_i64(), Some(14));
     assert_eq!(json.at_path("checked").as_i64(), Some(2));
+}
+
+#[test]
+fn check_tells_code_scanning_what_it_needs() {
+    let project = Project::new().filter("bad one", BROKEN).filter("broken", BROKEN);
+    project.write("filters/doubtful.rhai", "fn inlet(body) {\n    let x = 1;\n    body\n}\n");
+    let ran = project.run("check --format sarif").ends(1);
+    let report = ran.json();
+    assert_eq!(report.text("version").as_deref(), Some("2.1.0"));
+    assert_eq!(report.at_path("runs.0.tool.driver.name").as_str(), Some("valvehouse"));
+    let (rules, results) = (report.at_path("runs.0.tool.driver.rules"), report.at_path("runs.0.results"));
+    assert_eq!((rules.items().len(), results.items().len()), (3, 3), "{report}");
+    for result in results.items() {
+        // What GitHub asks for: a rule that is there, a level, a message, one place with a relative URI.
+        let rule = rules.at(result.at_path("ruleIndex").as_i64().unwrap()).unwrap();
+        assert_eq!(rule.text("id"), result.text("ruleId"));
+        for words in ["shortDescription.text", "fullDescription.text", "help.text", "help.markdown"] {
+            assert!(rule.at_path(words).as_str().is_some_and(|text| !text.is_empty()), "{words} of {rule}");
+        }
+        assert!(["error", "warning"].contains(&result.text("level").unwrap().as_str()));
+        assert!(!result.at_path("message.text").as_str().unwrap().is_empty());
+        let place = result.at_path("locations.0.physicalLocation");
+        let uri = place.at_path("artifactLocation.uri").as_str().unwrap().to_owned();
+        assert!(uri.starts_with("filters/") && !uri.contains(' '), "{uri}");
+        assert!(place.at_path("region.startLine").as_i64().is_some_and(|line| line >= 1));
+    }
+    let broken = results.items().into_iter().find(|result| result.text("ruleId").as_deref() == Some("V101"));
+    let region = broken.unwrap().at_path("locations.0.physicalLocation.region");
+    let place = ["startLine", "startColumn", "endColumn"].map(|key| region.at_path(key).as_i64().unwrap());
+    assert_eq!(place, [2, 14, 15]);
+    project.run("list --format sarif").ends(2).says("--format sarif is for valvehouse check");
+}
+
+#[test]
+fn a_code_is_explained_with_an_example() {
+    let project = Project::new();
+    project.run("explain-code v502").ends(0).prints("V502: a function that is not there").prints("Right:");
+    project.run("explain-code").ends(0).prints("V101").prints("V611");
+    let page = project.run("explain-code V101 --format json").ends(0).json();
+    assert_eq!(page.text("code").as_deref(), Some("V101"));
+    assert!(page.text("page").unwrap().contains("```rhai"));
+    project.run("explain-code V50Z").ends(2).says("there is no code `V50Z`; did you mean `V50");
 }
 
 #[test]
@@ -815,7 +925,7 @@ fn a_running_host_tells_what_every_save_brought() {
     assert_eq!(server.chat(1).0, 403);
     project.write("filters/no.rhai", BROKEN);
     server.hears("no stale: its last good version runs on (generation 3");
-    server.hears("filters/no.rhai:2:14: error: ");
+    server.hears("filters/no.rhai:2:14: error[V101]: ");
     server.hears("^");
     assert_eq!(server.chat(1).0, 403);
     std::fs::remove_file(project.path("filters/no.rhai")).unwrap();

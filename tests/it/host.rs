@@ -109,8 +109,10 @@ impl Setup {
         let project = self.folder.path();
         std::fs::write(project.join("valvehouse.toml"), toml).expect("the settings' file");
         for (folder, name, source) in &self.scripts {
-            std::fs::create_dir_all(project.join(folder)).expect("the scripts' folder");
-            std::fs::write(project.join(folder).join(name), source).expect("a script's file");
+            let path = project.join(folder).join(name);
+            let folder = path.parent().expect("a script stands in a folder");
+            std::fs::create_dir_all(folder).expect("the scripts' folder");
+            std::fs::write(&path, source).expect("a script's file");
         }
         let config = Config::load_with(project, [], &[]).unwrap_or_else(|error| panic!("{error}"));
         let running = Some(Running::start(&config).await);

@@ -6,17 +6,22 @@ use std::process::Command;
 
 /// Node.js with the client at hand. `tests/run` fetches the client; without it there is nothing to test with.
 pub(crate) fn node() -> Option<Command> {
+    node_with("openai")
+}
+
+/// The same for another package.
+pub(crate) fn node_with(package: &str) -> Option<Command> {
     let named = std::env::var_os("VALVEHOUSE_NODE_MODULES").map(PathBuf::from);
     let modules =
         named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/javascript/node_modules"));
-    if modules.join("openai").is_dir() {
+    if modules.join(package).is_dir() {
         let mut node = Command::new("node");
         node.env("NODE_PATH", modules);
         return Some(node);
     }
     let required = ["CI", "VALVEHOUSE_REQUIRE_NODE"].iter().any(|name| std::env::var_os(name).is_some());
-    assert!(!required, "{} has no openai: run tests/run, which fetches it", modules.display());
-    eprintln!("skipped: {} has no openai; tests/run fetches it", modules.display());
+    assert!(!required, "{} has no {package}: run tests/run, which fetches it", modules.display());
+    eprintln!("skipped: {} has no {package}; tests/run fetches it", modules.display());
     None
 }
 

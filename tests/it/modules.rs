@@ -140,7 +140,7 @@ async fn modules_import_modules_beside_them_and_from_the_top() {
 fn what_cannot_be_imported_is_told_where_it_stands() {
     let import = |what: &str| format!("import \"{what}\" as m;\nfn inlet(body) {{ m::f() }}");
     for (what, words) in [
-        ("lib/gone", "x.rhai:1:8: error: there is no module `lib/gone`"),
+        ("lib/gone", "x.rhai:1:8: error[V401]: there is no module `lib/gone`"),
         ("../x", "`../x` cannot be a module"),
         ("lib/../../x", "cannot be a module"),
         ("/etc/passwd", "`/etc/passwd` cannot be a module"),
@@ -166,7 +166,7 @@ fn what_cannot_be_imported_is_told_where_it_stands() {
         ),
         (
             "fn inlet(body) {\n  import \"lib/a\" as a; a::f() }",
-            "x.rhai:2:3: error: `import` stands within a function",
+            "x.rhai:2:3: error[V404]: `import` stands within a function",
         ),
         ("fn inlet(body) { a::f() }", "undefined module: a"),
     ] {
@@ -179,17 +179,17 @@ fn what_cannot_be_imported_is_told_where_it_stands() {
 fn what_is_wrong_in_a_module_is_told_in_the_module() {
     let x = ("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) { a::f() }");
     for (module, words) in [
-        ("fn f() {\n    let x = ;\n}", "lib/a.rhai:2:13: error:"),
-        ("fn f() {\n    x\n}", "lib/a.rhai:2:5: error: undefined variable: x"),
-        ("fn f() { g() }\nconst g = 1 + f();", "lib/a.rhai:2:1: error: `g` is computed"),
-        ("fn f() { 1 }\nf();", "lib/a.rhai:2:1: error: nothing runs at the top of a module"),
+        ("fn f() {\n    let x = ;\n}", "lib/a.rhai:2:13: error[V101]:"),
+        ("fn f() {\n    x\n}", "lib/a.rhai:2:5: error[V104]: undefined variable: x"),
+        ("fn f() { g() }\nconst g = 1 + f();", "lib/a.rhai:2:1: error[V405]: `g` is computed"),
+        ("fn f() { 1 }\nf();", "lib/a.rhai:2:1: error[V405]: nothing runs at the top of a module"),
         ("const Valves = #{ a: 1 };\nfn f() { 1 }", "a module has no `Valves`"),
         (
             "fn f() { http::get(\"http://a.example\") }",
-            "lib/a.rhai:1:16: error: `http` is used and not declared",
+            "lib/a.rhai:1:10: error[V301]: `http` is used and not declared",
         ),
         ("fn f() { regex::find(\"a\", \"(\") }", "lib/a.rhai:1:"),
-        ("const A = 1;\nfn f() { A = 2; }", "lib/a.rhai:2:10: error: `A` is a constant"),
+        ("const A = 1;\nfn f() { A = 2; }", "lib/a.rhai:2:10: error[V107]: `A` is a constant"),
         ("import \"lib/a\" as a;\nfn f() { 1 }", "modules import each other: `lib/a` imports `lib/a`"),
         ("import \"lib/b\" as b;\nfn f() { 1 }", "`lib/a` imports `lib/b` imports `lib/a`"),
         ("fn string.f() { 1 }\nfn f() { 1 }", "is a method"),
@@ -245,7 +245,7 @@ fn modules_are_bounded_in_number_depth_and_size() {
 
     let long = format!("fn f() {{ 1 }}\n//{}", "x".repeat(300 * 1024));
     let told = told(&[("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) {}"), ("lib/a.rhai", &long)]);
-    assert!(told.contains("lib/a.rhai: error: the file has 300 KB"), "{told}");
+    assert!(told.contains("lib/a.rhai: error[V002]: the file has 300 KB"), "{told}");
 }
 
 #[tokio::test]

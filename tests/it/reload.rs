@@ -73,7 +73,8 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
     assert_eq!((problem.line, problem.column), (Some(2), Some(13)), "{problem}");
     let told = problem.to_string();
     assert!(
-        told.contains("word.rhai:2:13: error:") && told.contains("2 |     let x = ;\n   |             ^"),
+        told.contains("word.rhai:2:13: error[V101]:")
+            && told.contains("2 |     let x = ;\n   |             ^"),
         "{told}"
     );
 

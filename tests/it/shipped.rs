@@ -11,20 +11,26 @@ use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, Reply as Answered, Wish};
 use valvehouse::llm::{Canned, Demo, Provider, Reply};
-use valvehouse::script::{Budget, Kind, Script, Settings, SourceFile, UserValves};
+use valvehouse::script::{Budget, Kind, Script, Settings, UserValves, read_file};
 use valvehouse::store::Kv;
-
-const ALL: [&str; 6] = ["chat_log", "rate_limit", "redact", "system_prompt", "think_tags", "turn_limit"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("filters")
 }
 
+/// The ids of all of them.
+fn all() -> Vec<String> {
+    let names = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap()).filter(|name| !name.ends_with(".test.rhai"));
+    let mut ids: Vec<String> =
+        names.filter_map(|name| name.strip_suffix(".rhai").map(str::to_owned)).collect();
+    ids.sort();
+    ids
+}
+
 fn compiled(id: &str, settings: &Settings) -> Script {
-    let path = folder().join(format!("{id}.rhai"));
-    let text = std::fs::read_to_string(&path).unwrap();
-    let file = SourceFile::new(Kind::Filter, id, path, text);
-    let script = Script::compile(&file, settings).unwrap_or_else(|problems| {
+    let read = read_file(Kind::Filter, &folder(), &folder().join(format!("{id}.rhai"))).unwrap();
+    let script = Script::compile(&read.file, settings).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<String>())
     });
     assert!(script.warnings.is_empty(), "{:?}", script.warnings);
@@ -121,15 +127,12 @@ fn cuts(text: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn each_says_what_it_is_and_describes_its_valves() {
-    let mut ids: Vec<String> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
-    ids.sort();
-    assert_eq!(ids, ALL);
-    for id in ALL {
-        let script = compiled(id, &Settings::default());
+fn each_says_what_it_is_describes_its_valves_and_has_tests_beside_it() {
+    let ids = all();
+    assert!(ids.len() >= 18, "{ids:?}");
+    for id in ids {
+        assert!(folder().join(format!("{id}.test.rhai")).exists(), "{id} has no tests");
+        let script = compiled(&id, &Settings::default());
         for key in ["title", "author", "version", "description", "license"] {
             assert!(script.manifest.get(key).is_some_and(|value| !value.is_empty()), "{id} lacks {key}");
         }
@@ -142,7 +145,12 @@ fn each_says_what_it_is_and_describes_its_valves() {
 
 #[tokio::test]
 async fn all_together_leave_a_plain_chat_as_it_is() {
-    let filters: Vec<Filter> = ALL.iter().map(|id| shipped(id, "{}")).collect();
+    let runs_by_default = |id: &str| {
+        let script = compiled(id, &Settings::default());
+        script.manifest.global && !script.manifest.toggle
+    };
+    let filters: Vec<Filter> =
+        all().iter().filter(|id| runs_by_default(id.as_str())).map(|id| shipped(id, "{}")).collect();
     let text = "Hello there! What is 2 + 2, and who wrote \"Faust\"? Grüße, 再见.";
     for provider in [Arc::new(Demo::default()) as Arc<dyn Provider>, Arc::new(Canned::new([text]))] {
         let plain = Kernel::builder().provider(provider.clone()).build();
@@ -652,4 +660,24 @@ async fn a_turn_is_one_line_of_the_log() {
         assert_eq!(text.contains("hello"), content);
         assert!(!text.contains("hello you") && !text.contains("example.com"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn what_an_answer_says_beside_its_choices_is_redacted_as_in_a_stream() {
+    let whole = json(
+        r#"{"id":"c","object":"chat.completion","created":1,"model":"m","citations":["https://example.org/?mail=ann@example.org"],
+            "search_results":[{"title":"mail ann@example.org"}],
+            "choices":[{"index":0,"message":{"role":"assistant","content":"see [1]"},"finish_reason":"stop"}]}"#,
+    );
+    let kernel = asking([Reply::whole(whole)]).0.filter(shipped("redact", "{}")).build();
+    let body = saying("hello");
+    let turn = Turn::default();
+    let Answered::Answer(answer) = kernel.turn(body, &turn, Wish { stream: None, raw: false }).await.unwrap()
+    else {
+        panic!("unread")
+    };
+    let text = answer.to_string();
+    assert!(!text.contains("ann@example.org"), "{text}");
+    assert!(answer.at_path("citations.0").as_str().unwrap().starts_with("https://example.org/"), "{text}");
+    assert_eq!(answer.at_path("choices.0.message.content").as_str(), Some("see [1]"));
 }

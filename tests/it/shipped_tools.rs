@@ -3,18 +3,30 @@
 use crate::host::TestHost;
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::json::Json;
 
-const SHIPPED: [&str; 6] = ["calculator", "clock", "notes", "text_stats", "weather", "web_fetch"];
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
+
+/// The ids of all shipped tools, or the names of the modules they import, below `lib/`.
+fn shipped(below: &str) -> Vec<String> {
+    let files = std::fs::read_dir(format!("{FOLDER}/{below}")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let scripts = names.filter(|name| !name.ends_with(".test.rhai"));
+    let mut ids: Vec<String> =
+        scripts.filter_map(|name| Some(format!("{below}{}", name.strip_suffix(".rhai")?))).collect();
+    ids.sort();
+    ids
+}
 
 /// A host with all shipped tools.
 async fn host(config: &str) -> TestHost {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
-    let setup = SHIPPED.iter().fold(TestHost::new().config(config), |setup, id| {
-        setup.tool(id, std::fs::read(format!("{folder}/{id}.rhai")).unwrap())
-    });
+    let mut setup = TestHost::new().config(config);
+    for id in [shipped(""), shipped("lib/")].concat() {
+        setup = setup.tool(&id, std::fs::read(format!("{FOLDER}/{id}.rhai")).unwrap());
+    }
     setup.start().await
 }
 
@@ -37,8 +49,11 @@ async fn call(host: &TestHost, tool: &str, args: Value) -> Result<Value, String>
 async fn every_shipped_tool_is_there_without_a_problem_and_its_schema_is_one() {
     let host = host("[grants.file_read]\nfiles = [\".\"]\n[grants.shell_exec]\nshell = [\"ls\"]\n").await;
     assert!(host.snapshot().problems.is_empty(), "{:?}", host.snapshot().problems);
-    for id in SHIPPED {
-        assert!(host.problems(id).is_empty(), "{:?}", host.problems(id));
+    let ids = shipped("");
+    assert!(ids.len() >= 14, "{ids:?}");
+    for id in ids {
+        assert!(host.problems(&id).is_empty(), "{:?}", host.problems(&id));
+        assert!(Path::new(&format!("{FOLDER}/{id}.test.rhai")).exists(), "{id} has no tests");
     }
     let snapshot = host.snapshot();
     let names: Vec<&str> = snapshot.tools.iter().map(|tool| tool.name()).collect();

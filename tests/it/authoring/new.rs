@@ -1,0 +1,94 @@
+//! `valvehouse new`: scripts to begin with.
+
+use crate::cli::Project;
+use std::path::Path;
+use valvehouse::json::Json;
+
+#[test]
+fn what_is_made_loads_without_a_word_of_complaint() {
+    let project = Project::new();
+    for hook in ["inlet", "stream", "pre_chat", "pre_invocation"] {
+        project
+            .run(&format!("new filter my-{hook} --hook {hook}"))
+            .ends(0)
+            .prints(&format!("filters/my-{hook}.rhai"))
+            .prints(&format!("filters/my-{hook}.test.rhai"))
+            .says(&format!("valvehouse test my-{hook}"));
+    }
+    project.run("new tool temperature").ends(0).says("valvehouse invoke temperature degrees=1 unit=celsius");
+    project.run("new module two-words").ends(0).prints("filters/lib/two-words.rhai");
+    project.run("new module words --in tools").ends(0).prints("tools/lib/words.test.rhai");
+    project.run("check --strict").ends(0).prints("0 problems");
+    project.run("invoke temperature degrees=25 unit=celsius").ends(0).prints("77.0");
+    project.run("run inlet my-inlet --text hello").ends(0).prints("Answer in plain words.");
+    project.run("run stream my-stream --text colour --print text").ends(0).prints("color");
+}
+
+#[test]
+fn an_empty_folder_becomes_a_project_that_answers() {
+    let project = Project::new();
+    let made = project.run("new project gateway --format json").ends(0).json();
+    assert_eq!(made.get("files").unwrap().items().len(), 6, "{made}");
+    project.run("check --strict --project gateway").ends(0).prints("checked 4 files, 0 problems");
+    project.run_with(&["chat", "--project", "gateway", "hello"], "").ends(0).prints("You said: hello");
+    project.run("new project gateway").ends(0);
+    project.write("gateway/valvehouse.toml", "[server]\n");
+    project.run("new project gateway").ends(2).says("gateway/valvehouse.toml is there already");
+    assert_eq!(std::fs::read_to_string(project.path("gateway/valvehouse.toml")).unwrap(), "[server]\n");
+}
+
+#[test]
+fn what_is_there_is_replaced_only_on_demand() {
+    let own = "fn inlet(body) { body }\n";
+    let project = Project::new().filter("mine", own);
+    project.run("new filter mine").ends(2).says("filters/mine.rhai is there already").says("--force");
+    assert_eq!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
+    assert!(!project.path("filters/mine.test.rhai").exists());
+    project.run("new filter mine --force").ends(0);
+    assert_ne!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
+    // A tool of that name would be a second plugin of it, however it is asked for.
+    project.run("new tool mine --force").ends(2).says("filters/mine.rhai has that name already");
+    assert!(!project.path("tools/mine.rhai").exists());
+}
+
+#[test]
+fn a_name_that_cannot_be_one_is_answered_with_one_that_can() {
+    let project = Project::new();
+    project.run_with(&["new", "filter", "Turn Limit!"], "").ends(2).says("valvehouse new filter turn_limit");
+    project.run("new tool filters/Mask.rhai").ends(2).says("valvehouse new tool mask");
+    project.run("new filter").ends(2).says("needs a name");
+    project.run("new filter x --hook inlett").ends(2).says("inlet");
+    project.run("new tool x --hook inlet").ends(2).says("has no hooks");
+    project.run("new").ends(2);
+    assert!(!project.path("filters").exists() && !project.path("tools").exists());
+}
+
+#[test]
+fn a_shipped_script_is_copied_under_another_name() {
+    let project = Project::new();
+    project.run("new filter few_turns --from turn_limit").ends(0).prints("filters/few_turns.rhai");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("filters/turn_limit.rhai");
+    let copied = std::fs::read_to_string(project.path("filters/few_turns.rhai")).unwrap();
+    assert_eq!(copied, std::fs::read_to_string(shipped).unwrap());
+    project.run("check few_turns --strict").ends(0);
+    project.run("new tool clock --from").ends(0).prints("calculator");
+    project.run("new tool --from clock").ends(0).prints("tools/clock.rhai");
+    project.run("new filter x --from turn_limt").ends(2).says("did you mean `turn_limit`?");
+    project.run("new filter x --from clock").ends(2).says("valvehouse new tool NAME --from clock");
+}
+
+#[test]
+fn what_comes_along_is_listed_with_what_it_does() {
+    // Nothing of a project is needed for it, right or wrong.
+    let project = Project::new().with("valvehouse.toml", "[[[");
+    project.run("new --list").ends(0).prints("filters\n").prints("tools\n").prints("  redact ");
+    let listed = project.run("new --list --format json").ends(0).json();
+    for script in listed.get("scripts").unwrap().items() {
+        let has = |key: &str| script.text(key).is_some_and(|text| !text.is_empty());
+        assert!(has("id") && has("kind") && has("title") && has("description"), "{script}");
+    }
+    let filters = project.run("new filter --list --format json").ends(0).json();
+    let kinds: Vec<Json> =
+        filters.get("scripts").unwrap().items().iter().filter_map(|script| script.get("kind")).collect();
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == Json::from("filter")));
+}

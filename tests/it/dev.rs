@@ -1,0 +1,228 @@
+//! `valvehouse dev` as whoever writes scripts meets it: files are saved, requests sent, and its lines read.
+
+use crate::cli::{Project, Server};
+use valvehouse::json::Json;
+
+const POLITE: &str = r#"
+const Valves = #{ signature: "-- yours" };
+fn inlet(body) { print("looking"); body.messages.append_system("Be polite."); }
+fn outlet(body, valves) { body.messages[-1].content += valves.signature; }
+"#;
+
+/// The next JSON line of this event.
+#[track_caller]
+fn event(server: &Server, event: &str) -> Json {
+    let line = server.hears(&format!(r#""event":"{event}""#));
+    Json::parse(line.as_bytes()).unwrap_or_else(|error| panic!("{error} in {line}"))
+}
+
+#[test]
+fn each_save_is_told_and_a_broken_file_with_its_line_until_it_is_mended() {
+    let project = Project::new().filter("polite", POLITE);
+    let server = project.dev("");
+    server.hears("curl http://");
+    project.write("filters/polite.rhai", &POLITE.replace("polite", "very polite"));
+    server.hears("reloaded polite");
+    project.write("filters/polite.rhai", "fn inlet(body) {\n    body.x = ;\n}\n");
+    server.hears("broken polite: still running: its last good version");
+    server.hears("filters/polite.rhai:2:14: error");
+    server.hears("    body.x = ;");
+    server.hears("             ^");
+    server.hears("= help: ");
+    project.write("filters/polite.rhai", POLITE);
+    server.hears("mended polite");
+    project.run("valves set polite signature=Bye").ends(0);
+    server.hears(r#"valves polite: signature "-- yours" → "Bye""#);
+    std::fs::rename(project.path("filters/polite.rhai"), project.path("filters/kind.rhai")).unwrap();
+    server.hears("renamed kind: was polite");
+    project.write("filters/new.rhai", "fn inlet(body) { body }");
+    server.hears("loaded new");
+    std::fs::remove_file(project.path("filters/new.rhai")).unwrap();
+    server.hears("removed new");
+}
+
+#[test]
+fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
+    let project = Project::new().filter("polite", POLITE);
+    let server = project.dev("");
+    server.says("hi");
+    let line = server.hears("#1  chat  demo  200  ");
+    assert!(line.contains(" tokens  ~M~"), "{line}");
+    server.hears(r#"polite inlet  /messages/0 + {"role":"system","content":"Be polite."}"#);
+    assert!(server.hears("polite outlet  /messages/2/content").ends_with(r#"-- yours""#));
+    server.hears("polite: looking");
+    project.write("filters/polite.rhai", "fn inlet(body) { deny(\"closed\", 403) }");
+    server.hears("reloaded polite");
+    assert_eq!(server.says("hi").0, 403);
+    assert!(server.hears("#2  chat  demo  403").ends_with("  !"));
+    server.hears("polite inlet  refused  closed");
+    // Where it breaks, the line is shown.
+    project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
+    server.hears("reloaded polite");
+    assert_eq!(server.says("hi").0, 500);
+    let broke = server.hears("polite inlet  broke");
+    assert!(broke.contains("filters/polite.rhai:3:7: function not found: nothing"), "{broke}");
+    server.hears("3 |     x.nothing();");
+    server.hears("|       ^");
+}
+
+#[test]
+fn requests_open_as_far_as_is_asked_for() {
+    let project = Project::new().filter("polite", POLITE);
+    let server = project.dev("--open always");
+    server.says("hi");
+    server.hears("#1  chat");
+    assert!(server.hears("inlet ").contains("operations"));
+    server.hears("/messages/0");
+    server.hears("model ");
+    let server = project.dev("--open never");
+    server.says("hi");
+    server.says("ho");
+    server.hears("#1  chat");
+    // Nothing comes between the two.
+    assert!(server.hears("").contains("#2  chat"));
+}
+
+#[test]
+fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now() {
+    let project = Project::new().filter("polite", POLITE);
+    let server = project.dev("--replay --format json");
+    server.says("hi");
+    let before = event(&server, "request");
+    assert_eq!(before.text("bar").as_deref(), Some("~M~"));
+    // The model gets another question; its answer is the recorded one.
+    project.write(
+        "filters/polite.rhai",
+        &POLITE
+            .replace(r#"body.messages.append"#, r#"body.messages[-1].content = "ho"; body.messages.append"#),
+    );
+    assert_eq!(event(&server, "reload").text("change").as_deref(), Some("reloaded"));
+    let replay = event(&server, "replay");
+    assert_eq!(replay.at_path("asked.0.after").to_string(), r#""ho""#, "{replay}");
+    assert_eq!(replay.at_path("answer").items().len(), 0, "{replay}");
+    // Compared with what it came to the last time.
+    project.write("filters/polite.rhai", &POLITE.replace("-- yours", "-- ours"));
+    let replay = event(&server, "replay");
+    assert_eq!(replay.at_path("asked.0.after").to_string(), r#""hi""#, "{replay}");
+    let answer = replay.at_path("answer.0.after").to_string();
+    assert!(answer.contains("You said: hi") && answer.contains("-- ours"), "{replay}");
+    project.write("filters/polite.rhai", "fn inlet(body) { deny(`closed`, 403) }");
+    let replay = event(&server, "replay");
+    assert_eq!((replay.at_path("was").as_i64(), replay.at_path("status").as_i64()), (Some(200), Some(403)));
+    assert_eq!(replay.at_path("hooks.0.is").to_string(), r#""refused""#);
+    assert_eq!(replay.text("error").as_deref(), Some("closed"));
+    project.write("filters/polite.rhai", "fn inlet(body) { deny(`closed`, 403); }");
+    assert_eq!(event(&server, "replay").at_path("same").as_bool(), Some(true));
+}
+
+#[test]
+fn a_live_replay_asks_the_model_again() {
+    let project = Project::new().filter("polite", POLITE);
+    let server = project.dev("--replay=live --format json");
+    server.says("hi");
+    event(&server, "request");
+    project.write("filters/polite.rhai", "fn inlet(body) { body.messages[-1].content = \"ho\"; body }");
+    let replay = event(&server, "replay");
+    assert!(replay.at_path("answer.0.after").to_string().contains("You said: ho"), "{replay}");
+}
+
+#[test]
+fn a_replay_keeps_nothing_and_sees_the_stream_as_it_came() {
+    const COUNTS: &str = r#"/*
+requirements: kv
+*/
+fn inlet(body) { kv::incr("seen"); body }
+fn stream(event) { event.text = event.text.to_upper(); }
+fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
+"#;
+    let project = Project::new().filter("counts", COUNTS);
+    let server = project.dev("--replay --format json");
+    server.says("hi");
+    event(&server, "request");
+    for (word, count) in [("lower", 2), ("upper", 2)] {
+        project.write("filters/counts.rhai", &COUNTS.replace("to_upper", &format!("to_{word}")));
+        let replay = event(&server, "replay");
+        let answer = replay.at_path("answer.0.after").to_string();
+        let said = if word == "lower" { "you said: hi" } else { "YOU SAID: HI" };
+        // What filters see is what the model said, not what filters made of it before.
+        assert!(answer.contains(said) && answer.contains(&format!("({count})")), "{replay}");
+    }
+    assert!(server.says("hi").1.contains("(2)"));
+}
+
+#[test]
+fn a_save_runs_the_tests_beside_the_script_and_shows_what_fails() {
+    const TESTS: &str = r#"
+fn test_the_model_is_asked_to_be_polite() {
+    assert_eq(inlet("hi").messages[0].content, "Be polite.");
+}
+fn test_the_answer_is_signed() {
+    assert_contains(outlet("fine").messages.last("assistant").content, "yours");
+}
+"#;
+    let project = Project::new().filter("polite", POLITE).with("filters/polite.test.rhai", TESTS);
+    let server = project.dev("");
+    project.write("filters/polite.rhai", &POLITE.replace("Be polite", "Be rude"));
+    server.hears("reloaded polite");
+    server.hears("tests of polite: 1 of 2 failed");
+    server.hears("failed test_the_model_is_asked_to_be_polite");
+    server.hears("filters/polite.test.rhai:3:");
+    server.hears(r#"- "Be polite.""#);
+    server.hears(r#"+ "Be rude.""#);
+    server.hears("looking");
+    // Saved tests run as well.
+    project.write("filters/polite.test.rhai", &TESTS.replace("Be polite", "Be rude"));
+    server.hears("tests of polite: 2 tests passed");
+    project.write("filters/polite.test.rhai", "fn test_x() { let x = ; }");
+    server.hears("tests of polite do not compile");
+    server.hears("filters/polite.test.rhai:1:");
+    // What a script imports is its own.
+    project.write("filters/_words.rhai", "fn word() { \"polite\" }");
+    project.write(
+        "filters/said.rhai",
+        "import \"_words\" as words;\nfn inlet(body) { body.word = words::word(); }",
+    );
+    project.write("filters/said.test.rhai", "fn test_word() { assert_eq(inlet(\"hi\").word, \"polite\"); }");
+    server.hears("tests of said: 1 test passed");
+    project.write("filters/_words.rhai", "fn word() { \"rude\" }");
+    server.hears("tests of said: 1 of 1 failed");
+}
+
+#[cfg(unix)]
+#[test]
+fn at_a_terminal_keys_open_requests_run_them_again_and_quit() {
+    let Some(python) = crate::python::python() else { return };
+    let project = Project::new().filter("polite", POLITE);
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/dev_keys.py");
+    let mut command = std::process::Command::new(python);
+    command.arg(script).arg(env!("CARGO_BIN_EXE_valvehouse")).current_dir(project.path(""));
+    let output = command.env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_replay_runs_a_tool_again_only_where_that_changes_nothing_outside() {
+    const SETTINGS: &str = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n[[models]]\nname = \"demo\"\n\
+                            provider = \"demo\"\ntools = [\"*\"]\n[grants.note]\nfiles = [\"work\"]\n";
+    const SHOUT: &str = "const tool = #{ description: \"Shouts\" };\nfn handler(args) { \"first\" }";
+    const NOTE: &str = "/*\nrequirements: files\n*/\nconst tool = #{ description: \"Notes\" };\n\
+                        fn handler(args) { files::write(\"notes\", \"x\", #{ append: true }); \"noted\" }";
+    let project = Project::new().with("valvehouse.toml", SETTINGS).with("work/notes", "");
+    let project = project.with("tools/shout.rhai", SHOUT).with("tools/note.rhai", NOTE);
+    let server = project.dev("--replay --format json");
+    let notes = || std::fs::read_to_string(project.path("work/notes")).unwrap();
+
+    server.says("please shout");
+    assert_eq!(event(&server, "request").text("bar").as_deref(), Some("MTM"));
+    project.write("tools/shout.rhai", &SHOUT.replace("first", "second"));
+    let replay = event(&server, "replay");
+    assert!(replay.at_path("asked.0.after").to_string().contains("second"), "{replay}");
+
+    server.says("please note");
+    assert_eq!(event(&server, "request").text("bar").as_deref(), Some("MTM"));
+    assert_eq!(notes(), "x");
+    project.write("tools/note.rhai", &NOTE.replace("\"noted\"", "\"noted again\""));
+    assert_eq!(event(&server, "replay").at_path("same").as_bool(), Some(true));
+    assert_eq!(notes(), "x");
+}
