@@ -1,7 +1,7 @@
 //! The shared containers. Each has its own lock, held for a moment and never across a call out.
 
 use super::fields::Fields;
-use super::walk::check_place;
+use super::walk::{check_place, check_places};
 use super::{Json, MAX_DEPTH};
 use compact_str::CompactString;
 use parking_lot::Mutex;
@@ -161,9 +161,7 @@ impl Array {
 
     /// Puts other elements in place of all there were.
     pub fn replace(&self, items: Vec<Json>) -> Result<(), MisplacedValue> {
-        for item in &items {
-            check_place(item, self.address())?;
-        }
+        check_places(&items, self.address())?;
         let mut slots = self.0.lock();
         let old = std::mem::replace(slots.change()?, items);
         drop(slots);
@@ -234,12 +232,14 @@ impl Object {
 
     /// Sets a key; putting back the same container changes nothing.
     pub fn set(&self, key: &str, value: Json) -> Result<(), MisplacedValue> {
-        if self.with(key, |slot| slot.is_some_and(|slot| slot.is_same(&value))) {
-            return Ok(());
+        if is_container(&value) {
+            if self.with(key, |slot| slot.is_some_and(|slot| slot.is_same(&value))) {
+                return Ok(());
+            }
+            check_place(&value, self.address())?;
         }
-        check_place(&value, self.address())?;
         let mut slots = self.0.lock();
-        let old = slots.change()?.insert(key.into(), value);
+        let old = slots.change()?.insert(key, value);
         drop(slots);
         drop(old);
         Ok(())
@@ -262,9 +262,7 @@ impl Object {
 
     /// Puts another map's keys in place of all there were.
     pub fn replace(&self, entries: Vec<(CompactString, Json)>) -> Result<(), MisplacedValue> {
-        for (_, value) in &entries {
-            check_place(value, self.address())?;
-        }
+        check_places(entries.iter().map(|(_, value)| value), self.address())?;
         let mut slots = self.0.lock();
         let old = std::mem::replace(slots.change()?, Fields::of(entries));
         drop(slots);

@@ -26,7 +26,10 @@ impl Fields {
         }
         let mut fields = Self::default();
         for (key, value) in entries {
-            fields.insert(key, value);
+            match fields.place(&key) {
+                Some(place) => fields.entries[place].1 = value,
+                None => fields.append(key, value),
+            }
         }
         fields
     }
@@ -51,10 +54,16 @@ impl Fields {
     }
 
     /// Sets a key; the value that was there before, null where none was.
-    pub(super) fn insert(&mut self, key: CompactString, value: Json) -> Json {
-        if let Some(place) = self.place(&key) {
+    pub(super) fn insert(&mut self, key: &str, value: Json) -> Json {
+        if let Some(place) = self.place(key) {
             return std::mem::replace(&mut self.entries[place].1, value);
         }
+        self.append(key.into(), value);
+        Json::Null
+    }
+
+    /// Adds a key that is not there.
+    fn append(&mut self, key: CompactString, value: Json) {
         if let Some(index) = &mut self.index {
             index.insert(key.clone(), self.entries.len());
         }
@@ -65,7 +74,6 @@ impl Fields {
         if self.index.is_none() && self.entries.len() > SMALL {
             self.make_index();
         }
-        Json::Null
     }
 
     /// Takes a key out; the order of the others stays.
@@ -117,7 +125,7 @@ mod tests {
             for (step, (key, keep)) in steps.into_iter().enumerate() {
                 let name = format!("k{key}");
                 if keep {
-                    fields.insert(name.as_str().into(), (step as i64).into());
+                    fields.insert(&name, (step as i64).into());
                     model.insert(name, step as i64);
                 } else {
                     prop_assert_eq!(fields.remove(&name).and_then(|old| old.as_i64()), model.shift_remove(&name));

@@ -20,12 +20,14 @@ mod parse;
 mod path;
 mod scan;
 mod serde;
+mod skim;
 mod walk;
 mod write;
 
 pub use container::{Array, MisplacedValue, Object};
 pub use number::Number;
 pub use parse::ParseError;
+pub(crate) use skim::skim;
 pub use walk::Repeats;
 pub use write::{REPEATED, Unwritable};
 

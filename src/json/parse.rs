@@ -5,6 +5,7 @@
 
 use super::{Array, Json, MAX_DEPTH, Number, Object};
 use compact_str::CompactString;
+use std::borrow::Cow;
 
 /// Why bytes are no JSON, with line and column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,8 +46,6 @@ struct Parser<'a> {
     /// What is in the containers that are open, the innermost last; elements of arrays have no key.
     /// Each takes its own off the end when it closes, into memory of just the right size.
     slots: Vec<(CompactString, Json)>,
-    /// Whether a backslash stands in the string that was read last.
-    escaped: bool,
     /// Values that may still come, one more than may be read.
     left: usize,
 }
@@ -59,7 +58,6 @@ impl<'a> Parser<'a> {
             at: 0,
             depth: 0,
             slots: Vec::with_capacity(slots),
-            escaped: false,
             left: usize::MAX,
         }
     }
@@ -104,9 +102,10 @@ impl<'a> Parser<'a> {
         }
         match self.peek()? {
             b'"' => {
-                let (raw, escaped) = (self.string()?, self.escaped);
+                let text = self.string()?;
                 let Json::Text(place) = &mut self.slot()?.1 else { return Err(Invalid) };
-                write_text(raw, escaped, place)
+                put_text(text, place);
+                Ok(())
             }
             b'{' => self.nested(Self::object),
             b'[' => self.nested(Self::array),
@@ -165,8 +164,8 @@ impl<'a> Parser<'a> {
         if self.peek()? != b'"' {
             return Err(Invalid);
         }
-        let (raw, escaped) = (self.string()?, self.escaped);
-        write_text(raw, escaped, &mut self.slot()?.0)?;
+        let key = self.string()?;
+        put_text(key, &mut self.slot()?.0);
         if self.peek()? != b':' {
             return Err(Invalid);
         }
@@ -226,47 +225,37 @@ impl<'a> Parser<'a> {
         self.put(Json::Number(Number::from_spelling(&self.text[start..self.at])))
     }
 
-    /// A string as it is spelt between its quotes; `at` stands on the first of them.
-    fn string(&mut self) -> Result<&'a str, Invalid> {
+    /// A string; `at` stands on its first quote. Only one with escapes has to be made anew.
+    fn string(&mut self) -> Result<Cow<'a, str>, Invalid> {
         self.at += 1;
-        let start = self.at;
-        self.escaped = false;
+        let text = self.text;
+        let mut start = self.at;
+        self.skip_plain();
+        if self.bytes.get(self.at) == Some(&b'"') {
+            self.at += 1;
+            return Ok(Cow::Borrowed(text.get(start..self.at - 1).ok_or(Invalid)?));
+        }
+        let mut made = String::with_capacity(MADE.max(2 * (self.at - start)));
         loop {
-            self.skip_plain();
-            match self.bytes.get(self.at) {
+            made.push_str(text.get(start..self.at).ok_or(Invalid)?);
+            self.at += 1;
+            match self.bytes.get(self.at - 1) {
                 Some(b'"') => break,
-                Some(b'\\') => {
-                    self.escaped = true;
-                    self.at += 2;
-                }
+                Some(b'\\') => made.push(self.escape()?),
                 _ => return Err(Invalid),
             }
+            start = self.at;
+            self.skip_plain();
         }
-        self.at += 1;
-        self.text.get(start..self.at - 1).ok_or(Invalid)
+        if made.capacity() > made.len() + made.len() / 4 + 16 {
+            made.shrink_to_fit();
+        }
+        Ok(Cow::Owned(made))
     }
 
     /// Moves on to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
         self.at += super::scan::plain(self.bytes.get(self.at..).unwrap_or_default());
-    }
-
-    /// All of the text with its escapes resolved.
-    fn unescaped(&mut self) -> Result<String, Invalid> {
-        let mut text = String::with_capacity(self.bytes.len());
-        loop {
-            let start = self.at;
-            self.skip_plain();
-            text.push_str(&self.text[start..self.at]);
-            match self.bytes.get(self.at) {
-                None => return Ok(text),
-                Some(b'\\') => {
-                    self.at += 1;
-                    text.push(self.escape()?);
-                }
-                Some(_) => return Err(Invalid),
-            }
-        }
     }
 
     fn escape(&mut self) -> Result<char, Invalid> {
@@ -319,16 +308,16 @@ const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(C
 /// Slots that most events do with.
 const SLOTS: usize = 16;
 
-/// Writes a string where an empty one is.
-fn write_text(raw: &str, escaped: bool, place: &mut CompactString) -> Result<(), Invalid> {
-    if escaped {
-        *place = Parser::new(raw, 0).unescaped()?.into();
-    } else if raw.len() <= size_of::<CompactString>() {
-        place.push_str(raw);
-    } else {
-        *place = raw.into();
+/// So long is a text with escapes at first.
+const MADE: usize = 256;
+
+/// Puts a string where an empty one is.
+fn put_text(text: Cow<'_, str>, place: &mut CompactString) {
+    match text {
+        Cow::Borrowed(text) if text.len() <= size_of::<CompactString>() => place.push_str(text),
+        Cow::Borrowed(text) => *place = text.into(),
+        Cow::Owned(text) => *place = text.into(),
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,17 @@
 //! put into the next twice, would stand for more values than anybody has time for.
 
 use super::{Json, MAX_DEPTH, MisplacedValue};
-use std::collections::{HashMap, HashSet};
+
+/// By address, which nobody outside can choose: a fast hash will do.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
+
+/// As deep as is looked into containers from within others.
+const NEAR: usize = 16;
+/// Values for which it is worth to try.
+const FEW: usize = 10_000;
+/// So many values are looked through again faster than a container is found again.
+const QUICK: usize = 16;
 
 impl Json {
     /// An independent value: nothing in it is shared with this one. What stands in several places of
@@ -41,8 +51,29 @@ impl Json {
         false
     }
 
-    /// Whether anything in it was changed since it was read; a walk over its containers.
+    /// Whether anything in it was changed since it was read; a look at each of its containers.
     pub fn is_changed(&self) -> bool {
+        self.is_changed_within(NEAR, &mut { FEW }).unwrap_or_else(|| self.is_changed_anywhere())
+    }
+
+    /// The same where that is a short way: nothing is made for it, and what stands in several places is
+    /// looked at in each.
+    fn is_changed_within(&self, depth: usize, left: &mut usize) -> Option<bool> {
+        if self.is_changed_itself() {
+            return Some(true);
+        }
+        let mut changed = Some(false);
+        self.each_inside(|inside| {
+            *left = left.saturating_sub(1);
+            if changed == Some(false) && inside.address().is_some() {
+                let is_near = depth > 0 && *left > 0;
+                changed = is_near.then(|| inside.is_changed_within(depth - 1, left)).flatten();
+            }
+        });
+        changed
+    }
+
+    fn is_changed_anywhere(&self) -> bool {
         let mut walk = Walk::from(self);
         while let Some(value) = walk.next_container() {
             if value.is_changed_itself() {
@@ -114,7 +145,16 @@ impl Json {
 
 /// Refuses a value that holds the container it shall go into, or that is nested too deep.
 pub(super) fn check_place(value: &Json, target: usize) -> Result<(), MisplacedValue> {
-    Heights { target, known: HashMap::new() }.of(value, 1).map(drop)
+    check_places([value], target)
+}
+
+/// The same for several that go there.
+pub(super) fn check_places<'a>(
+    values: impl IntoIterator<Item = &'a Json>,
+    target: usize,
+) -> Result<(), MisplacedValue> {
+    let mut heights = Heights { target, known: HashMap::default() };
+    values.into_iter().try_for_each(|value| heights.of(value, 1).map(drop))
 }
 
 /// Tells containers that stand in several places of a value, as they come.
@@ -231,13 +271,17 @@ impl Heights {
         if let Some(height) = self.known.get(&address) {
             return if depth + height > MAX_DEPTH { Err(MisplacedValue::TooDeep) } else { Ok(*height) };
         }
-        let mut height = Ok(0);
+        let (mut height, mut count) = (Ok(0), 0);
         value.each_inside(|inside| {
+            count += 1;
             if let Ok(highest) = height {
                 height = self.of(inside, depth + 1).map(|inside| highest.max(inside + 1));
             }
         });
-        if let (Ok(height), true) = (height, value.is_shared()) {
+        if let Ok(height) = height
+            && (height > 1 || count > QUICK)
+            && value.is_shared()
+        {
             self.known.insert(address, height);
         }
         height
@@ -316,6 +360,16 @@ mod tests {
         let into_itself = inner.as_array().unwrap().push(list.clone());
         assert_eq!(into_itself, Err(MisplacedValue::Cycle));
         assert!(list.freeze().at(0).unwrap().as_array().unwrap().push(Json::Null).is_err());
+    }
+
+    /// As many times as it is long: looked through in each place it would take hours.
+    #[test]
+    fn a_long_list_in_many_places_is_looked_through_once() {
+        let (long, body) = (Json::from(vec![Json::Null; 500_000]), Json::object());
+        let many = Json::from(vec![long; 500_000]);
+        body.set("many", many.clone()).unwrap();
+        body.as_object().unwrap().replace(vec![("again".into(), many.clone())]).unwrap();
+        assert!(!many.is_changed() && body.is_changed());
     }
 
     #[test]
