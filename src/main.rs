@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 use valvehouse::cli::{self, Exit};
+use valvehouse::lanes::STACK;
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
-/// Scripts recurse on the stack of the thread that compiles, runs or drops them: as deep as what they
-/// may allocate can be linked. Only what is used is ever backed by memory.
-const STACK: usize = 256 << 20;
 /// How long a thread may hold up the end: one that waits for a terminal would for ever.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn main() -> Exit {
+    valvehouse::memory::in_small_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK).build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

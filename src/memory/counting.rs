@@ -1,13 +1,4 @@
-//! What a thread has allocated: a global allocator that counts, so that a call can be held to a limit.
-//!
-//! The binary installs it; a program that embeds the library does so too, or its scripts' memory is
-//! not bounded:
-//!
-//! ```
-//! #[global_allocator]
-//! static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
-//! # fn main() {}
-//! ```
+//! A global allocator that counts what each thread takes.
 
 // The one place that needs it: whoever hands out memory has to name it.
 #![allow(unsafe_code)]

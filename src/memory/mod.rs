@@ -1,0 +1,18 @@
+//! What a thread has allocated: a global allocator that counts, so that a call can be held to a limit.
+//!
+//! The binary installs it; a program that embeds the library does so too, or its scripts' memory is
+//! not bounded:
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+//! # fn main() {}
+//! ```
+//!
+//! And what the system is told of this program's memory: [`in_small_pages`], [`give_back_code`].
+
+mod counting;
+mod pages;
+
+pub use counting::{Counting, net};
+pub use pages::{give_back_code, in_small_pages};
