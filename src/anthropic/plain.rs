@@ -9,10 +9,15 @@ use crate::json::{Json, Object};
 pub fn plain(request: &Json) -> Json {
     let Json::Object(fields) = request else { return request.clone() };
     let marks = if fields.contains(ONLY_ANTHROPIC) { Marks::All } else { Marks::Blocks };
-    let messages = request.get("messages").unwrap_or_default().items();
-    if marks == Marks::Blocks && !messages.iter().any(|message| marks.are_on(message)) {
+    let messages = request.get("messages").unwrap_or_default();
+    let any_marked = || {
+        let messages = messages.as_array();
+        messages.is_some_and(|all| all.with(|all| all.iter().any(|message| marks.are_on(message))))
+    };
+    if marks == Marks::Blocks && !any_marked() {
         return request.clone();
     }
+    let messages = messages.items();
     let kept = fields.entries().into_iter().filter(|(key, _)| key != ONLY_ANTHROPIC);
     let kept = kept.map(|(key, value)| {
         let value = match &*key {
@@ -49,11 +54,11 @@ impl Marks {
         let own = |value: &Json| {
             value.as_object().is_some_and(|own| self.names().iter().any(|name| own.contains(name)))
         };
-        let in_parts = |content: Json| match &content {
-            Json::Array(parts) => parts.with(|parts| parts.iter().any(own)),
+        let in_parts = |content: Option<&Json>| match content {
+            Some(Json::Array(parts)) => parts.with(|parts| parts.iter().any(own)),
             _ => false,
         };
-        own(message) || message.get("content").is_some_and(in_parts)
+        own(message) || message.as_object().is_some_and(|message| message.with("content", in_parts))
     }
 
     fn off(self, message: &Json) -> Json {

@@ -66,11 +66,16 @@ pub fn with_delta(template: &Json, delta: Json) -> Json {
     event
 }
 
+/// Whether nothing has to be made of it to be an event.
+pub fn is_whole(event: &Json) -> bool {
+    event.as_object().is_some_and(|fields| fields.contains("choices") || fields.contains("error"))
+}
+
 /// Makes a whole event of what a script gave: a whole one stays, `#{ text: … }` becomes a delta of
 /// the same answer.
 pub fn complete(given: &Json, template: &Json) -> Json {
     match given {
-        Json::Object(fields) if fields.contains("choices") || fields.contains("error") => given.clone(),
+        whole if is_whole(whole) => given.clone(),
         Json::Object(fields) => {
             let content = fields.get("text").or_else(|| fields.get("data"));
             let delta = fields

@@ -23,27 +23,27 @@ pub fn check(body: &Json) -> Result<(), Fault> {
     if list.is_empty() {
         return Err(Fault::invalid("messages is empty; send at least one message", Some("messages")));
     }
-    list.items().iter().enumerate().try_for_each(|(index, message)| check_message(index, message))
+    list.with(|list| list.iter().enumerate().try_for_each(|(index, message)| check_message(index, message)))
 }
 
 fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
-    if message.as_object().is_none() {
+    let Json::Object(fields) = message else {
         return Err(wrong(
             &format!("messages[{index}]"),
             "an object with role and content",
             message,
             Some("messages"),
         ));
-    }
-    match message.get("role") {
+    };
+    fields.with("role", |role| match role {
         Some(Json::Text(role)) if !role.is_empty() => Ok(()),
         other => Err(wrong(
             &format!("messages[{index}].role"),
             "a string such as \"user\"",
-            &other.unwrap_or_default(),
+            other.unwrap_or(&Json::Null),
             Some("messages"),
         )),
-    }
+    })
 }
 
 fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Fault {

@@ -33,6 +33,7 @@ mod turn;
 pub(crate) use answer::answer_of;
 pub use progress::{Journal, Next, Progress, open_calls};
 pub use route::{Route, Routes};
+pub(crate) use turn::is_ours;
 pub use turn::{Reply, Wish};
 
 use crate::chat::{message, response};

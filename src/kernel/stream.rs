@@ -46,10 +46,11 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
 
 /// With several choices in one event the hooks see each by itself.
 fn by_choice(event: &Json) -> Vec<Json> {
-    let choices = event.get("choices").unwrap_or_default().items();
-    if choices.len() < 2 {
+    let are_several = |it: Option<&Json>| matches!(it, Some(Json::Array(choices)) if choices.len() > 1);
+    if !event.as_object().is_some_and(|event| event.with("choices", are_several)) {
         return vec![event.clone()];
     }
+    let choices = event.get("choices").unwrap_or_default().items();
     choices.into_iter().map(|choice| event::with_choice(event, choice)).collect()
 }
 
@@ -62,34 +63,52 @@ pub(super) fn ends_of(event: &Json) -> Vec<Json> {
     parts.map(|part| event::without_finish(&part).1).collect()
 }
 
-/// An event through the stream hooks from a place in the chain on.
+/// An event through the stream hooks from a place in the chain on. Nearly every hook gives back the one it was
+/// given.
 async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
-    // What a filter skipped with is final: no later filter sees it.
-    let mut events = vec![(event, false)];
-    for (_, filter) in kernel.chain().at_from(Hook::Stream, from) {
-        let mut next = Vec::with_capacity(events.len());
-        for (event, is_final) in events {
-            if is_final {
-                next.push((event, true));
-                continue;
+    for (place, filter) in kernel.chain().at_from(Hook::Stream, from) {
+        match step(filter, Hook::Stream, event.clone(), turn).await? {
+            Outcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
+                no_error(filter, std::slice::from_ref(&event))?;
             }
-            let template = event.clone();
-            let (value, is_final) = match step(filter, Hook::Stream, event, turn).await? {
-                Outcome::Done(value) => (value, false),
-                Outcome::Skipped(value) => (value, true),
-            };
-            let events = spread(value, &template);
-            no_error(filter, &events)?;
-            next.extend(events.into_iter().map(|event| (event, is_final)));
+            other => return Box::pin(spread_on(kernel, place, other, &event, turn)).await,
         }
-        events = next;
     }
-    Ok(events.into_iter().map(|(event, _)| event).collect())
+    Ok(vec![event])
+}
+
+/// What a hook made of an event, through the hooks after it.
+async fn spread_on(
+    kernel: &Kernel,
+    place: usize,
+    made: Outcome,
+    template: &Json,
+    turn: &Turn,
+) -> Result<Vec<Json>, Fault> {
+    let filter = &kernel.chain().filters()[place];
+    let (value, is_final) = match made {
+        Outcome::Done(value) => (value, false),
+        Outcome::Skipped(value) => (value, true),
+    };
+    let events = spread(value, template);
+    no_error(filter, &events)?;
+    // What a filter skipped with is final: no later filter sees it.
+    if is_final {
+        return Ok(events);
+    }
+    let mut out = Vec::with_capacity(events.len());
+    for event in events {
+        out.extend(Box::pin(chain(kernel, place + 1, event, turn)).await?);
+    }
+    Ok(out)
 }
 
 /// One event or many; what is not a whole event is completed from the one it came from. Only that
 /// one goes on as it is, and once: the others may be held elsewhere, or given again.
 fn spread(value: Json, template: &Json) -> Vec<Json> {
+    if value.is_same(template) && event::is_whole(&value) {
+        return vec![value];
+    }
     let given = match value {
         Json::Array(events) => events.items(),
         Json::Null => Vec::new(),
@@ -106,8 +125,11 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
 
 /// An error that a filter puts into the stream is its end, like one that it throws.
 fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
-    let errors = events.iter().filter_map(|event| event.get("error"));
-    let Some(error) = errors.into_iter().find(|error| !error.is_empty()) else { return Ok(()) };
+    let is_error = |it: Option<&Json>| it.is_some_and(|error| !error.is_empty());
+    let has_error = |one: &&Json| one.as_object().is_some_and(|event| event.with("error", is_error));
+    let Some(error) = events.iter().find(has_error).and_then(|event| event.get("error")) else {
+        return Ok(());
+    };
     let message = error.text("message").unwrap_or_else(|| match &error {
         Json::Text(text) => text.clone(),
         other => other.to_string().into(),

@@ -53,6 +53,12 @@ impl Done {
 const OURS: [&str; 8] =
     ["metadata", "features", "files", "tool_ids", "filter_ids", "chat_id", "session_id", "id"];
 
+/// Whether a field of a body is for this host, and goes to no service. Open WebUI tells a pipeline who asks in
+/// all words, in a map.
+pub(crate) fn is_ours(key: &str, is_map: bool) -> bool {
+    OURS.contains(&key) || (key == "user" && is_map)
+}
+
 impl Kernel {
     /// Runs a turn for a door. The body is live: what the filters made of it can be read after.
     pub async fn turn(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
@@ -323,18 +329,16 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
 pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
     let entries = body.as_object().map(Object::entries).unwrap_or_default();
     let mut messages = Some(messages);
-    let is_ours = |key: &str, value: &Json| {
-        // Open WebUI tells a pipeline who asks in all words; that is not for services.
-        OURS.contains(&key) || (key == "user" && value.as_object().is_some())
-    };
-    let kept = entries.into_iter().filter(|(key, value)| !is_ours(key, value)).map(|(key, value)| {
-        let value = match (key.as_str(), model) {
-            ("messages", _) => messages.take().unwrap_or(value),
-            ("model", Some(model)) => model.into(),
-            _ => value,
-        };
-        (key, value)
-    });
+    let kept = entries.into_iter().filter(|(key, value)| !is_ours(key, value.as_object().is_some())).map(
+        |(key, value)| {
+            let value = match (key.as_str(), model) {
+                ("messages", _) => messages.take().unwrap_or(value),
+                ("model", Some(model)) => model.into(),
+                _ => value,
+            };
+            (key, value)
+        },
+    );
     kept.collect::<Object>().into()
 }
 

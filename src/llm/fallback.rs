@@ -4,7 +4,7 @@
 //! What has begun is never taken over by another.
 
 use super::served::note;
-use super::{Answer, Forwarded, Piece, Provider, Request};
+use super::{Answer, Forwarded, Passed, Piece, Provider, Request};
 use crate::breaker::Open;
 use crate::fault::Fault;
 use crate::json::{Json, Object};
@@ -123,15 +123,15 @@ impl Choice {
         let (kind, body) = match answer {
             Answer::Whole(whole) => {
                 let bytes = whole.encode().map_err(|error| Fault::Host(error.to_string()))?;
-                ("application/json", stream::iter([Ok(bytes.into())]).boxed())
+                ("application/json", Passed::Whole(bytes.into()))
             }
             Answer::Stream(pieces) => {
                 let events = pieces.map(|piece| piece.map(|piece| event(&piece)));
                 let done = stream::once(std::future::ready(Ok(Bytes::from_static(b"data: [DONE]\n\n"))));
-                ("text/event-stream", events.chain(done).boxed())
+                ("text/event-stream", Passed::Stream(events.chain(done).boxed()))
             }
         };
-        let provider = self.provider.name().to_owned();
+        let provider = self.provider.name().into();
         Ok(Forwarded { provider, status: 200, content_type: Some(kind.to_owned()), body })
     }
 }
@@ -267,7 +267,7 @@ mod tests {
         let body = Json::parse(br#"{"model":"m"}"#).unwrap();
         let forwarded = all.others[0].forwarded(body.copy(), true).await.unwrap();
         assert_eq!(forwarded.content_type.as_deref(), Some("text/event-stream"));
-        let bytes: Vec<Bytes> = forwarded.body.map(Result::unwrap).collect().await;
+        let bytes: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
         let text = String::from_utf8(bytes.concat()).unwrap();
         assert!(text.starts_with("data: {") && text.ends_with("\n\ndata: [DONE]\n\n"), "{text}");
         assert_eq!(text.matches("data: ").count(), 4);

@@ -14,10 +14,34 @@ type Body = BoxStream<'static, Result<Bytes, Fault>>;
 
 /// The same body; where the key was, there is a mask.
 pub(super) fn hidden(body: Body, key: Option<&Secret>) -> Body {
-    let Some(key) = key.filter(|key| key.expose().len() >= SHORTEST) else { return body };
-    let key = Finder::new(key.expose()).into_owned();
-    let hiding = Hiding { body, key, held: Bytes::new() };
+    let Some(key) = finder(key) else { return body };
+    let hiding = Hiding { body, key: key.into_owned(), held: Bytes::new() };
     stream::unfold(Some(hiding), |hiding| async { hiding?.next().await }).boxed()
+}
+
+/// The same for a body that is there.
+pub(super) fn without(body: Bytes, key: Option<&Secret>) -> Bytes {
+    finder(key).and_then(|key| masked(&body, &key)).unwrap_or(body)
+}
+
+fn finder(key: Option<&Secret>) -> Option<Finder<'_>> {
+    key.filter(|key| key.expose().len() >= SHORTEST).map(|key| Finder::new(key.expose()))
+}
+
+/// Bytes with masks; none where there is nothing to mask, which is nearly always.
+fn masked(bytes: &[u8], key: &Finder<'_>) -> Option<Bytes> {
+    let mut rest = bytes;
+    let mut out = BytesMut::new();
+    while let Some(at) = key.find(rest) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(MASK);
+        rest = &rest[at + key.needle().len()..];
+    }
+    if rest.len() == bytes.len() {
+        return None;
+    }
+    out.extend_from_slice(rest);
+    Some(out.freeze())
 }
 
 struct Hiding {
@@ -49,27 +73,11 @@ impl Hiding {
             held if held.is_empty() => bytes,
             held => [held, bytes].concat().into(),
         };
-        if let Some(masked) = self.masked(&bytes) {
+        if let Some(masked) = masked(&bytes, &self.key) {
             bytes = masked;
         }
         self.held = bytes.split_off(self.begins(&bytes));
         bytes
-    }
-
-    /// The bytes with masks; none where there is nothing to mask, which is nearly always.
-    fn masked(&self, bytes: &[u8]) -> Option<Bytes> {
-        let mut rest = bytes;
-        let mut out = BytesMut::new();
-        while let Some(at) = self.key.find(rest) {
-            out.extend_from_slice(&rest[..at]);
-            out.extend_from_slice(MASK);
-            rest = &rest[at + self.key.needle().len()..];
-        }
-        if rest.len() == bytes.len() {
-            return None;
-        }
-        out.extend_from_slice(rest);
-        Some(out.freeze())
     }
 
     /// Where the key may begin that ends in bytes to come; at the end where it does not.

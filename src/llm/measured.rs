@@ -1,6 +1,6 @@
 //! A service whose calls are counted and timed, whatever its wire.
 
-use super::{Answer, Forwarded, Piece, Provider, Request};
+use super::{Answer, Forwarded, Passed, Piece, Provider, Request};
 use crate::breaker::Open;
 use crate::fault::Fault;
 use crate::figures::{Answered, Asking, Service};
@@ -8,6 +8,7 @@ use crate::json::Json;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream, StreamExt};
+use memchr::memmem;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -64,7 +65,17 @@ impl Provider for Measured {
             let mut asking = self.figures.ask();
             match forwarded.await {
                 Ok(Forwarded { body, provider, status, content_type }) => {
-                    let body = watched(body, asking, LastBytes::default());
+                    let body = match body {
+                        Passed::Stream(body) => Passed::Stream(watched(body, asking, LastBytes::default())),
+                        Passed::Whole(body) => {
+                            asking.receives();
+                            if let Some(usage) = usage_in(&body[body.len().saturating_sub(TAIL)..]) {
+                                asking.tells(&usage);
+                            }
+                            asking.ends(Answered::Whole);
+                            Passed::Whole(body)
+                        }
+                    };
                     Ok(Forwarded { body, provider, status, content_type })
                 }
                 Err(fault) => {
@@ -138,13 +149,16 @@ impl Looks<Bytes> for LastBytes {
 /// The last object that stands under `usage`.
 fn usage_in(bytes: &[u8]) -> Option<Json> {
     const KEY: &[u8] = b"\"usage\"";
-    let places = (0..bytes.len().saturating_sub(KEY.len())).rev();
-    places.filter(|place| bytes[*place..].starts_with(KEY)).find_map(|place| {
-        let value = bytes[place + KEY.len()..].trim_ascii_start().strip_prefix(b":")?;
-        let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde_json::Value>();
-        let usage = values.next()?.ok().filter(serde_json::Value::is_object)?;
-        Json::parse(usage.to_string().as_bytes()).ok()
-    })
+    let places: Vec<usize> = memmem::find_iter(bytes, KEY).collect();
+    places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.len()..]))
+}
+
+/// The object behind a colon, whatever comes after it.
+fn object_after(key: &[u8]) -> Option<Json> {
+    let value = key.trim_ascii_start().strip_prefix(b":")?;
+    let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde::de::IgnoredAny>();
+    values.next()?.ok()?;
+    Json::parse(&value[..values.byte_offset()]).ok().filter(|usage| matches!(usage, Json::Object(_)))
 }
 
 fn watched<T: Send + 'static>(

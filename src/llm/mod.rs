@@ -40,8 +40,10 @@ use crate::figures::Service;
 use crate::json::Json;
 use bytes::Bytes;
 use compact_str::CompactString;
+use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use std::sync::Arc;
 
 /// A chat request for one model of one service.
 #[derive(Debug, Clone)]
@@ -90,13 +92,31 @@ impl Piece {
 /// An answer passed on as it is, byte for byte. What is no success is a fault instead.
 pub struct Forwarded {
     /// The provider's configured name.
-    pub provider: String,
+    pub provider: Arc<str>,
     /// The status, 200 to 299.
     pub status: u16,
     /// `content-type` as the service named it.
     pub content_type: Option<String>,
-    /// The body as it comes.
-    pub body: BoxStream<'static, Result<Bytes, Fault>>,
+    /// The body.
+    pub body: Passed,
+}
+
+/// Bytes that are passed on.
+pub enum Passed {
+    /// All of them.
+    Whole(Bytes),
+    /// As they come.
+    Stream(BoxStream<'static, Result<Bytes, Fault>>),
+}
+
+impl Passed {
+    /// As if they came; what is whole comes in one piece.
+    pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Fault>> {
+        match self {
+            Self::Whole(bytes) => stream::iter([Ok(bytes)]).boxed(),
+            Self::Stream(bytes) => bytes,
+        }
+    }
 }
 
 /// One service that serves models.

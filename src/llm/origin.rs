@@ -6,6 +6,7 @@ use crate::json::Json;
 use crate::net::Response;
 use bytes::Bytes;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// As much of an error's body is read.
 const ERROR_BODY: usize = 256 * 1024;
@@ -19,7 +20,7 @@ const ERRORS: RangeInclusive<i64> = 400..=599;
 /// A service as errors name it. It knows the key only to keep it out of them.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
-    pub(super) provider: String,
+    pub(super) provider: Arc<str>,
     pub(super) address: String,
     pub(super) key: Option<Secret>,
 }
@@ -49,7 +50,12 @@ impl Origin {
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.
         let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();
-        Fault::Answered { provider: self.provider.clone(), status, body: self.error_body(&body), retry_after }
+        Fault::Answered {
+            provider: self.provider.to_string(),
+            status,
+            body: self.error_body(&body),
+            retry_after,
+        }
     }
 
     /// An error inside an answer that began as a success.
@@ -60,7 +66,7 @@ impl Origin {
             .flatten()
             .find_map(|value| error_status(&value));
         Fault::Answered {
-            provider: self.provider.clone(),
+            provider: self.provider.to_string(),
             status: status.unwrap_or(502),
             body: self.error_body(event.to_string().as_bytes()),
             retry_after: None,

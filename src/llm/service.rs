@@ -42,7 +42,7 @@ impl Service {
         if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
             return Err(wrong("it does not begin with http:// or https://"));
         }
-        let origin = Origin { provider: name.to_owned(), address: shown(&url), key: None };
+        let origin = Origin { provider: name.into(), address: shown(&url), key: None };
         Ok(Self { base_url: url, headers: Vec::new(), client, origin })
     }
 
@@ -78,7 +78,7 @@ impl Service {
         call: Call,
         with_key: impl FnOnce(Call, &Secret) -> Call,
     ) -> Result<Response, Fault> {
-        let call = call.provider(&self.origin.provider);
+        let call = call.provider(self.origin.provider.clone());
         let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
         let call = match &self.origin.key {
             Some(key) => with_key(call, key),

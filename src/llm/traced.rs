@@ -1,6 +1,6 @@
 //! A model's call, as the trace of its turn tells of it.
 
-use super::Forwarded;
+use super::{Forwarded, Passed};
 use crate::config::PIPES;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -58,7 +58,7 @@ impl Traced {
 
     /// An answer that is passed on byte for byte: the call ends when its bytes do.
     pub(crate) fn follow(self, forwarded: Result<Forwarded, Fault>) -> Result<Forwarded, Fault> {
-        let Some(step) = self.0 else { return forwarded };
+        let Some(mut step) = self.0 else { return forwarded };
         let forwarded = match forwarded {
             Ok(forwarded) => forwarded,
             Err(fault) => {
@@ -66,7 +66,15 @@ impl Traced {
                 return Err(fault);
             }
         };
-        let body = stream::unfold((forwarded.body, Some(step)), |(mut body, mut step)| async {
+        let body = match forwarded.body {
+            Passed::Whole(_) => {
+                step.first();
+                step.end("ended", None, None);
+                return Ok(forwarded);
+            }
+            Passed::Stream(body) => body,
+        };
+        let body = stream::unfold((body, Some(step)), |(mut body, mut step)| async {
             let next = body.next().await;
             match (&next, step.take()) {
                 (Some(Ok(_)), Some(mut begun)) => {
@@ -79,7 +87,7 @@ impl Traced {
             }
             Some((next?, (body, step)))
         });
-        Ok(Forwarded { body: body.boxed(), ..forwarded })
+        Ok(Forwarded { body: Passed::Stream(body.boxed()), ..forwarded })
     }
 }
 

@@ -1,43 +1,67 @@
 //! A call that is to be made: where to, with what, for whom.
 
+use super::explain::shown;
 use crate::config::Secret;
 use bytes::Bytes;
+use hyper::Uri;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
+
+/// Where calls go: read once, however often it is called.
+#[derive(Debug, Clone)]
+pub struct Address {
+    pub(super) url: Arc<Url>,
+    /// As errors name it.
+    pub(super) shown: Arc<str>,
+    /// The same for sending it without TLS and without a proxy, where that is its way.
+    pub(super) plain: Option<Uri>,
+}
+
+impl From<Url> for Address {
+    fn from(url: Url) -> Self {
+        let is_plain = url.scheme() == "http" && url.username().is_empty() && url.password().is_none();
+        let mut bare = url.clone();
+        // It stays here.
+        bare.set_fragment(None);
+        let plain = bare.as_str().parse().ok().filter(|_| is_plain);
+        Self { shown: shown(&url).into(), url: Arc::new(url), plain }
+    }
+}
 
 /// One call to be made.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub(super) method: Method,
-    pub(super) url: Url,
+    pub(super) to: Address,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    pub(super) provider: Option<String>,
+    pub(super) provider: Option<Arc<str>>,
     pub(super) total: Option<Duration>,
     pub(super) problem: Option<String>,
 }
 
 impl Call {
     /// Asks for what is at an address.
-    pub fn get(url: Url) -> Self {
-        Self::new(Method::GET, url, Bytes::new())
+    pub fn get(to: impl Into<Address>) -> Self {
+        Self::new(Method::GET, to.into(), Bytes::new())
     }
 
     /// Sends bytes to an address.
-    pub fn post(url: Url, body: Bytes) -> Self {
-        Self::new(Method::POST, url, body)
+    pub fn post(to: impl Into<Address>, body: Bytes) -> Self {
+        Self::new(Method::POST, to.into(), body)
     }
 
-    fn new(method: Method, url: Url, body: Bytes) -> Self {
-        Self { method, url, headers: HeaderMap::new(), body, provider: None, total: None, problem: None }
+    fn new(method: Method, to: Address, body: Bytes) -> Self {
+        Self { method, to, headers: HeaderMap::new(), body, provider: None, total: None, problem: None }
     }
 
     /// The provider this is for, by its configured name: errors will say so.
     #[must_use]
-    pub fn provider(mut self, name: &str) -> Self {
-        self.provider = Some(name.to_owned());
+    pub fn provider(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.provider = Some(name.into());
         self
     }
 

@@ -2,16 +2,36 @@
 
 use crate::fault::Fault;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
+
+/// Why there is no answer, or no more of one, whichever client asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub(super) struct Failed {
+    /// Whether there was no connection.
+    pub(super) connecting: bool,
+    /// Whether it took too long.
+    pub(super) timeout: bool,
+    /// What went wrong.
+    #[source]
+    pub(super) cause: Box<dyn Error + Send + Sync>,
+}
+
+impl From<reqwest::Error> for Failed {
+    fn from(error: reqwest::Error) -> Self {
+        Self { connecting: error.is_connect(), timeout: error.is_timeout(), cause: Box::new(error) }
+    }
+}
 
 /// Whom a call goes to, as errors name it.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     /// The provider's configured name, where the call is for one.
-    pub(super) provider: Option<String>,
+    pub(super) provider: Option<Arc<str>>,
     /// The address without credentials and query.
-    pub(super) address: String,
+    pub(super) address: Arc<str>,
     /// How long a connection may take.
     pub(super) connect: Option<Duration>,
     /// How long the call may take as a whole.
@@ -20,33 +40,33 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Errors of a call that has no answer yet.
-    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Fault {
+    pub(super) fn unreachable(&self, failed: &Failed) -> Fault {
         let who = self.name();
-        if error.is_connect() {
-            let timeout = error.is_timeout();
+        if failed.connecting {
+            let timeout = failed.timeout;
             let why = if timeout {
                 let within = self.connect.map(|connect| format!(" within {} s", connect.as_secs_f64()));
                 format!("no connection{}{}", within.unwrap_or_default(), self.raise("connect_ms"))
             } else {
-                let reason = root_cause(error);
+                let reason = root_cause(&*failed.cause);
                 let hint = self.hint(&reason);
                 format!("{reason}; {hint}")
             };
             return Fault::Unanswered { message: format!("cannot reach {who}: {why}"), sent: false, timeout };
         }
-        if error.is_timeout() {
+        if failed.timeout {
             return self.too_long();
         }
-        let message = format!("{who} did not answer: {}", root_cause(error));
+        let message = format!("{who} did not answer: {}", root_cause(&*failed.cause));
         Fault::Unanswered { message, sent: true, timeout: false }
     }
 
     /// Errors in the middle of an answer.
-    pub(super) fn broke_off(&self, error: &reqwest::Error) -> Fault {
-        if error.is_timeout() {
+    pub(super) fn broke_off(&self, failed: &Failed) -> Fault {
+        if failed.timeout {
             return self.too_long();
         }
-        let message = format!("the answer of {} broke off: {}", self.name(), root_cause(error));
+        let message = format!("the answer of {} broke off: {}", self.name(), root_cause(&*failed.cause));
         Fault::Provider { message, timeout: false }
     }
 
@@ -76,7 +96,7 @@ impl Peer {
     pub(super) fn name(&self) -> String {
         match &self.provider {
             Some(provider) => format!("provider {provider} at {}", self.address),
-            None => self.address.clone(),
+            None => self.address.to_string(),
         }
     }
 
@@ -127,8 +147,8 @@ pub(super) fn place(url: &Url) -> String {
 }
 
 /// The innermost error: the outer ones only say that sending failed.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
+fn root_cause(error: &(dyn Error + Send + Sync + 'static)) -> String {
+    let mut cause: &(dyn Error + 'static) = error;
     while let Some(source) = cause.source() {
         cause = source;
     }

@@ -1,16 +1,18 @@
 //! Outward HTTP: one pooled client, server-sent events, and keys that never show.
 //!
-//! The only user of `reqwest`. Who calls names the provider it talks to, so that an error can say
-//! which line of the configuration to look at.
+//! The only user of `reqwest`, and of `hyper` for calls. Who calls names the provider it talks to, so that an
+//! error can say which line of the configuration to look at.
 
 mod call;
 mod client;
+mod coming;
 mod explain;
+mod plain;
 mod response;
 pub mod sse;
 pub mod web;
 
-pub use call::Call;
+pub use call::{Address, Call};
 pub use client::Client;
 pub use explain::shown;
 pub use response::{MAX_BODY, Response};

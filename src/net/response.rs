@@ -13,11 +13,21 @@ pub const MAX_BODY: usize = 64 * 1024 * 1024;
 pub struct Response {
     /// The status.
     pub status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: BoxStream<'static, Result<Bytes, Fault>>,
+    headers: HeaderMap,
+    /// What has come of the body already.
+    begun: Option<Bytes>,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
 }
 
 impl Response {
+    pub(super) fn new(
+        status: u16,
+        headers: HeaderMap,
+        body: BoxStream<'static, Result<Bytes, Fault>>,
+    ) -> Self {
+        Self { status, headers, begun: None, body }
+    }
+
     /// A header, when it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -31,20 +41,20 @@ impl Response {
 
     /// The body as it comes, unpacked.
     pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Fault>> {
-        self.body
+        match self.begun {
+            Some(begun) => stream::iter([Ok(begun)]).chain(self.body).boxed(),
+            None => self.body,
+        }
     }
 
     /// The first bytes that come, left in place; for services that do not say what they send.
     pub async fn peek(&mut self) -> Result<Bytes, Fault> {
-        while let Some(bytes) = self.body.next().await {
-            let bytes = bytes?;
-            if !bytes.is_empty() {
-                let rest = std::mem::replace(&mut self.body, stream::empty().boxed());
-                self.body = stream::iter([Ok(bytes.clone())]).chain(rest).boxed();
-                return Ok(bytes);
-            }
+        while self.begun.is_none()
+            && let Some(bytes) = self.body.next().await
+        {
+            self.begun = Some(bytes?).filter(|bytes| !bytes.is_empty());
         }
-        Ok(Bytes::new())
+        Ok(self.begun.clone().unwrap_or_default())
     }
 
     /// The whole body, [`MAX_BODY`] at most.
@@ -59,14 +69,21 @@ impl Response {
 
     /// The first bytes of the body and whether there are more; for error pages.
     pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Fault> {
-        let mut body = BytesMut::new();
-        while let Some(bytes) = self.body.next().await {
+        let first = self.peek().await?;
+        self.begun = None;
+        let Some(second) = self.body.next().await else {
+            // Most come in one piece, which is no copy.
+            return Ok((first.slice(..first.len().min(limit)), first.len() > limit));
+        };
+        let mut body = BytesMut::from(first);
+        body.extend_from_slice(&second?);
+        while body.len() <= limit
+            && let Some(bytes) = self.body.next().await
+        {
             body.extend_from_slice(&bytes?);
-            if body.len() > limit {
-                body.truncate(limit);
-                return Ok((body.freeze(), true));
-            }
         }
-        Ok((body.freeze(), false))
+        let is_longer = body.len() > limit;
+        body.truncate(limit);
+        Ok((body.freeze(), is_longer))
     }
 }

@@ -5,14 +5,13 @@ use super::{OpenAi, stream};
 use crate::chat::split;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Forwarded;
-use crate::llm::hidden::hidden;
+use crate::llm::hidden::{hidden, without};
 use crate::llm::origin::{Shape, guess, is_error};
 use crate::llm::service::whole;
+use crate::llm::{Forwarded, Passed};
 use crate::net::{Response, sse};
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use memchr::memmem;
 
 const EVENTS: &str = "text/event-stream";
 
@@ -51,17 +50,17 @@ impl OpenAi {
                 (named.or_else(|| Some(EVENTS.to_owned())), self.unread(response))
             }
             (Shape::Json, false) => {
-                let whole = once(self.no_error(response.whole().await?)?);
-                (named, hidden(whole, self.service.origin.key.as_ref()))
+                let whole = self.no_error(response.whole().await?)?;
+                (named, Passed::Whole(without(whole, self.service.origin.key.as_ref())))
             }
             (Shape::Json, true) => {
                 let answer = self.whole(response).await?;
-                (Some(EVENTS.to_owned()), once(as_events(&answer)?))
+                (Some(EVENTS.to_owned()), Passed::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
                 let pieces = stream::pieces(self.service.origin.clone(), response.into_stream());
                 let answer = whole(pieces).await?;
-                (Some("application/json".to_owned()), once(encoded(&answer)?))
+                (Some("application/json".to_owned()), Passed::Whole(encoded(&answer)?))
             }
             // Another wire than ours, one line an event: whoever asked for it can read it.
             (Shape::Other, _) if is_ndjson => (named, self.unread(response)),
@@ -71,14 +70,14 @@ impl OpenAi {
     }
 
     /// A body that nobody reads, but for the key.
-    fn unread(&self, response: Response) -> BoxStream<'static, Result<Bytes, Fault>> {
-        hidden(response.into_stream(), self.service.origin.key.as_ref())
+    fn unread(&self, response: Response) -> Passed {
+        Passed::Stream(hidden(response.into_stream(), self.service.origin.key.as_ref()))
     }
 
     /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
     fn no_error(&self, body: Bytes) -> Result<Bytes, Fault> {
         const CHOICES: &[u8] = b"\"choices\"";
-        if !body.windows(CHOICES.len()).any(|word| word == CHOICES) {
+        if memmem::find(&body, CHOICES).is_none() {
             let answer = self.service.parse(&body)?;
             if is_error(&answer) {
                 return Err(self.service.origin.in_band(&answer));
@@ -86,10 +85,6 @@ impl OpenAi {
         }
         Ok(body)
     }
-}
-
-fn once(bytes: Bytes) -> BoxStream<'static, Result<Bytes, Fault>> {
-    futures::stream::iter([Ok(bytes)]).boxed()
 }
 
 /// A whole answer as it would have been streamed.

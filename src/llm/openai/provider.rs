@@ -8,7 +8,7 @@ use crate::json::{Json, Object};
 use crate::llm::origin::{Shape, is_error};
 use crate::llm::service::{LIST_TIME, Service, encoded, whole};
 use crate::llm::{Answer, Forwarded, Provider, Request};
-use crate::net::{Call, Client, Response};
+use crate::net::{Address, Call, Client, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::fmt;
@@ -19,13 +19,16 @@ use std::fmt;
 #[derive(Clone)]
 pub struct OpenAi {
     pub(super) service: Service,
+    chat: Address,
 }
 
 impl OpenAi {
     /// A service under its configured name. `base_url` is what `/chat/completions` is appended to:
     /// `https://api.openai.com/v1`. A query (`?api-version=…`) is kept.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
-        Service::new(name, base_url, "https://api.openai.com/v1", client).map(|service| Self { service })
+        let service = Service::new(name, base_url, "https://api.openai.com/v1", client)?;
+        let chat = service.endpoint(&["chat", "completions"]).into();
+        Ok(Self { service, chat })
     }
 
     /// The same with a key, sent as `authorization: Bearer …`.
@@ -48,7 +51,7 @@ impl OpenAi {
 
     async fn post_chat(&self, body: Bytes, stream: bool) -> Result<Response, Fault> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
-        let call = Call::post(self.service.endpoint(&["chat", "completions"]), body)
+        let call = Call::post(self.chat.clone(), body)
             .header("content-type", "application/json")
             .header("accept", accept);
         self.send(call).await

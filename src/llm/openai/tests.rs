@@ -204,7 +204,7 @@ async fn packed_answers_are_unpacked() {
     })
     .await;
     assert_eq!(server.whole(false).await, json(WHOLE));
-    assert!(server.asked.lock()[0].headers["accept-encoding"].to_str().unwrap().contains("gzip"));
+    assert!(!server.asked.lock()[0].headers.contains_key("accept-encoding"), "nearby nobody has to pack");
 }
 
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn bytes_are_forwarded_both_ways_untouched() {
         (forwarded.status, forwarded.content_type.as_deref()),
         (200, Some("text/event-stream; charset=utf-8"))
     );
-    let body: Vec<Bytes> = forwarded.body.map(Result::unwrap).collect().await;
+    let body: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
     assert_eq!(body.concat(), [": hi\r\n\r\n", HEL].concat().as_bytes());
     assert_eq!(server.asked.lock()[0].body, odd);
 
@@ -302,7 +302,8 @@ async fn bytes_are_forwarded_both_ways_untouched() {
     let Err(Fault::Answered { status: 503, retry_after, .. }) = refused else { panic!("not refused") };
     assert_eq!(retry_after.as_deref(), Some("3"));
 
-    let body: Vec<_> = service(|| events(lost(HEL))).await.forward(odd).await.body.collect().await;
+    let body: Vec<_> =
+        service(|| events(lost(HEL))).await.forward(odd).await.body.into_stream().collect().await;
     assert!(body[0].is_ok() && body[body.len() - 1].is_err());
 }
 

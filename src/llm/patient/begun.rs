@@ -1,7 +1,7 @@
 //! Answers whose first item has come, and answers that must come to their end in time.
 
 use crate::fault::Fault;
-use crate::llm::{Answer, Forwarded};
+use crate::llm::{Answer, Forwarded, Passed};
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,7 +20,9 @@ pub(super) async fn begin(answer: Answer) -> Result<Answer, Fault> {
 
 /// The same for bytes.
 pub(super) async fn begin_forwarded(mut forwarded: Forwarded) -> Result<Forwarded, Fault> {
-    forwarded.body = first_of(forwarded.body).await?;
+    if let Passed::Stream(body) = forwarded.body {
+        forwarded.body = Passed::Stream(first_of(body).await?);
+    }
     Ok(forwarded)
 }
 

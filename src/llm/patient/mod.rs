@@ -9,7 +9,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Forwarded, Provider, Request};
+use super::{Answer, Forwarded, Passed, Provider, Request};
 use crate::breaker::{Admission, Breaker, BreakerSettings, Open};
 use crate::config::Retry;
 use crate::context::{Notice, Turn};
@@ -207,9 +207,11 @@ impl Provider for Patient {
                 async move { begin_forwarded(asked.ok_or_else(no_way)?.await?).await }
             };
             let mut forwarded: Forwarded = self.ask(None, deadline, asking).await?;
-            if let Some((deadline, total)) = deadline.zip(self.total) {
+            if let Some((deadline, total)) = deadline.zip(self.total)
+                && let Passed::Stream(body) = forwarded.body
+            {
                 let fault = begun::too_long(self.name(), total);
-                forwarded.body = begun::until(forwarded.body, deadline, fault);
+                forwarded.body = Passed::Stream(begun::until(body, deadline, fault));
             }
             Ok(forwarded)
         }))

@@ -40,17 +40,14 @@ impl Clients {
     /// Aside: reading certificates takes longer than a script may run.
     async fn build(&self, way: Way) -> Result<reqwest::Client, Fault> {
         let checked = Checked { lookup: self.lookup.clone(), way };
-        let build = move || {
-            client::install_crypto();
-            client::build(|| {
-                client::settings(Timeouts::default())
-                    .no_proxy()
-                    .dns_resolver(checked.clone())
-                    .pool_max_idle_per_host(IDLE)
-                    .http2_max_header_list_size(MAX_HEADERS)
-            })
-        };
-        let built = tokio::task::spawn_blocking(build).await;
-        built.map_err(|error| Fault::Host(format!("cannot set up outward HTTP: {error}")))?
+        client::install_crypto();
+        client::aside(move || {
+            client::settings(Timeouts::default())
+                .no_proxy()
+                .dns_resolver(checked.clone())
+                .pool_max_idle_per_host(IDLE)
+                .http2_max_header_list_size(MAX_HEADERS)
+        })
+        .await
     }
 }

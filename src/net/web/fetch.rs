@@ -54,13 +54,13 @@ impl Web {
         let sent = request.headers(ask.headers.clone()).body(ask.body.clone()).send().await;
         sent.map_err(|error| match inside(&error) {
             Some(inside) => WebError::leads_inside(&ask.url, inside),
-            None => told(peer(ask).unreachable(&error)),
+            None => told(peer(ask).unreachable(&error.into())),
         })
     }
 }
 
 fn peer(ask: &Ask) -> Peer {
-    Peer { provider: None, address: place(&ask.url), connect: None, total: Some(ask.within) }
+    Peer { provider: None, address: place(&ask.url).into(), connect: None, total: Some(ask.within) }
 }
 
 fn told(fault: Fault) -> WebError {
@@ -136,7 +136,7 @@ async fn read(mut response: Response, peer: &Peer) -> Result<Answer, WebError> {
     let headers = response.headers().iter();
     let headers = headers.map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let mut body = BytesMut::new();
-    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error)))? {
+    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
         if body.len() + bytes.len() > MAX_ANSWER {
             let why = format!("is larger than {} MiB, unpacked; ask for less of it", MAX_ANSWER >> 20);
             return Err(WebError::new(format!("the answer of {} {why}", peer.name())));
