@@ -15,15 +15,20 @@ const PRINTED_LINES: u32 = 100;
 /// Characters of one printed line.
 const PRINTED_CHARACTERS: usize = 4_000;
 
+/// Who calls: the same for all calls of a script.
+pub(crate) struct Caller {
+    pub(crate) plugin: Arc<str>,
+    /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
+    pub(super) secrets: Vec<Secret>,
+}
+
 /// Whose call it is.
 #[derive(Clone)]
 pub(crate) struct Call {
-    pub(crate) plugin: Arc<str>,
+    pub(crate) caller: Arc<Caller>,
     pub(crate) turn: Turn,
     /// What the plugin may reach beyond its turn.
     pub(crate) reach: Arc<Reach>,
-    /// What it must not print.
-    secrets: Arc<[Secret]>,
     printed: u32,
 }
 
@@ -41,8 +46,7 @@ impl Running {
 
     /// A call that reaches something else than its script does.
     pub(super) fn reaching(script: &Script, turn: &Turn, reach: Arc<Reach>) -> Self {
-        let (plugin, secrets) = (script.file.id.clone(), script.secrets.clone());
-        let call = Call { plugin, turn: turn.clone(), reach, secrets, printed: 0 };
+        let call = Call { caller: script.caller.clone(), turn: turn.clone(), reach, printed: 0 };
         Self(CALL.replace(Some(call)))
     }
 }
@@ -73,7 +77,7 @@ pub(super) fn go_on(call: Option<Call>) {
 
 /// The plugin that runs, "" outside of a call.
 pub(crate) fn plugin() -> String {
-    CALL.with_borrow(|call| call.as_ref().map(|call| call.plugin.to_string()).unwrap_or_default())
+    CALL.with_borrow(|call| call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_default())
 }
 
 /// Whether nobody waits for the running call any more.
@@ -112,7 +116,8 @@ pub(crate) fn log(level: tracing::Level, text: &str) {
         return;
     }
     let plugin = plugin();
-    let text = &*CALL.with_borrow(|call| hidden(call.as_ref().map_or(&[], |call| &call.secrets), text));
+    let text =
+        &*CALL.with_borrow(|call| hidden(call.as_ref().map_or(&[], |call| &call.caller.secrets), text));
     let text: Cow<'_, str> = if printed > PRINTED_LINES {
         format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
     } else {
@@ -129,7 +134,7 @@ pub(crate) fn log(level: tracing::Level, text: &str) {
                 tracing::Level::DEBUG => "debug",
                 _ => "info",
             };
-            trace.line(&call.plugin, word, &text);
+            trace.line(&call.caller.plugin, word, &text);
         }
     });
     match level {

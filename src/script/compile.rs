@@ -1,5 +1,6 @@
 //! From a file's text to a script that can be called.
 
+use super::call::Caller;
 use super::callbacks::{self, CallbackFunction};
 use super::coverage::{self, Coverage};
 use super::hooks::{self, HookFunction};
@@ -16,7 +17,7 @@ use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{budget, doubts, endings, engine, imports, literal, shadow};
+use super::{budget, doubts, endings, engine, literal, shadow};
 use crate::breaker::Breaker;
 use crate::config::{Capability, Secret};
 use crate::figures::Figures;
@@ -25,7 +26,6 @@ use crate::json::Json;
 use crate::valve::Schema;
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 /// A compiled script with its valves folded in. Frozen: another value makes another script.
@@ -36,8 +36,8 @@ pub struct Script {
     pub manifest: Manifest,
     /// Its effective valves; read-only.
     pub valves: Json,
-    /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
-    pub(super) secrets: Arc<[Secret]>,
+    /// What its calls are known by.
+    pub(super) caller: Arc<Caller>,
     /// What is not meant, though it loads: valves that no longer fit, hooks spelt almost right.
     pub warnings: Vec<Problem>,
     /// Whether its calls break again and again.
@@ -205,7 +205,7 @@ impl Script {
             file: file.clone(),
             waiting: names.may_wait(),
             has_windows: names.modules.contains("stream"),
-            secrets: secrets(&manifest.valves, &valves),
+            caller: Arc::new(Caller { plugin: file.id.clone(), secrets: secrets(&manifest.valves, &valves) }),
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),
@@ -222,11 +222,6 @@ impl Script {
             reach: Arc::default(),
             sources,
         }
-    }
-
-    /// What is wrong with a module, looked at by itself: whoever imports it may still lack something.
-    pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
-        link::check(file, &imports::key_of(root, &file.path))
     }
 
     /// The plugin's id.
@@ -419,7 +414,7 @@ fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Pr
 /// Shorter texts are in every other line; hiding them would tell what they are.
 const SHORTEST_SECRET: usize = 6;
 
-fn secrets(schema: &Schema, valves: &Json) -> Arc<[Secret]> {
+fn secrets(schema: &Schema, valves: &Json) -> Vec<Secret> {
     let secret = schema.fields().iter().filter(|field| field.secret);
     let texts =
         secret.filter_map(|field| valves.text(&field.name)).filter(|text| text.len() >= SHORTEST_SECRET);

@@ -3,6 +3,7 @@
 use super::answer::Answered;
 use super::compile::Script;
 use super::hooks::Param;
+use super::interpreter::Args;
 use super::run::Ended;
 use super::value::{List, Map, json_of, live};
 use super::{Shape, UserValves, windows};
@@ -10,7 +11,7 @@ use crate::chat::event;
 use crate::fault::Breakage;
 use crate::figures::{Ending, Tally};
 use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, wrong_events};
-use crate::json::Json;
+use crate::json::{Json, Object};
 use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
@@ -133,18 +134,18 @@ impl ScriptFilter {
         if !self.wants(hook, &ctx.value) {
             return Ok(Verdict::Continue(ctx));
         }
-        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect();
-        let (timing, turn) = (tally.begin(), ctx.turn.clone());
-        let (result, spent) = self.script.call(hook, args, &turn);
+        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
+        let timing = tally.begin();
+        let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        if let Some(trace) = ctx.turn.trace() {
+            trace.spend(hook.name(), self.script.id(), spent);
+        }
         let verdict = match result {
             Ok(value) => self.verdict(hook, ctx, &value).and_then(|verdict| self.with_events(hook, verdict)),
             Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
         };
         tally.end(&timing, spent, self.ending(hook, &verdict));
-        if let Some(trace) = turn.trace() {
-            trace.spend(hook.name(), self.script.id(), spent);
-        }
         verdict
     }
 
@@ -219,7 +220,8 @@ impl ScriptFilter {
             None => ctx,
         };
         let needs_messages = matches!(hook, Hook::Inlet | Hook::Outlet | Hook::PreChat);
-        if needs_messages && !matches!(ctx.messages(), Json::Array(_)) {
+        let has_messages = |body: &Object| body.with("messages", |it| matches!(it, Some(Json::Array(_))));
+        if needs_messages && !ctx.value.as_object().is_some_and(has_messages) {
             let kind = ctx.messages().kind();
             return Err(self.wrong(hook, &format!("left `messages` as {kind}; it must be an array")));
         }

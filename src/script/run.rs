@@ -4,6 +4,7 @@ use super::answer::Thrown;
 use super::budget::{Budget, Guard};
 use super::call::{Running, hidden};
 use super::compile::Script;
+use super::interpreter::Args;
 use super::problem;
 use crate::callback::Callback;
 use crate::context::Turn;
@@ -28,27 +29,21 @@ pub(super) enum Ended {
 
 impl Script {
     /// Calls one hook's function within its budget.
-    pub(super) fn call(&self, hook: Hook, args: Vec<Dynamic>, turn: &Turn) -> Called {
+    pub(super) fn call(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
         let budget = match hook {
             Hook::Stream | Hook::StreamEnd => self.settings.stream,
             _ => self.settings.hook,
         };
-        self.run(hook.name(), args, turn, budget)
+        self.run(hook.name(), args.into(), turn, budget)
     }
 
     /// Calls a callback's function within the budget of hooks.
-    pub(super) fn call_callback(&self, callback: Callback, args: Vec<Dynamic>, turn: &Turn) -> Called {
+    pub(super) fn call_callback(&self, callback: Callback, args: Args, turn: &Turn) -> Called {
         self.run(callback.name(), args, turn, self.settings.hook)
     }
 
     /// Calls a tool's function, which may last as long as its timeout says.
-    pub(super) fn call_tool(
-        &self,
-        function: &str,
-        args: Vec<Dynamic>,
-        turn: &Turn,
-        timeout: Duration,
-    ) -> Called {
+    pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> Called {
         let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
         self.run(function, args, turn, budget)
     }
@@ -56,7 +51,7 @@ impl Script {
     /// Calls `pipe`, and within the same budget what sends its answer on.
     pub(super) fn call_pipe(
         &self,
-        args: Vec<Dynamic>,
+        args: Args,
         turn: &Turn,
         timeout: Duration,
         send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
@@ -72,7 +67,7 @@ impl Script {
         args: Vec<Dynamic>,
         turn: &Turn,
     ) -> Result<Dynamic, Fault> {
-        let (result, _) = self.run(name, args, turn, self.settings.tool);
+        let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
             Ended::Refused(refusal) => Fault::Refused(refusal),
             Ended::Broken { breakage, .. } => Fault::Broken(breakage),
@@ -82,10 +77,10 @@ impl Script {
     /// Calls a function that says what is in the file, outside of any turn.
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let _guard = Guard::enter(self.settings.hook);
-        self.evaluate(function, Vec::new())
+        self.evaluate(function, Args::new())
     }
 
-    fn run(&self, function: &str, args: Vec<Dynamic>, turn: &Turn, budget: Budget) -> Called {
+    fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
         self.within(budget, function, turn, || self.evaluate(function, args))
     }
 
@@ -107,7 +102,7 @@ impl Script {
         (result, spent)
     }
 
-    pub(super) fn evaluate(&self, function: &str, args: Vec<Dynamic>) -> Result<Dynamic, Box<EvalAltResult>> {
+    pub(super) fn evaluate(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
         self.interpreter.call(&self.engine, &self.ast, function, args)
     }
 
@@ -133,6 +128,6 @@ impl Script {
 
     /// A text that others read, without what the script's secret valves are set to.
     fn hide(&self, text: String) -> String {
-        hidden(&self.secrets, &text).into_owned()
+        hidden(&self.caller.secrets, &text).into_owned()
     }
 }

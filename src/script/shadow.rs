@@ -1,9 +1,10 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
+use super::body::statements_of;
 use super::known;
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
-use rhai::{AST, ASTNode, Expr, Module, Position, ScriptFuncDef, Stmt};
+use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 
 /// Functions with which a script refuses and answers: who reads `deny(…)` must be able to rely on it.
@@ -37,6 +38,9 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
 /// closure names for a function wherever there is one.
 pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
     let is_closure = |name: &str| name.starts_with("anon$");
+    if !ast.iter_functions().any(|function| is_closure(function.name)) {
+        return Vec::new();
+    }
     let named: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let (mut around, mut problems): (Vec<(usize, HashSet<String>)>, Vec<Problem>) = (Vec::new(), Vec::new());
     let functions: Vec<Function> = ast.iter_fn_def().map(|function| Function::of(function)).collect();
@@ -73,12 +77,9 @@ struct Function {
 
 impl Function {
     fn of(function: &ScriptFuncDef) -> Self {
-        // Rhai shows what is in a function only while it walks a whole file: here a file of this one.
-        let mut alone = Module::new();
-        alone.set_script_fn(function.clone());
         let mut own: HashSet<String> = function.params.iter().map(ToString::to_string).collect();
         let mut uses = Vec::new();
-        AST::new_from_module(alone).walk(&mut |path: &[ASTNode<'_>]| {
+        let mut look = |path: &[ASTNode<'_>]| {
             match path.last() {
                 Some(ASTNode::Expr(Expr::Variable(variable, _, position))) => {
                     uses.push((variable.1.to_string(), *position));
@@ -92,7 +93,10 @@ impl Function {
                 _ => {}
             }
             true
-        });
+        };
+        for statement in statements_of(function) {
+            statement.walk(&mut Vec::new(), &mut look);
+        }
         Self { name: function.name.to_string(), own, uses }
     }
 }

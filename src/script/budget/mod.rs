@@ -14,7 +14,7 @@ mod processor;
 mod wait;
 
 pub(crate) use meter::{Guard, forgive};
-pub(crate) use wait::{ended, wait, wait_for_person};
+pub(crate) use wait::{called, ended, wait, wait_for_person};
 
 use rhai::{Dynamic, Engine};
 use std::time::Duration;

@@ -31,6 +31,11 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     result.map_err(ended)
 }
 
+/// That a function is called is an operation too.
+pub(crate) fn called() -> Answer<()> {
+    meter::tick().map_or(Ok(()), |exceeded| Err(ended(exceeded)))
+}
+
 /// The end of a call that no script can catch.
 pub(crate) fn ended(exceeded: Exceeded) -> Box<EvalAltResult> {
     EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()

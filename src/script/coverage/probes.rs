@@ -5,10 +5,11 @@
 //! one that runs a changed copy of it, kept beside.
 
 use super::{Coverage, Lines};
+use crate::script::body::statements_of;
 use crate::script::budget;
 use rhai::{
-    AST, ASTNode, CustomExpr, Dynamic, Engine, Expr, Expression, Module, ParseError, Position, ScriptFuncDef,
-    Stmt, StmtBlock,
+    AST, CustomExpr, Dynamic, Engine, Expr, Expression, Module, ParseError, Position, ScriptFuncDef, Stmt,
+    StmtBlock,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -92,16 +93,7 @@ fn name_of_empty(index: usize) -> String {
 
 /// A copy of what a function runs.
 fn body_of(function: &ScriptFuncDef) -> StmtBlock {
-    let mut alone = Module::new();
-    alone.set_script_fn(function.clone());
-    let mut statements: Vec<Stmt> = Vec::new();
-    AST::new([], alone).walk(&mut |path: &[ASTNode<'_>]| {
-        if let [ASTNode::Stmt(statement)] = path {
-            statements.push((*statement).clone());
-        }
-        true
-    });
-    StmtBlock::new(statements, Position::NONE, Position::NONE)
+    StmtBlock::new(statements_of(function), Position::NONE, Position::NONE)
 }
 
 /// Puts probes in, and notes their lines.

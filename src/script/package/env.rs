@@ -21,6 +21,6 @@ fn get(name: &str) -> RhaiResultOf<Dynamic> {
     let call =
         call::current().ok_or_else(|| fail("env::get", "there is nothing granted outside of a turn"))?;
     let value = call.reach.variables.get(name);
-    let value = value.map_err(|failure| fail("env::get", failure.told_to(&call.plugin)))?;
+    let value = value.map_err(|failure| fail("env::get", failure.told_to(&call.caller.plugin)))?;
     Ok(value.map_or(Dynamic::UNIT, Dynamic::from))
 }

@@ -123,7 +123,7 @@ fn within<T: Send + 'static>(
     let folders = call.reach.folders.clone();
     let done = budget::wait(&call.turn, tokio::task::spawn_blocking(move || act(&folders)))?;
     let done = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
-    done.map_err(|failure| fail(&function, failure.told_to(&call.plugin)))
+    done.map_err(|failure| fail(&function, failure.told_to(&call.caller.plugin)))
 }
 
 fn read(path: &str, lines: Lines) -> RhaiResultOf<String> {

@@ -91,7 +91,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let function = format!("http::{function}");
     let call =
         call::current().ok_or_else(|| fail(&function, "there is nobody to ask for outside of a turn"))?;
-    let refused = |error: WebError| fail(&function, mended(&error, &call.plugin));
+    let refused = |error: WebError| fail(&function, mended(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
     let web: &Web = &call.reach.web;

@@ -170,16 +170,18 @@ impl Scope {
         let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;
         let facts = call.turn.facts();
         Ok(match self {
-            Self::Own => kv.map(&call.plugin, "own"),
+            Self::Own => kv.map(&call.caller.plugin, "own"),
             Self::User => {
                 let id = facts.user.get("id").unwrap_or_default();
                 let id = id
                     .as_str()
                     .map_or_else(|| if id.is_null() { String::new() } else { id.to_string() }, str::to_owned);
-                kv.map(&call.plugin, format!("user/{id}"))
+                kv.map(&call.caller.plugin, format!("user/{id}"))
             }
-            Self::Chat if facts.chat_id.is_empty() => call.turn.local::<Kv>().map(&call.plugin, "chat"),
-            Self::Chat => kv.map(&call.plugin, format!("chat/{}", facts.chat_id)),
+            Self::Chat if facts.chat_id.is_empty() => {
+                call.turn.local::<Kv>().map(&call.caller.plugin, "chat")
+            }
+            Self::Chat => kv.map(&call.caller.plugin, format!("chat/{}", facts.chat_id)),
         })
     }
 

@@ -33,14 +33,14 @@ fn chat(request: &Dynamic) -> RhaiResultOf<Dynamic> {
     let call = call::current().ok_or_else(|| fail(NAME, "there is no model to ask outside of a turn"))?;
     let models = call.reach.models.as_ref();
     let models = models.ok_or_else(|| fail(NAME, "declare it in the opening comment: requirements: llm"))?;
-    if call.turn.facts().callers.iter().any(|caller| **caller == *call.plugin) {
+    if call.turn.facts().callers.iter().any(|caller| **caller == *call.caller.plugin) {
         return Err(fail(NAME, "this call already is part of a question of this script's own"));
     }
     let request = match json_of(request)? {
         request @ Json::Object(_) => request.copy(),
         _ => return Err(unfit(NAME, "request", "a map", request)),
     };
-    let plugin = call.plugin.to_string();
+    let plugin = call.caller.plugin.to_string();
     let answer = budget::wait(&call.turn, models.chat(plugin, request, call.turn.clone()))?;
     answer.map(|answer| live(&answer, Shape::Message)).map_err(|fault| fail(NAME, fault))
 }

@@ -45,7 +45,7 @@ fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
     let what = command(argv)?;
     let call = call::current().ok_or_else(|| fail(FUNCTION, "there is nothing granted outside of a turn"))?;
     let output = budget::wait(&call.turn, call.reach.programs.run(what, options))?;
-    let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.plugin)))?;
+    let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
     Ok(live(&output.into_json(), Shape::Plain))
 }
 

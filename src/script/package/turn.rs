@@ -23,7 +23,7 @@ pub(crate) fn register(module: &mut Module) {
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
             if let Some(call) = call::current() {
-                call.turn.emit(&call.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
+                call.turn.emit(&call.caller.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
             }
             Ok(())
         });
@@ -40,7 +40,7 @@ pub(crate) fn register(module: &mut Module) {
         let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
         let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
         let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-        let asked = call.turn.ask(&call.plugin, event, timeout);
+        let asked = call.turn.ask(&call.caller.plugin, event, timeout);
         let answer = budget::wait_for_person(&call.turn, asked)?;
         if answer == Err(NobodyAnswers::Paused) {
             return Err(budget::ended(budget::Exceeded::Paused));

@@ -8,6 +8,7 @@ use crate::lanes::{self, Pace};
 use crate::script::budget::{Budget, Guard};
 use crate::script::call::Running;
 use crate::script::compile::Script;
+use crate::script::interpreter::Args;
 use crate::script::problem::{Code, Problem};
 use crate::script::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
@@ -87,6 +88,12 @@ impl Suite {
         Ok(Self { compiled, tests: Arc::new(compiled_tests), listed, settings: settings.clone() })
     }
 
+    /// Everything that is wrong with the test file, or with its script.
+    pub fn check(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Vec<Problem> {
+        let opened = Self::open(script, tests, settings);
+        opened.map_or_else(|problems| problems, |suite| suite.tests.warnings.clone())
+    }
+
     /// Its tests, in the order of the file.
     pub fn tests(&self) -> &[Test] {
         &self.listed
@@ -100,11 +107,6 @@ impl Suite {
     /// The script, with its declared valves.
     pub fn script(&self) -> &Arc<Script> {
         &self.compiled
-    }
-
-    /// What is not meant in the test file, though it runs.
-    pub fn warnings(&self) -> &[Problem] {
-        &self.tests.warnings
     }
 
     /// The test file.
@@ -134,7 +136,7 @@ impl Suite {
         let run = lanes::run(Pace::Waits, move || {
             let _guard = Guard::enter(budget);
             let _running = Running::reaching(&tests, &on.turn(), on.reach());
-            let result = tests.evaluate(&name, Vec::new());
+            let result = tests.evaluate(&name, Args::new());
             result.err().map(|error| failed::told(&tests, &name, &error, on.wrong.lock().take()))
         });
         let failed = run.await.unwrap_or_else(|error| {

@@ -79,6 +79,11 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
         return convert(&value.flatten_clone(), depth, rest);
     }
     take(rest, EACH)?;
+    if value.is_string() {
+        let text = value.as_immutable_string_ref().map_err(error)?;
+        take(rest, text.len())?;
+        return Ok(text.as_str().into());
+    }
     if value.is_unit() {
         return Ok(Json::Null);
     }
@@ -94,10 +99,6 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
         } else {
             Err(error(format!("{value} is a number that JSON cannot say")))
         };
-    }
-    if let Ok(value) = value.as_immutable_string_ref() {
-        take(rest, value.len())?;
-        return Ok(value.as_str().into());
     }
     if let Ok(value) = value.as_char() {
         return Ok(value.to_string().into());
