@@ -4,7 +4,7 @@ use crate::fault::Refusal;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// When a breaker opens, and for how long.
@@ -49,7 +49,7 @@ pub struct Open {
     pub cause: String,
 }
 
-/// Watches the calls of one plugin or provider. Asking it costs an addition and a load while all goes well.
+/// Watches the calls of one plugin or provider. Asking it costs two loads while all goes well.
 #[derive(Debug, Default)]
 pub struct Breaker {
     kind: Kind,
@@ -57,6 +57,8 @@ pub struct Breaker {
     settings: BreakerSettings,
     /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
     retry_at: AtomicU64,
+    /// Whether it ever broke: before that nobody asks how many calls there were.
+    broke: AtomicBool,
     calls: AtomicU64,
     record: Mutex<Record>,
 }
@@ -90,7 +92,9 @@ impl Breaker {
 
     /// Asks for one call. A probe that is never heard of again leaves it open until the next one.
     pub fn admit(&self) -> Admission {
-        self.calls.fetch_add(1, Relaxed);
+        if self.broke.load(Relaxed) {
+            self.calls.fetch_add(1, Relaxed);
+        }
         let retry_at = self.retry_at.load(Relaxed);
         if retry_at == 0 {
             return Admission::Usual;
@@ -162,6 +166,7 @@ impl Breaker {
         if self.settings.breaks == 0 {
             return false;
         }
+        self.broke.store(true, Relaxed);
         let mut record = self.record.lock();
         record.cause = cause.to_owned();
         if record.opened.is_some() {

@@ -117,9 +117,11 @@ pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
     (TurnFacts { model: part("model").freeze(), ..TurnFacts::from_json(&begun) }, context)
 }
 
-/// A turn in progress; a clone is the same turn.
+/// A turn in progress; a clone is the same turn, for the price of one count: every call takes one.
 #[derive(Clone)]
-pub struct Turn {
+pub struct Turn(Arc<InContext>);
+
+struct InContext {
     shared: Arc<Shared>,
     context: Context,
 }
@@ -158,53 +160,53 @@ impl Turn {
             kept: AtomicU64::new(0),
             over: watch::Sender::new(false),
         };
-        Self { shared: Arc::new(shared), context }
+        Self(Arc::new(InContext { shared: Arc::new(shared), context }))
     }
 
     /// The same turn with other variables: what one try of a tool works on.
     #[must_use]
     pub fn in_context(&self, context: Context) -> Self {
-        Self { shared: self.shared.clone(), context }
+        Self(Arc::new(InContext { shared: self.0.shared.clone(), context }))
     }
 
     /// The same turn, which tells of itself what happens.
     #[must_use]
     pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
         // A turn has one observer, and is given it before it runs.
-        let _ = self.shared.observer.set(observer);
+        let _ = self.0.shared.observer.set(observer);
         self
     }
 
     /// The same turn, which may stop for a person and go on later.
     #[must_use]
     pub fn pausing(self, pauses: Pauses) -> Self {
-        let _ = self.shared.pauses.set(pauses);
+        let _ = self.0.shared.pauses.set(pauses);
         self
     }
 
     /// What the door knew.
     pub fn facts(&self) -> &TurnFacts {
-        &self.shared.facts
+        &self.0.shared.facts
     }
 
     /// The variables that travel along.
     pub fn context(&self) -> &Context {
-        &self.context
+        &self.0.context
     }
 
     /// The one live map all hooks share.
     pub fn metadata(&self) -> &Json {
-        self.context.metadata()
+        self.0.context.metadata()
     }
 
     /// The scratch map of one plugin, shared by its hooks.
     pub fn state(&self, plugin: &str) -> Json {
-        self.shared.states.of(plugin)
+        self.0.shared.states.of(plugin)
     }
 
     /// The scratch maps of all plugins, as they are now.
     pub fn states(&self) -> Json {
-        let states = self.shared.states.all().into_iter();
+        let states = self.0.shared.states.all().into_iter();
         Json::Object(states.map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
     }
 
@@ -212,7 +214,7 @@ impl Turn {
     pub fn restore_states(&self, states: &Json) {
         let given = states.as_object().map(Object::entries).unwrap_or_default();
         let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
-        *self.shared.states.0.lock() = given.collect();
+        *self.0.shared.states.0.lock() = given.collect();
     }
 
     /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
@@ -220,17 +222,17 @@ impl Turn {
     /// worth to weigh all of it.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
         const WORTH_WEIGHING: u64 = 4 << 20;
-        if kept == 0 || self.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+        if kept == 0 || self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
             return false;
         }
-        self.shared.kept.store(0, Relaxed);
+        self.0.shared.kept.store(0, Relaxed);
         self.state(plugin).weight() + self.metadata().weight() > most
     }
 
     /// The one value of this type that lasts as long as this turn; made when it is first asked for.
     /// For what later floors keep for a turn and this one need not know.
     pub fn local<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
-        let mut locals = self.shared.locals.lock();
+        let mut locals = self.0.shared.locals.lock();
         let local = locals.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         drop(locals);
         local.downcast().unwrap_or_default()
@@ -238,19 +240,19 @@ impl Turn {
 
     /// Where plugins emit to.
     pub fn events(&self) -> &Events {
-        &self.shared.events
+        &self.0.shared.events
     }
 
     /// Tells whoever watches this turn; nothing is made where nobody does.
     pub fn tell(&self, notice: impl FnOnce() -> Notice) {
-        if let Some(observer) = self.shared.observer.get() {
+        if let Some(observer) = self.0.shared.observer.get() {
             observer.notice(notice());
         }
     }
 
     /// Where its steps are written down, if anywhere.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
-        self.shared.facts.trace.as_ref()
+        self.0.shared.facts.trace.as_ref()
     }
 
     /// Sends an event of a plugin, and tells whoever watches.
@@ -265,12 +267,12 @@ impl Turn {
 
     /// Whether somebody watches this turn.
     pub fn is_observed(&self) -> bool {
-        self.shared.observer.get().is_some()
+        self.0.shared.observer.get().is_some()
     }
 
     /// The questions of this turn, where it may stop for a person.
     pub fn pauses(&self) -> Option<&Pauses> {
-        self.shared.pauses.get()
+        self.0.shared.pauses.get()
     }
 
     /// Whether this turn stops for a person.
@@ -302,13 +304,13 @@ impl Turn {
 
     /// When it began.
     pub fn started(&self) -> Instant {
-        self.shared.started
+        self.0.shared.started
     }
 
     /// Ends the turn when what it returns is dropped: whoever still works for it may stop.
     #[must_use]
     pub fn until_dropped(&self) -> EndOfTurn {
-        EndOfTurn(self.shared.clone())
+        EndOfTurn(self.0.shared.clone())
     }
 
     /// Does the work of this turn. When that is dropped before its end, the turn is over before anything of
@@ -319,13 +321,13 @@ impl Turn {
 
     /// Whether nobody waits for this turn any more.
     pub fn is_over(&self) -> bool {
-        *self.shared.over.borrow()
+        *self.0.shared.over.borrow()
     }
 
     /// Waits until nobody waits for this turn any more.
     pub async fn over(&self) {
         // The sender lives as long as this turn does.
-        let _ = self.shared.over.subscribe().wait_for(|over| *over).await;
+        let _ = self.0.shared.over.subscribe().wait_for(|over| *over).await;
     }
 }
 
@@ -356,7 +358,7 @@ impl std::fmt::Debug for Turn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Turn")
             .field("facts", self.facts())
-            .field("context", &self.context)
+            .field("context", self.context())
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use crate::breaker::Admission;
 use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::json::Json;
-use crate::lanes;
+use crate::lanes::{self, Pace};
 use crate::trace::What;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -167,13 +167,29 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decide
     // Only a filter whose failures are forgiven pays for a way back.
     let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
-    let verdict = if let Some(pace) = filter.run.pace(hook, &ctx) {
-        let filter = filter.clone();
-        let apart = lanes::run(pace, move || call(&filter, hook, ctx)).await;
-        apart.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
-    } else {
-        call(filter, hook, ctx)
+    let verdict = match filter.run.pace(hook, &ctx) {
+        None => call(filter, hook, ctx),
+        // In a box: the way of all other calls is shorter where this one takes no room in it.
+        Some(pace) => Box::pin(apart(filter.clone(), hook, ctx, pace)).await,
     };
+    settled(filter, hook, verdict, before, admission, turn)
+}
+
+/// A call that may wait or take long, where it holds up nobody.
+async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
+    let called = lanes::run(pace, move || call(&filter, hook, ctx)).await;
+    called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
+}
+
+/// What a filter's policy makes of how its call ended.
+fn settled(
+    filter: &Filter,
+    hook: Hook,
+    verdict: Result<Verdict, Breakage>,
+    before: Option<Before>,
+    admission: Admission,
+    turn: &Turn,
+) -> Decided {
     if turn.is_paused() {
         // Whatever it made of that: it runs again when somebody has answered.
         return Err(Fault::Paused).into();

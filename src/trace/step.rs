@@ -176,6 +176,10 @@ pub(super) struct Taken {
     content: usize,
     /// Something did not fit any more: what is kept is the begin of it all, without gaps.
     is_full: bool,
+    /// The step that began last: filters of events come one after the other, again and again.
+    last: usize,
+    /// Where those of the answer under way begin.
+    answering: usize,
 }
 
 /// A step that has begun: where it is, whether it is timed, whether its values still have a place.
@@ -188,15 +192,22 @@ struct Begun {
 impl Taken {
     /// None where there are too many.
     fn begin(&mut self, what: What<'_>, clock: impl FnOnce() -> Duration) -> Option<Begun> {
-        let own = is_for_events(what.hook()).then(|| self.of_this_answer(what)).flatten();
+        let own = match what {
+            What::Hook(plugin, hook) if is_for_events(hook) => self.of_this_answer(plugin, hook),
+            _ => None,
+        };
         let place = match own {
             Some(place) => place,
             None if self.records.len() >= MOST_STEPS => return None,
             None => {
                 self.records.push(Record::new(what, clock()));
+                if matches!(what, What::Model(_)) {
+                    self.answering = self.records.len();
+                }
                 self.records.len() - 1
             }
         };
+        self.last = place;
         let record = &mut self.records[place];
         let timed = record.calls < ALL_MEASURED || record.calls.is_multiple_of(MEASURED);
         record.calls += 1;
@@ -207,23 +218,27 @@ impl Taken {
     }
 
     /// Calls for events since a model was last asked: those before are another answer's.
-    fn of_this_answer(&self, what: What<'_>) -> Option<usize> {
-        let What::Hook(plugin, hook) = what else { return None };
-        let own = self.records.iter().rposition(|record| {
-            record.hook == "model"
-                || (record.hook == hook && (Arc::ptr_eq(&record.name, plugin) || record.name == *plugin))
-        });
-        own.filter(|place| self.records[*place].hook != "model")
+    fn of_this_answer(&self, plugin: &Arc<str>, hook: &str) -> Option<usize> {
+        let is_own = |place: &usize| {
+            let record = &self.records[*place];
+            (Arc::ptr_eq(&record.name, plugin) || record.name == *plugin) && record.hook == hook
+        };
+        let next = (self.last + 1).clamp(self.answering, self.records.len());
+        (next..self.records.len()).chain(self.answering..next).find(is_own)
     }
 
     /// The step of this kind that is under way: the innermost, since steps within steps end first.
     fn under_way(&mut self, hook: &str, plugin: &str) -> Option<&mut Record> {
         let is_named = !matches!(hook, "model" | "tool");
-        self.records.iter_mut().rev().find(|record| {
+        let is_meant = |record: &Record| {
             record.hook == hook
                 && (record.word == RUNNING || is_for_events(hook))
                 && (!is_named || *record.name == *plugin)
-        })
+        };
+        if self.records.get(self.last).is_some_and(is_meant) {
+            return self.records.get_mut(self.last);
+        }
+        self.records.iter_mut().rev().find(|record| is_meant(record))
     }
 
     fn line(&mut self, line: Line) {
