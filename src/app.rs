@@ -5,7 +5,9 @@ use crate::admin::Admin;
 use crate::agent::callbacks::Callbacks;
 use crate::agent::middleware::{Middleware, Parts};
 use crate::agent::{Begin, Decision, Ended, Given, Runs, Saved, Setup};
-use crate::config::{self, Config, Grants, Offered, Secret, SecretSource, SecretUnread, StoreAddress, Wire};
+use crate::config::{
+    self, Config, Grants, Offered, Secret, SecretSource, SecretUnread, StoreAddress, Timeouts, Wire,
+};
 use crate::context::{Events, PartedTurns, Questions, Turn};
 use crate::fault::Fault;
 use crate::figures::{Doors, Service};
@@ -182,7 +184,8 @@ impl App {
             given: Given::Known,
             window: None,
         };
-        let ended = self.runs.begin(&setup(ready), begin, begun).await?;
+        // Turns without a memory do not carry the room of one along.
+        let ended = Box::pin(self.runs.begin(&setup(ready), begin, begun)).await?;
         Ok(Reply::Answer(ended.answer))
     }
 
@@ -366,8 +369,9 @@ pub enum Keys {
 }
 
 fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
-    let providers =
-        config.providers.iter().map(|settings| provider(settings, keys)).collect::<Result<Vec<_>, _>>()?;
+    let mut clients = Vec::new();
+    let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients));
+    let providers = providers.collect::<Result<Vec<_>, _>>()?;
     let known: Vec<(String, Choice)> = config
         .models
         .iter()
@@ -417,14 +421,21 @@ fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
     PluginPlan { settings: own, enabled: settings.enabled }
 }
 
-fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderPlan, OpenError> {
+fn provider(
+    settings: &config::ProviderSettings,
+    keys: Keys,
+    clients: &mut Vec<Client>,
+) -> Result<ProviderPlan, OpenError> {
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
         // It is nowhere else and cannot fail.
         let demo = Measured::new(Arc::new(Demo::default()), Arc::default());
         return Ok(ProviderPlan { provider: Arc::new(demo), passes: passes(settings) });
     }
-    let client = Client::with_timeouts(settings.timeouts).map_err(|fault| problem(fault.to_string()))?;
+    let client = client(settings.timeouts, clients).map_err(|fault| problem(fault.to_string()))?;
+    if keys == Keys::Read {
+        client.prepare(&settings.base_url);
+    }
     let (key, file) = match keys {
         Keys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
         Keys::Left => (None, None),
@@ -453,6 +464,16 @@ fn provider(settings: &config::ProviderSettings, keys: Keys) -> Result<ProviderP
     }
     let measured = Measured::new(Arc::new(patient), figures);
     Ok(ProviderPlan { provider: Arc::new(measured), passes: passes(settings) })
+}
+
+/// Providers that wait equally long share their connections, and the certificates that are read for them.
+fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Fault> {
+    if let Some(client) = clients.iter().find(|client| client.timeouts() == timeouts) {
+        return Ok(client.clone());
+    }
+    let client = Client::with_timeouts(timeouts)?;
+    clients.push(client.clone());
+    Ok(client)
 }
 
 /// The key of a provider, and where it may change while we run. One that is only usual may be missing.

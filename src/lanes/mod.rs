@@ -10,7 +10,7 @@ mod stackful;
 #[cfg(test)]
 mod tests;
 
-pub use stackful::{Stopped, give_way, is_here, wait};
+pub use stackful::{STACK, Stopped, give_way, is_here, wait};
 
 use futures::future::LocalBoxFuture;
 use stackful::Stackful;

@@ -11,8 +11,9 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 
-/// As deep as what a script may allocate can be linked. Only what is used is ever backed by memory.
-const STACK: usize = 256 << 20;
+/// Scripts recurse on the stack of whoever compiles, runs or drops them: as deep as what they may allocate can be
+/// linked. Only what is used is ever backed by memory.
+pub const STACK: usize = 256 << 20;
 
 /// Why waiting ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

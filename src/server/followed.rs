@@ -1,8 +1,8 @@
 //! Answers that are followed to their last byte.
 
-use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
-use futures::Stream;
+use hyper::body::Frame;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -23,20 +23,23 @@ pub(super) fn followed(response: Response, mut follower: impl Follower) -> Respo
         return response;
     }
     follower.streams();
-    response
-        .map(|body| Body::from_stream(Followed { data: body.into_data_stream(), follower: Some(follower) }))
+    response.map(|body| Body::new(Followed { body, follower: Some(follower) }))
 }
 
 struct Followed<F> {
-    data: BodyDataStream,
+    body: Body,
     follower: Option<F>,
 }
 
-impl<F: Follower> Stream for Followed<F> {
-    type Item = Result<Bytes, axum::Error>;
+impl<F: Follower> HttpBody for Followed<F> {
+    type Data = Bytes;
+    type Error = axum::Error;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = Pin::new(&mut self.data).poll_next(context);
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
             Poll::Ready(Some(Ok(_))) => self.follower.iter_mut().for_each(F::sends),
             Poll::Ready(None) => self.follower.take().into_iter().for_each(F::done),

@@ -1,14 +1,16 @@
-//! From a socket to the routes: connections that say nothing for long are let go, and all are let finish.
+//! From a socket to who answers: connections that say nothing for long are let go, and all are let finish.
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::response::Response;
+use futures::FutureExt as _;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tower::ServiceExt as _;
 
 /// So long the head of a request may take, counted from when one may come.
 const HEAD: Duration = Duration::from_secs(30);
@@ -26,11 +27,14 @@ const PULSE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves until `shutdown` comes; requests under way are finished.
-pub(super) async fn serve(
+pub(super) async fn serve<F>(
     listener: TcpListener,
-    router: Router,
+    answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     shutdown: impl Future<Output = ()>,
-) -> io::Result<()> {
+) -> io::Result<()>
+where
+    F: Future<Output = Response> + Send + 'static,
+{
     let open = GracefulShutdown::new();
     let builder = builder();
     let mut shutdown = std::pin::pin!(shutdown);
@@ -41,7 +45,7 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, client)) => {
-                tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, router.clone()));
+                tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, answer.clone()));
             }
             Err(error) if is_of_one(&error) => tracing::debug!("a client was gone at once: {error}"),
             Err(error) => {
@@ -63,13 +67,15 @@ fn builder() -> Builder<TokioExecutor> {
 }
 
 /// Serves one connection to its end.
-async fn connection(
+async fn connection<F>(
     builder: Builder<TokioExecutor>,
     watcher: Watcher,
     stream: TcpStream,
     client: SocketAddr,
-    router: Router,
-) {
+    answer: impl Fn(Request<Body>) -> F,
+) where
+    F: Future<Output = Response> + Send + 'static,
+{
     // Answers are written as they come: none waits for a fuller packet.
     let _ = stream.set_nodelay(true);
     let asked = Arc::new(AtomicBool::new(false));
@@ -77,7 +83,7 @@ async fn connection(
     let service = service_fn(move |mut request: Request<Incoming>| {
         has_asked.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(ConnectInfo(client));
-        router.clone().oneshot(request.map(Body::new))
+        answer(request.map(Body::new)).map(Ok::<_, Infallible>)
     });
     let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
     let mut connection = std::pin::pin!(connection);
@@ -107,7 +113,7 @@ mod tests {
     async fn whoever_does_not_finish_a_head_is_let_go() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, Router::new(), std::future::pending()));
+        tokio::spawn(serve(listener, |_| std::future::ready(Response::default()), std::future::pending()));
         for begun in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost: loc", "GET / HTTP/1.1\r\n\r\n"]
         {
             let mut stream = TcpStream::connect(address).await.unwrap();

@@ -3,6 +3,7 @@
 mod agents;
 mod asked;
 mod auth;
+mod entrance;
 mod facts;
 mod followed;
 mod functions;
@@ -26,15 +27,19 @@ pub(crate) use reply::status as status_of;
 
 use crate::app::App;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, HeaderValue};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderName, Method};
 use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tower::ServiceExt as _;
 
 /// The generation that an answer comes from.
 pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-generation");
+
+/// Where chats are asked for.
+const CHAT: &str = "/v1/chat/completions";
 
 /// All routes, without a socket.
 pub fn router(app: Arc<App>) -> Router {
@@ -59,22 +64,8 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(reply::not_found)
         .method_not_allowed_fallback(reply::wrong_method)
         .layer(DefaultBodyLimit::max(most))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), gate::gate))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::measured))
-        .layer(axum::middleware::map_response_with_state(app.clone(), name_generation))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), entrance::enter))
         .with_state(app)
-}
-
-/// Every answer names a generation: its turn's own, or the one that runs now.
-async fn name_generation(
-    axum::extract::State(app): axum::extract::State<Arc<App>>,
-    mut response: Response,
-) -> Response {
-    if !response.headers().contains_key(&GENERATION) {
-        let generation = HeaderValue::from(app.host.snapshot().generation);
-        response.headers_mut().insert(GENERATION, generation);
-    }
-    response
 }
 
 /// Serves until `shutdown` comes; requests under way are finished. As long as there are any, new ones are told
@@ -84,10 +75,20 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let router = router(app.clone());
+    let (router, serving) = (router(app.clone()), app.clone());
+    let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let until = async move {
         shutdown.await;
         app.stop().await;
     };
-    listen::serve(listener, router, until).await
+    listen::serve(listener, answer, until).await
+}
+
+/// Chats go straight to their door: what the router does on the way costs more than theirs.
+async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
+    if request.method() == Method::POST && request.uri().path() == CHAT {
+        let work = |request| openai::chat(State(app.clone()), request);
+        return entrance::pass(&app, openai::DOOR, request, work).await;
+    }
+    router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }

@@ -10,13 +10,11 @@ use crate::access::{Asker, Digest};
 use crate::app::App;
 use crate::fault::{Fault, RequestFault};
 use axum::body::HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use door::Door;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Headers that say who asks for what: two of them would say two things.
@@ -36,11 +34,15 @@ const SAFE: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Lets a request through to its route, or refuses it in the words of its door.
-pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+/// Lets a request through to whoever does its work, or refuses it in the words of its door.
+pub(super) async fn gate<F: Future<Output = Response>>(
+    app: &App,
+    request: Request,
+    work: impl FnOnce(Request) -> F,
+) -> Response {
     let (parts, body) = request.into_parts();
     let door = Door::of(&parts);
-    let passed = pass(&app, &parts, door);
+    let passed = pass(app, &parts, door);
     let (mut response, allowed) = match passed {
         Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
             (origin::preflight(&parts.headers), allowed)
@@ -49,7 +51,7 @@ pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
             let client = auth::client(&parts);
             let body = if body.is_end_stream() { body } else { slow::unhurried(body) };
             let request = Request::from_parts(parts, body);
-            (auth::coming_from(client, next.run(request)).await, allowed)
+            (auth::coming_from(client, work(request)).await, allowed)
         }
         Err(fault) => {
             tracing::debug!("refused at the gate: {fault}");
@@ -111,9 +113,9 @@ pub(super) fn too_large(max_mb: u64) -> Fault {
 
 /// Whoever tried many wrong keys has to wait before the next one is looked at.
 fn may_try(app: &App, parts: &Parts) -> Result<(), Fault> {
-    let shows_key = auth::given_key(&parts.headers).is_some() || parts.uri.path() == "/api/v1/session";
     let wait = auth::client(parts).and_then(|client| app.access.attempts.wait(client));
-    match wait.filter(|_| shows_key) {
+    let shows_key = || auth::given_key(&parts.headers).is_some() || parts.uri.path() == "/api/v1/session";
+    match wait.filter(|_| shows_key()) {
         Some(wait) => {
             Err(too_often("too many wrong keys came from this address", "too_many_wrong_keys", wait))
         }

@@ -1,42 +1,56 @@
 //! Bodies that do not come: whoever sends nothing for long has broken off.
 
 use axum::Error;
-use axum::body::{Body, BodyDataStream};
+use axum::body::{Body, HttpBody};
 use bytes::Bytes;
-use futures::Stream;
+use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// So long nothing of a body may come.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The same body; it fails when nothing of it comes for long.
 pub(super) fn unhurried(body: Body) -> Body {
-    Body::from_stream(Unhurried { data: body.into_data_stream(), timer: Box::pin(sleep(SILENCE)) })
+    Body::new(Unhurried { body, timer: None })
 }
 
 struct Unhurried {
-    data: BodyDataStream,
-    timer: Pin<Box<Sleep>>,
+    body: Body,
+    /// Since there was something to wait for; most bodies come with their head.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Stream for Unhurried {
-    type Item = Result<Bytes, Error>;
+impl HttpBody for Unhurried {
+    type Data = Bytes;
+    type Error = Error;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Poll::Ready(next) = Pin::new(&mut self.data).poll_next(context) {
-            self.timer.as_mut().reset(Instant::now() + SILENCE);
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        if let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(context) {
+            self.timer = None;
             return Poll::Ready(next);
         }
-        match self.timer.as_mut().poll(context) {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
+        match timer.as_mut().poll(context) {
             Poll::Ready(()) => {
                 let why = format!("nothing of it came for {} s", SILENCE.as_secs());
                 Poll::Ready(Some(Err(Error::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why)))))
             }
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -1,18 +1,17 @@
 //! Requests: every one that comes in, at whatever door.
 
 use super::families::Families;
-use crate::app::App;
 use crate::figures::{Answering, Doors};
-use crate::server::followed::{Follower, followed};
-use crate::server::reply;
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use std::sync::Arc;
+use crate::server::followed::Follower;
+use crate::server::openai;
+use axum::extract::MatchedPath;
+
+/// The door of those who look after the host.
+pub(in crate::server) const OPERATIONS: &str = "operations";
 
 /// How the routes of doors begin; the first that fits names the door.
 const ROUTES: [(&str, &str); 16] = [
-    ("/v1/chat/completions", "chat"),
+    ("/v1/chat/completions", openai::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/models", "models"),
     ("/api/v1/agents", "agents"),
@@ -24,14 +23,14 @@ const ROUTES: [(&str, &str); 16] = [
     ("/api/v1/session", "session"),
     ("/api/v1/", "page"),
     ("/page", "page"),
-    ("/livez", "operations"),
-    ("/readyz", "operations"),
-    ("/metrics", "operations"),
-    ("/openapi.json", "operations"),
+    ("/livez", OPERATIONS),
+    ("/readyz", OPERATIONS),
+    ("/metrics", OPERATIONS),
+    ("/openapi.json", OPERATIONS),
 ];
 
 /// The name of the door that a route belongs to: what a client may make up names none.
-fn door_of(route: Option<&MatchedPath>) -> &'static str {
+pub(in crate::server) fn door_of(route: Option<&MatchedPath>) -> &'static str {
     match route.map(MatchedPath::as_str) {
         Some("/") => "page",
         Some(route) => {
@@ -41,23 +40,6 @@ fn door_of(route: Option<&MatchedPath>) -> &'static str {
         }
         None => "none",
     }
-}
-
-/// Counts and times a request, to the last byte of its answer. While the host stops, what is new is refused.
-pub(in crate::server) async fn measured(
-    State(app): State<Arc<App>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let name = door_of(request.extensions().get::<MatchedPath>());
-    let Some(door) = app.doors.of(name) else { return next.run(request).await };
-    let mut answering = door.begin();
-    let response = match app.is_stopping() && name != "operations" {
-        true => reply::stopping(),
-        false => next.run(request).await,
-    };
-    answering.answers(response.status().as_u16());
-    followed(response, answering)
 }
 
 impl Follower for Answering {

@@ -11,7 +11,7 @@ mod plugins;
 mod process;
 mod services;
 
-pub(super) use doors::measured;
+pub(super) use doors::{OPERATIONS, door_of};
 
 use super::auth;
 use crate::app::App;

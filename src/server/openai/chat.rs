@@ -7,8 +7,8 @@ use crate::chat::request;
 use crate::context::{Context, Event, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::host::{Ready, Snapshot};
-use crate::json::Json;
-use crate::kernel::{Reply, Wish};
+use crate::json::{Json, skim};
+use crate::kernel::{Reply, Wish, is_ours};
 use crate::llm::{self, Traced};
 use crate::server::gate::too_large;
 use crate::server::reply::{OpenAiError, json_response};
@@ -21,6 +21,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::sync::Arc;
 
+/// The name of this door in figures and traces.
+pub(in crate::server) const DOOR: &str = "chat";
 /// Clients that want to see what plugins emit say so with this header.
 pub(in crate::server) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
 /// Names who answered, `provider/model`, where a model has fallbacks.
@@ -31,7 +33,9 @@ const EVENTS_LENGTH: usize = 8 * 1024;
 pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
     // One snapshot for the whole turn, a streamed answer to its end.
     let snapshot = app.host.snapshot();
-    named(&snapshot, answer(app, &snapshot, request), refused).await
+    // In a place of its own: what is around it is handed on from layer to layer.
+    let answer = Box::pin(answer(app, &snapshot, request));
+    named(&snapshot, answer, refused).await
 }
 
 /// An answer with the names of the generation and, where a model has fallbacks, of who answered.
@@ -60,22 +64,33 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
     // Who keeps everything looks at every answer.
-    let may_pass = !app.traces.keeps_everything();
-    if may_pass
+    if !app.traces.keeps_everything()
         && let Some((ready, stream)) = nobody_looks(snapshot, &bytes)
         && let Some(provider) = ready.kernel.provider()
         && let Some(forwarded) = provider.forward(bytes.clone(), stream)
     {
         let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
-        let watch = watched::begin(&app, "chat", stream, snapshot.generation, &parts.headers, &mut facts);
+        let watch = watched::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
         let keep_alive_ms = app.config.server.keep_alive_ms;
         let (trace, model) = (facts.trace, facts.model.text("id").unwrap_or_default());
         let asked = || Json::parse(&bytes).unwrap_or_default();
         let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
-        let relayed =
-            async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace.clone()).await };
+        let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
         return Ok(watched::ended(watch, relayed.await, refused));
     }
+    // A whole turn is larger: whoever forwards bytes does not carry its room along.
+    Box::pin(looked_at(app, snapshot, parts, bytes, key_user)).await
+}
+
+/// A turn in which somebody has a part.
+async fn looked_at(
+    app: Arc<App>,
+    snapshot: &Snapshot,
+    parts: Parts,
+    bytes: Bytes,
+    key_user: Json,
+) -> Result<Response, Fault> {
+    let may_pass = !app.traces.keeps_everything();
     let body = parsed(&bytes)?;
     request::check(&body)?;
     let model = body.text("model").unwrap_or_default();
@@ -83,7 +98,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let stream = request::wants_stream(&body);
     let context = pipelines::go_on(&app, snapshot, &parts, &body, &mut ready, &mut facts);
-    let watch = watched::begin(&app, "chat", stream, snapshot.generation, &parts.headers, &mut facts);
+    let watch = watched::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
     if stream {
         let streamed = streamed(&app, ready, body, facts, context, &parts).await;
         return Ok(watched::ended(watch, streamed, refused));
@@ -124,51 +139,31 @@ pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fa
     })
 }
 
-/// What has to be known of a body that nobody looks at. Keys that are ours make it a looked-at one.
-#[derive(serde::Deserialize)]
-struct Glance<'a> {
-    #[serde(borrow)]
-    model: std::borrow::Cow<'a, str>,
-    #[serde(default)]
-    stream: Option<bool>,
-    messages: Vec<serde::de::IgnoredAny>,
-    metadata: Option<serde::de::IgnoredAny>,
-    features: Option<serde::de::IgnoredAny>,
-    files: Option<serde::de::IgnoredAny>,
-    tool_ids: Option<serde::de::IgnoredAny>,
-    filter_ids: Option<serde::de::IgnoredAny>,
-    chat_id: Option<serde::de::IgnoredAny>,
-    session_id: Option<serde::de::IgnoredAny>,
-    id: Option<serde::de::IgnoredAny>,
-    user: Option<serde_json::Value>,
-}
-
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
-/// go both ways as they are.
+/// go both ways as they are. Whoever names a field of ours wants to be looked at.
 fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
-    let glance: Glance<'_> = serde_json::from_slice(bytes).ok()?;
-    let ours = [
-        glance.metadata,
-        glance.features,
-        glance.files,
-        glance.tool_ids,
-        glance.filter_ids,
-        glance.chat_id,
-        glance.session_id,
-        glance.id,
-    ];
-    let tells_all_of_the_user = glance.user.is_some_and(|user| user.is_object());
-    if ours.iter().any(Option::is_some) || tells_all_of_the_user || glance.messages.is_empty() {
+    if !snapshot.may_forward() {
         return None;
     }
-    let ready = snapshot.ready(&glance.model, &[]).ok()?;
-    let settings = ready.kernel.settings();
-    let untouched = ready.kernel.chain().filters().is_empty()
-        && ready.kernel.toolbox().is_empty()
-        && settings.system_prompt.is_none()
-        && settings.model.is_none()
-        && !ready.memory;
-    untouched.then(|| (ready, glance.stream.unwrap_or(false)))
+    let (mut model, mut stream, mut has_messages, mut is_plain) = (None, None, false, true);
+    let is_object = skim(bytes, |key, value| match key {
+        "model" => is_plain &= model.replace(value).is_none(),
+        "stream" => is_plain &= stream.replace(value).is_none(),
+        "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
+        key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
+    });
+    if !(is_object && is_plain && has_messages) {
+        return None;
+    }
+    // A name with escapes in it is left to who reads them.
+    let model = model?.strip_prefix('"')?.strip_suffix('"').filter(|name| !name.contains('\\'))?;
+    let stream = match stream.unwrap_or("null") {
+        "true" => true,
+        "false" | "null" => false,
+        _ => return None,
+    };
+    let ready = snapshot.ready(model, &[]).ok()?;
+    ready.is_untouched().then_some((ready, stream))
 }
 
 /// Stands for the events that did not fit.

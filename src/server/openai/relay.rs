@@ -3,7 +3,7 @@
 use super::keep_alive::{End, KeepAlive};
 use super::wire;
 use crate::fault::Fault;
-use crate::llm::Forwarded;
+use crate::llm::{Forwarded, Passed};
 use crate::net::MAX_BODY;
 use crate::net::sse::{self, MAX_LINE, Parser, TooLong};
 use crate::trace::Trace;
@@ -27,20 +27,22 @@ pub(super) async fn relay(
 ) -> Result<Response, Fault> {
     let is_stream =
         forwarded.content_type.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream"));
-    let body = if is_stream {
-        let relay = Relay {
-            provider: forwarded.provider,
-            body: forwarded.body,
-            tail: VecDeque::new(),
-            held: BytesMut::new(),
-            trace,
-        };
-        let relayed = stream::unfold(Some(relay), |relay| async { relay?.next().await });
-        let relayed = KeepAlive::new(relayed.boxed(), keep_alive_ms);
-        Body::from_stream(relayed.map(Ok::<_, std::convert::Infallible>))
-    } else {
+    let body = match forwarded.body {
+        Passed::Whole(bytes) => Body::from(bytes),
+        Passed::Stream(body) if is_stream => {
+            let relay = Relay {
+                provider: forwarded.provider,
+                body,
+                tail: VecDeque::new(),
+                held: BytesMut::new(),
+                trace,
+            };
+            let relayed = stream::unfold(Some(relay), |relay| async { relay?.next().await });
+            let relayed = KeepAlive::new(relayed.boxed(), keep_alive_ms);
+            Body::from_stream(relayed.map(Ok::<_, std::convert::Infallible>))
+        }
         // Whole before it begins: one that breaks off is then told by its status.
-        Body::from(whole(forwarded.body).await?)
+        Passed::Stream(body) => Body::from(whole(body).await?),
     };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(forwarded.status).unwrap_or(StatusCode::OK);
@@ -68,7 +70,7 @@ async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Byt
 /// Whole lines go on at once. The rest of a line waits for its end, so that a cut within an event
 /// never reaches the client as half an event.
 struct Relay {
-    provider: String,
+    provider: Arc<str>,
     body: BoxStream<'static, Result<Bytes, Fault>>,
     tail: VecDeque<Bytes>,
     held: BytesMut,
