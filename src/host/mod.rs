@@ -1,6 +1,8 @@
 //! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
 
 mod asking;
+mod crowd;
+mod kept;
 mod looks;
 mod part;
 mod plan;

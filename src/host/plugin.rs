@@ -1,5 +1,6 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
+use super::kept::Kept;
 use crate::breaker::BreakerSettings;
 use crate::breaker::Open;
 use crate::config::Grants;
@@ -8,7 +9,7 @@ use crate::figures::Sum;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
 use crate::json::Json;
 use crate::script::{
-    Budget, Kind, Pipe, Problem, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
+    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
 };
 use crate::words::count;
 use std::path::PathBuf;
@@ -72,6 +73,10 @@ pub struct Plugin {
     pub users: Arc<UserValves>,
     /// What operators gave it.
     pub(super) given: Given,
+    /// The filter it is in chains.
+    pub(super) acts: Kept<Option<Filter>>,
+    /// The tools it brings.
+    pub(super) brings: Kept<Vec<ScriptedTool>>,
 }
 
 /// What operators give a plugin while it runs: another one makes another script.
@@ -95,8 +100,17 @@ pub(super) struct Configured {
 }
 
 impl Plugin {
+    /// Whether its file is as it was read now.
+    pub(super) fn is_of(&self, read: &Read) -> bool {
+        self.hash == read.hash && self.path == read.file.path && self.state != State::Missing
+    }
+
     /// The filter it is in a chain; none when it has nothing to do there.
     pub fn filter(&self) -> Option<Filter> {
+        self.acts.or_made(|| self.as_filter()).clone()
+    }
+
+    fn as_filter(&self) -> Option<Filter> {
         match &self.script {
             _ if self.kind == Kind::Tool => None,
             Some(script) if self.state != State::Missing => {
@@ -132,11 +146,11 @@ impl Plugin {
     }
 
     /// The tools it brings, and the filters they name; none while it is switched off.
-    pub(super) fn tools(&self) -> Vec<ScriptedTool> {
-        match &self.script {
+    pub(super) fn tools(&self) -> &[ScriptedTool] {
+        self.brings.or_made(|| match &self.script {
             Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
             _ => Vec::new(),
-        }
+        })
     }
 
     /// The models it offers; none while it is switched off, or its file is gone.

@@ -4,6 +4,8 @@
 //! wrong state. Nothing is taken away before what takes its place has loaded.
 
 use super::asking::Asking;
+use super::crowd;
+use super::kept::Kept;
 use super::plan::Plan;
 use super::plugin::{Configured, Given, Plugin, State};
 use super::shelf::Shelf;
@@ -18,8 +20,8 @@ use crate::script::{
 use crate::store::{Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch};
 use crate::tool::{Tool, builtin};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -35,6 +37,10 @@ pub(super) struct Reload {
     kv: Arc<Kv>,
     pub(super) asking: Arc<Asking>,
     stored: Stored,
+    /// Whose rows in the store are other ones than those that went live last.
+    touched: HashSet<String>,
+    /// What went live last was made of this.
+    settled: Option<Settled>,
     /// What the native tools could reach at the last look, in their order.
     native_grants: Vec<Grants>,
     /// What calls have cost, by plugin: whichever version of it ran.
@@ -47,6 +53,13 @@ pub(super) struct Reload {
     vanished: BTreeSet<Arc<str>>,
     /// Since when news wait for each other.
     waiting: Option<Instant>,
+}
+
+/// What a look came to, once it was through: the same again is no news.
+struct Settled {
+    plan: Arc<Plan>,
+    /// What was found in the folders of filters and of tools.
+    found: [Arc<Found>; 2],
 }
 
 /// When files that are being saved are looked at again, and how long they may go on.
@@ -79,6 +92,23 @@ impl Stored {
         stored.switches = switches.into_iter().map(|switch| (switch.plugin.clone(), switch)).collect();
         stored
     }
+
+    /// The plugins and native tools that these say something else of than those.
+    fn unlike(&self, other: &Self) -> HashSet<String> {
+        let parts = [
+            unlike(&self.valves, &other.valves),
+            unlike(&self.user_valves, &other.user_valves),
+            unlike(&self.switches, &other.switches),
+            unlike(&self.grants, &other.grants),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+/// The keys under which two maps have not the same.
+fn unlike<T: PartialEq>(one: &HashMap<String, T>, other: &HashMap<String, T>) -> Vec<String> {
+    let new = one.iter().filter(|(key, value)| other.get(*key) != Some(value)).map(|(key, _)| key);
+    new.chain(other.keys().filter(|key| !one.contains_key(*key))).cloned().collect()
 }
 
 /// What came of a look.
@@ -98,6 +128,12 @@ impl Outcome {
         let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
         Self { snapshot: None, report, stored_generation: None, again: Some(again) }
     }
+
+    /// Everything is as it was.
+    fn nothing_new(stored_generation: u64, generation: u64, began: Instant) -> Self {
+        let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
+        Self { snapshot: None, report, stored_generation: Some(stored_generation), again: None }
+    }
 }
 
 impl Reload {
@@ -111,6 +147,8 @@ impl Reload {
             kv,
             asking: Arc::default(),
             stored: Stored::default(),
+            touched: HashSet::new(),
+            settled: None,
             native_grants: Vec::new(),
             figures: Mutex::default(),
             uses: Tools::default(),
@@ -129,8 +167,13 @@ impl Reload {
         }
         let empty = BTreeMap::new();
         let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
-        let found = self.look_at_folders(before);
         let generation = current.map_or(0, |current| current.generation);
+        let folders = aside(|| self.look_at_folders());
+        if current.is_some() && self.is_settled(&folders) {
+            self.waiting = None;
+            return Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
+        }
+        let found = self.one_space(&folders, before);
         let may_wait = current.is_some() && self.waiting.get_or_insert(began).elapsed() < PATIENCE;
         if may_wait && found.is_restless() {
             return Outcome::later(NEXT_LOOK, generation, began);
@@ -146,17 +189,18 @@ impl Reload {
         self.add_lost_guards(&mut plugins, &mut changes);
         changes.extend(self.newly_granted());
         let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
-        let is_a_plugins =
-            |problem: &&Problem| plugins.values().any(|plugin| plugin.state.problems().contains(problem));
+        let is_a_plugins = |problem: &&Problem| {
+            plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
+        };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
         let problems: Vec<Problem> = beside.chain(&shelf.problems).cloned().collect();
-        let news = problems
-            .iter()
-            .filter(|problem| !current.is_some_and(|current| current.problems.contains(problem)));
-        changes.extend(news.cloned().map(Change::Problem));
+        let known = current.map(|current| current.problems.as_slice()).unwrap_or_default();
+        changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
         let problems_gone = current.is_some_and(|current| current.problems != problems);
         let replanned = current.is_some_and(|current| !current.is_of(&self.plan));
 
+        // A file that is missed is looked for again, and whether its removal is confirmed.
+        let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
             let tools = shelf.tools.into_iter().map(|tool| {
                 let figures = self.uses.of(tool.name());
@@ -165,12 +209,23 @@ impl Reload {
             Snapshot::new(generation + 1, plugins, problems, tools.collect(), self.plan.clone())
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
+        self.touched.clear();
+        self.settled = (!is_missed).then(|| Settled { plan: self.plan.clone(), found: folders });
         Outcome {
             snapshot,
             report: Report { generation, changes, took: began.elapsed() },
             stored_generation: Some(self.stored.generation.unwrap_or(0)),
             again: unsettled.then_some(SECOND_LOOK),
         }
+    }
+
+    /// Whether the folders and the store are as they were when everything went live.
+    fn is_settled(&self, folders: &[Arc<Found>; 2]) -> bool {
+        let is_same = |settled: &Settled| {
+            let mut both = settled.found.iter().zip(folders);
+            Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
+        };
+        self.touched.is_empty() && self.settled.as_ref().is_some_and(is_same)
     }
 
     /// Every plugin as it is next, and what is new about them.
@@ -180,31 +235,47 @@ impl Reload {
         unreadable: &BTreeMap<Arc<str>, &Problem>,
         before: &Plugins,
     ) -> (Plugins, Vec<Change>) {
-        let mut plugins = BTreeMap::new();
-        let mut changes = Vec::new();
-        let ids: BTreeSet<&Arc<str>> =
+        // They come in order already: of that, sorting makes one.
+        let mut ids: Vec<&Arc<str>> =
             found.files.keys().chain(before.keys()).chain(unreadable.keys()).collect();
+        ids.sort();
+        ids.dedup();
+        let obeys_the_plan =
+            self.settled.as_ref().is_some_and(|settled| Arc::ptr_eq(&settled.plan, &self.plan));
+        let (mut plugins, mut changes, mut others) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
         for id in ids {
-            let read = match (found.files.get(id), unreadable.get(id)) {
-                (Some(read), _) => Ok(read),
-                (None, Some(problem)) => Err(Some(*problem)),
-                (None, None) => Err(None),
+            let read = found.files.get(id);
+            let known = before.get(id);
+            let is_as_it_was = match (read, known) {
+                (Some(read), Some(known)) => {
+                    obeys_the_plan && !self.touched.contains(&**id) && known.is_of(read)
+                }
+                // Not found where nothing could be looked for: it stays as it is.
+                (None, Some(known)) => !unreadable.contains_key(id) && found.leaves_open(&known.path),
+                (_, None) => false,
             };
-            // Not found where nothing could be looked for: it stays as it is.
-            if let (Err(None), Some(known)) = (&read, before.get(id))
-                && found.leaves_open(&known.path)
-            {
-                plugins.insert(id.clone(), known.clone());
-                continue;
+            match known.filter(|_| is_as_it_was) {
+                Some(known) => plugins.push((id.clone(), known.clone())),
+                None => others.push((id, read.ok_or(unreadable.get(id).copied()), known)),
             }
-            if let Some((plugin, change)) = self.next(id, read, before.get(id)) {
-                plugins.insert(id.clone(), plugin);
+        }
+        let next = |(id, read, known): &(&Arc<str>, Result<&Arc<Read>, _>, _)| {
+            self.next(id, read.map(|read| &**read), *known)
+        };
+        // Who serves already does that with the other processors.
+        let next: Vec<_> = match before.is_empty() {
+            true => crowd::each(&others, next),
+            false => others.iter().map(next).collect(),
+        };
+        for ((id, ..), next) in others.into_iter().zip(next) {
+            if let Some((plugin, change)) = next {
+                plugins.push((id.clone(), plugin));
                 changes.extend(change);
             } else {
                 changes.push(Change::Removed(id.clone()));
             }
         }
-        (plugins, changes)
+        (plugins.into_iter().collect(), changes)
     }
 
     /// Native tools that reach something else than before: no file of theirs could tell.
@@ -221,14 +292,20 @@ impl Reload {
         Snapshot::new(1, BTreeMap::new(), Vec::new(), Vec::new(), self.plan.clone())
     }
 
-    /// Both folders. A tool's file never takes the place of a filter: ids are one space, since
+    /// Both folders as they are now.
+    fn look_at_folders(&mut self) -> [Arc<Found>; 2] {
+        [Kind::Filter, Kind::Tool].map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
+    }
+
+    /// Both folders in one. A tool's file never takes the place of a filter: ids are one space, since
     /// operators name plugins by them, and a guard could drop out so.
-    fn look_at_folders(&mut self, before: &Plugins) -> Found {
-        let filters = self.loader.look(Kind::Filter, &self.plan.filters);
-        let mut tools = self.loader.look(Kind::Tool, &self.plan.tools);
+    fn one_space(&self, folders: &[Arc<Found>; 2], before: &Plugins) -> Found {
+        let [filters, mut tools] = folders.each_ref().map(|found| Found::clone(found));
+        let unread: HashSet<&str> = filters.problems.iter().map(|problem| &*problem.id).collect();
         let is_taken = |id: &str| {
             let filter = before.get(id).filter(|plugin| plugin.kind == Kind::Filter);
-            filters.knows(id)
+            filters.files.contains_key(id)
+                || unread.contains(id)
                 || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
                 || self.last_good.get(id).is_some_and(|version| version.security)
         };
@@ -262,9 +339,12 @@ impl Reload {
             let valves = self.store.all_valves().await?;
             let switches = self.store.switches().await?;
             let grants = self.read_grants().await;
-            self.stored = Stored { grants, ..Stored::new(generation, valves, switches) };
             let last_good = self.store.last_good().await?;
-            self.last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
+            let last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
+            let stored = Stored { grants, ..Stored::new(generation, valves, switches) };
+            self.touched.extend(stored.unlike(&self.stored));
+            self.touched.extend(unlike(&last_good, &self.last_good));
+            (self.stored, self.last_good) = (stored, last_good);
         }
         Ok(())
     }
@@ -320,10 +400,8 @@ impl Reload {
             }
         };
         if let Some(before) = before
-            && before.hash == read.hash
-            && before.path == read.file.path
+            && before.is_of(read)
             && before.given == given
-            && before.state != State::Missing
         {
             let same = self.switched((**before).clone());
             return Some(self.compared(same, Some(before)));
@@ -379,6 +457,8 @@ impl Reload {
             enabled: true,
             users: Arc::default(),
             given,
+            acts: Kept::default(),
+            brings: Kept::default(),
         })
     }
 
@@ -421,6 +501,8 @@ impl Reload {
             enabled: true,
             users: Arc::default(),
             given,
+            acts: Kept::default(),
+            brings: Kept::default(),
         })
     }
 
@@ -527,6 +609,8 @@ impl Reload {
                 enabled: true,
                 users: Arc::default(),
                 given: Given::default(),
+                acts: Kept::default(),
+                brings: Kept::default(),
             };
             plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
             changes.push(Change::Missing(id));
@@ -611,6 +695,17 @@ pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
         // There is no other thread to go on.
         _ => work(),
     }
+}
+
+/// The problems that are not among those that are known.
+fn unknown<'a>(problems: &'a [Problem], known: &[Problem]) -> impl Iterator<Item = &'a Problem> {
+    let mut by_path: HashMap<&Path, Vec<&Problem>> = HashMap::new();
+    for problem in known {
+        by_path.entry(&problem.path).or_default().push(problem);
+    }
+    let is_known =
+        move |problem: &&Problem| by_path.get(&*problem.path).is_some_and(|known| known.contains(problem));
+    problems.iter().filter(move |problem| !is_known(problem)).collect::<Vec<_>>().into_iter()
 }
 
 /// Files whose id is known but whose content could not be read, by id.

@@ -6,24 +6,29 @@ use crate::filter::Filter;
 use crate::script::{Code, Kind, Problem, ScriptedTool};
 use crate::tool::{Tool, builtin};
 use crate::words::did_you_mean;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
 /// Everything that models may be offered.
+#[derive(Default)]
 pub(super) struct Shelf {
     /// Native tools first, then scripts' by path.
     pub(super) tools: Vec<Tool>,
     pub(super) problems: Vec<Problem>,
+    /// Where each name stands.
+    places: HashMap<String, usize>,
 }
 
 impl Shelf {
     pub(super) fn new(native: &[Tool], plugins: &Plugins, plan: &Plan) -> Self {
-        let mut shelf = Self { tools: native.to_vec(), problems: Vec::new() };
+        let mut shelf = Self::default();
+        native.iter().for_each(|tool| shelf.place(tool.clone()));
         let mut brought_by: BTreeMap<String, &Plugin> = BTreeMap::new();
-        let mut scripts: Vec<&Arc<Plugin>> = plugins.values().collect();
+        let mut scripts: Vec<&Arc<Plugin>> =
+            plugins.values().filter(|plugin| !plugin.tools().is_empty()).collect();
         scripts.sort_by(|a, b| a.path.cmp(&b.path));
         for plugin in scripts {
             for scripted in plugin.tools() {
@@ -45,8 +50,8 @@ impl Shelf {
 
     /// Puts a tool in; of two with one name the later one counts, and both are told.
     fn put(&mut self, tool: Tool, plugin: &Plugin, other: Option<&Plugin>) {
-        let Some(place) = self.tools.iter().position(|known| known.name() == tool.name()) else {
-            self.tools.push(tool);
+        let Some(&place) = self.places.get(tool.name()) else {
+            self.place(tool);
             return;
         };
         let name = tool.name();
@@ -69,12 +74,19 @@ impl Shelf {
         self.tools[place] = tool;
     }
 
+    fn place(&mut self, tool: Tool) {
+        self.places.entry(tool.name().to_owned()).or_insert(self.tools.len());
+        self.tools.push(tool);
+    }
+
     /// Tools that models list and nobody brings.
     fn look_for_missing(&mut self, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         for model in &plan.models {
             for word in &model.tools {
-                if !self.tools.iter().any(|tool| tool.spec.is_meant_by(word)) {
+                let is_there = self.places.contains_key(word)
+                    || self.tools.iter().any(|tool| tool.spec.is_meant_by(word));
+                if !is_there {
                     self.problems.push(self.missing(word, &model.name, &file));
                 }
             }
@@ -106,8 +118,8 @@ impl Shelf {
 }
 
 /// A tool with the filters it names. Without one of them it could do what that would prevent.
-fn with_filters(scripted: ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
-    let mut tool = scripted.tool;
+fn with_filters(scripted: &ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
+    let mut tool = scripted.tool.clone();
     for id in &scripted.filters {
         if let Some(filter) = filter(id, plugins)? {
             tool.filters.push(filter);

@@ -27,12 +27,18 @@ pub struct Snapshot {
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
     pub(super) served: Arc<Served>,
+    /// The filters that run for every model, by id.
+    everywhere: Vec<Arc<Plugin>>,
+    /// Whether there is a plugin that requests may ask for.
+    has_toggles: bool,
     /// For names that are not configured.
     passing: Selected,
     /// The models that are known without asking a provider, as scripts see them.
     listed: Json,
     /// For configured models, by name.
     models: HashMap<String, Selected>,
+    /// Whether there is a model whose turns are nobody's business.
+    may_forward: bool,
 }
 
 /// What is selected for a model when a request asks for nothing special.
@@ -58,6 +64,18 @@ pub struct Ready {
     pub memory: bool,
     /// The scripts among its filters that listen to agents, in their order.
     pub callbacks: Vec<Arc<dyn Listener>>,
+}
+
+impl Ready {
+    /// Whether no filter, no tool and no word of the configuration has a part in its turns.
+    pub fn is_untouched(&self) -> bool {
+        let settings = self.kernel.settings();
+        self.kernel.chain().filters().is_empty()
+            && self.kernel.toolbox().is_empty()
+            && settings.system_prompt.is_none()
+            && settings.model.is_none()
+            && !self.memory
+    }
 }
 
 /// Whether a filter runs for a request, and why not.
@@ -88,8 +106,11 @@ impl Snapshot {
         plan: Arc<Plan>,
     ) -> Self {
         let pipes = Pipes::new(plugins.values().filter_map(|plugin| plugin.pipe()).collect());
+        let everywhere = plugins.values().filter(|plugin| plugin.kind == Kind::Filter && plugin.global);
         let mut snapshot = Self {
             generation,
+            everywhere: everywhere.cloned().collect(),
+            has_toggles: plugins.values().any(|plugin| plugin.is_toggle()),
             plugins,
             problems,
             tools,
@@ -97,12 +118,15 @@ impl Snapshot {
             passing: Selected::default(),
             listed: Json::Null,
             models: HashMap::new(),
+            may_forward: false,
         };
         snapshot.listed = snapshot.served.listed().freeze();
         snapshot.passing = snapshot.select(None, &[]);
         let names = snapshot.plan().models.iter();
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
+        let may_forward = |selected: &Selected| selected.chain.filters().is_empty();
+        snapshot.may_forward = may_forward(&snapshot.passing) || snapshot.models.values().any(may_forward);
         snapshot
     }
 
@@ -113,11 +137,16 @@ impl Snapshot {
 
     /// Selection = enabled AND (global OR listed by the model), minus toggles nobody asked for.
     pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> Decision {
+        if plugin.enabled && !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
+            return Decision::NotListed;
+        }
+        self.decide_chosen(plugin, asked)
+    }
+
+    /// The same of one that is global or listed.
+    fn decide_chosen(&self, plugin: &Plugin, asked: &[String]) -> Decision {
         if !plugin.enabled {
             return Decision::Off;
-        }
-        if !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
-            return Decision::NotListed;
         }
         if let Some(message) = plugin.refusal() {
             return Decision::Refuses(message);
@@ -136,12 +165,14 @@ impl Snapshot {
 
     fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
-        let chosen: Vec<&Arc<Plugin>> = self
-            .filters()
-            .filter(|plugin| {
-                matches!(self.decide(plugin, listed, asked), Decision::Runs | Decision::Refuses(_))
-            })
-            .collect();
+        let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
+        let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
+        let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).collect();
+        chosen.sort_by(|a, b| a.id.cmp(&b.id));
+        chosen.dedup_by(|a, b| a.id == b.id);
+        chosen.retain(|plugin| {
+            matches!(self.decide_chosen(plugin, asked), Decision::Runs | Decision::Refuses(_))
+        });
         let says = |what: fn(&crate::script::Manifest) -> bool| {
             chosen.iter().filter_map(|plugin| plugin.script.as_ref()).any(|script| what(&script.manifest))
         };
@@ -179,6 +210,11 @@ impl Snapshot {
         self.models.get(model).map(|selected| selected.tools.as_slice()).unwrap_or_default()
     }
 
+    /// Whether there may be turns in which nobody has a part; those of a model without filters alone.
+    pub fn may_forward(&self) -> bool {
+        self.may_forward
+    }
+
     /// The model a request names, with the filters it asks for.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
@@ -201,7 +237,7 @@ impl Snapshot {
         upstream: Option<String>,
         facts: Json,
     ) -> Ready {
-        let asks_for_more = !asked.is_empty() && self.plugins.values().any(|plugin| plugin.is_toggle());
+        let asks_for_more = !asked.is_empty() && self.has_toggles;
         let special;
         let selected = match selected {
             Some(selected) if !asks_for_more => selected,

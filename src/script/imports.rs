@@ -9,7 +9,7 @@ use super::source::MAX_SOURCE;
 use crate::json::Json;
 use crate::words::hex;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub struct Imports(Arc<Vec<Import>>);
 impl Imports {
     /// Finds and reads everything a script imports. `read` reads one file that was found.
     pub(super) fn of(
-        root: &Path,
+        finding: &mut Finding<'_>,
         path: &Path,
         text: &str,
         read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
@@ -57,18 +57,13 @@ impl Imports {
         }
         let mut known = BTreeSet::new();
         let mut length = 0;
-        let key = key_of(root, path);
+        let key = key_of(finding.root, path);
         // A module that is looked at by itself imports under its own name; its tests do not.
         let from = if is_module_key(&key) && !key.ends_with(".test") { key.clone() } else { String::new() };
         let mut unread = vec![(from, folder_of(&key).to_owned(), Arc::<str>::from(text))];
         while let Some((from, folder, text)) = unread.pop() {
             for name in named_in(&text) {
-                let found = find(root, &folder, &name).and_then(|key| {
-                    let path = path_of(root, &key);
-                    let text = read(&path)?;
-                    Ok(ModuleFile { key, path, text })
-                });
-                let found = match found {
+                let found = match finding.find(&folder, &name, read) {
                     Ok(module) if known.insert(module.key.clone()) => {
                         length += module.text.len();
                         if known.len() > MAX_MODULES || length > MAX_TEXT {
@@ -162,6 +157,39 @@ pub(super) fn key_of(root: &Path, path: &Path) -> String {
 fn is_module_key(key: &str) -> bool {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     name.starts_with('_') || folder.split('/').any(|part| part == "lib")
+}
+
+/// The modules below a plugin folder, of one moment: each is looked for once, however many import it.
+pub(super) struct Finding<'a> {
+    root: &'a Path,
+    /// By the folder of who imports and the name that is written there.
+    found: HashMap<(String, String), Result<ModuleFile, Problem>>,
+}
+
+impl<'a> Finding<'a> {
+    pub(super) fn below(root: &'a Path) -> Self {
+        Self { root, found: HashMap::new() }
+    }
+
+    /// Whether there was everything that was looked for.
+    pub(super) fn found_all(&self) -> bool {
+        self.found.values().all(Result::is_ok)
+    }
+
+    fn find(
+        &mut self,
+        folder: &str,
+        name: &str,
+        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
+    ) -> Result<ModuleFile, Problem> {
+        let wanted = (folder.to_owned(), name.to_owned());
+        let read = || {
+            let key = find(self.root, folder, name)?;
+            let path = path_of(self.root, &key);
+            Ok(ModuleFile { text: read(&path)?, key, path })
+        };
+        self.found.entry(wanted).or_insert_with(read).clone()
+    }
 }
 
 /// Which module a name means: its path within the plugin folder.

@@ -1,38 +1,32 @@
 //! From a folder to the script files in it; what cannot be read is a problem beside the others.
 //!
 //! A look at the folder costs a `stat` per file. A file is read again when its stamp changed, or
-//! when it was read so soon after it was written that another save could wear the same stamp.
+//! when it was read so soon after it was written that another save could wear the same stamp. Where no
+//! stamp is another one, the look before says what there is.
 
-use super::imports::{Imports, is_module};
+use super::imports::{Finding, Imports, is_module};
+use super::listing::{Listed, Listing, Stamp, TESTS};
 use super::problem::{Code, Problem};
 use super::source::{Kind, MAX_SOURCE, SourceFile};
 use crate::words::hex;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
-use std::fs::Metadata;
-use std::io::{self, Read as _};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A save within this time of the last one may leave the same stamp.
-const STAMP_GRAIN: Duration = Duration::from_secs(2);
 /// Files that are saved together follow each other within this time.
 pub(super) const REST: Duration = Duration::from_millis(25);
 /// How what cannot be read is mended.
-const READABLE: &str = "let the user that the host runs as read it";
+pub(super) const READABLE: &str = "let the user that the host runs as read it";
 const SPLIT: &str = "split it, or move data into valves or the store";
-/// Folders inside folders.
-const MAX_NESTING: usize = 16;
-
-/// How the name of a file of tests ends: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
-const TESTS: &str = ".test.rhai";
 
 /// What one look at a folder found.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Found {
     /// Files that could be read, by id. Of two files with one id the later path counts.
-    pub files: BTreeMap<Arc<str>, Read>,
+    pub files: BTreeMap<Arc<str>, Arc<Read>>,
     /// Files that could not, and files that share an id.
     pub problems: Vec<Problem>,
     /// When the latest change of a file was.
@@ -72,6 +66,21 @@ impl Found {
         self.files.contains_key(id) || self.problems.iter().any(|problem| problem.id == id)
     }
 
+    /// Adds a file; of two with one id the later one counts, and both are told.
+    fn add(&mut self, read: Arc<Read>) {
+        let id = read.file.id.clone();
+        let path = read.file.path.clone();
+        let Some(earlier) = self.files.insert(id.clone(), read) else { return };
+        let twice = |path: &Path, other: &Path, what: &str| {
+            Problem::new(Code::SameId, &id, path, format!("two files have the id `{id}`: {what}"))
+                .help(format!("rename this one or {}", other.display()))
+                .warning()
+        };
+        let other = &earlier.file.path;
+        self.problems.push(twice(other, &path, "this one is not used"));
+        self.problems.push(twice(&path, other, "this one is used"));
+    }
+
     /// Whether a file may well be there although it was not found.
     pub fn leaves_open(&self, path: &Path) -> bool {
         self.unlisted.iter().any(|folder| path.starts_with(folder))
@@ -91,127 +100,134 @@ pub struct Read {
 #[derive(Debug, Default)]
 pub struct Loader {
     seen: HashMap<PathBuf, Seen>,
+    /// Scripts with all that they import, as they were put together last.
+    whole: HashMap<PathBuf, Whole>,
+    looked: HashMap<(Kind, PathBuf), Looked>,
     /// How many times a file was read.
     reads: u64,
+    /// How many of them are to be read again whatever their stamps say.
+    unsure: u64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Seen {
     stamp: Stamp,
     read_at: SystemTime,
-    content: Result<Read, Problem>,
+    content: Result<Arc<Read>, Problem>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct Stamp {
-    len: u64,
-    modified: Option<SystemTime>,
-    changed: Option<SystemTime>,
-    inode: u64,
+/// A script alone, and with everything that it imports.
+#[derive(Debug)]
+struct Whole {
+    own: Arc<Read>,
+    whole: Arc<Read>,
 }
 
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
-        let modified = metadata.modified().ok();
-        Self { len: metadata.len(), modified, changed: changed(metadata), inode }
-    }
-
-    /// Whether a later save could not be told from this one by its stamp.
-    fn is_fresh(&self, read_at: SystemTime) -> bool {
-        match self.modified {
-            Some(modified) => {
-                read_at.duration_since(modified).is_ok_and(|age| age < STAMP_GRAIN) || modified > read_at
-            }
-            None => true,
-        }
-    }
-}
-
-/// When a file became what it is and where it is. On Unix that counts a rename, which leaves the
-/// time of modification as it was, and nobody can set it back.
-fn changed(metadata: &Metadata) -> Option<SystemTime> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let seconds = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
-        let nanos = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).ok()?);
-        SystemTime::UNIX_EPOCH.checked_add(seconds + nanos)
-    }
-    #[cfg(not(unix))]
-    metadata.modified().ok()
+/// The last look at a folder.
+#[derive(Debug)]
+struct Looked {
+    listing: Listing,
+    found: Arc<Found>,
+    /// Whether the same listing has to mean the same files.
+    is_sure: bool,
 }
 
 impl Loader {
     /// Looks at a folder and the folders in it. A folder that is not there is empty.
     pub fn look(&mut self, kind: Kind, folder: &Path) -> Found {
-        let mut found = Found::default();
-        let mut paths = Vec::new();
-        collect(folder, 0, &mut paths, &mut found);
-        paths.sort_by(|(a, _), (b, _)| a.cmp(b));
-        found.tests.sort();
-        found.latest = paths.iter().filter_map(|(_, metadata)| changed(metadata)).max();
-        let stamps = stamps(&paths);
-        let before = self.reads;
-        let (modules, plugins) = paths.into_iter().partition(|(path, _)| is_module(folder, path));
-        let (modules, plugins): (Files, Files) = (modules, plugins);
-        found.modules = modules.into_iter().map(|(path, _)| path).collect();
-        for (path, metadata) in &plugins {
-            match self.read_plugin(kind, folder, path, metadata) {
-                Ok(read) => {
-                    let id = read.file.id.clone();
-                    if let Some(earlier) = found.files.insert(id.clone(), read) {
-                        let other = earlier.file.path;
-                        let twice = |path: &Path, other: &Path, what: &str| {
-                            Problem::new(
-                                Code::SameId,
-                                &id,
-                                path,
-                                format!("two files have the id `{id}`: {what}"),
-                            )
-                            .help(format!("rename this one or {}", other.display()))
-                            .warning()
-                        };
-                        found.problems.push(twice(&other, path, "this one is not used"));
-                        found.problems.push(twice(path, &other, "this one is used"));
-                    }
-                }
+        let found = self.look_again(kind, folder);
+        self.looked.clear();
+        Arc::unwrap_or_clone(found)
+    }
+
+    /// The same; gives what the look before gave when there is nothing else to find.
+    pub fn look_again(&mut self, kind: Kind, folder: &Path) -> Arc<Found> {
+        let listing = Listing::of(folder);
+        let key = (kind, folder.to_owned());
+        if let Some(before) = self.looked.get(&key)
+            && before.is_sure
+            && before.listing == listing
+        {
+            return before.found.clone();
+        }
+        let (reads, unsure) = (self.reads, self.unsure);
+        let (mut found, is_certain) = self.read_all(kind, folder, &listing);
+        found.is_torn = self.reads != reads && listing.scripts != Listing::of(folder).scripts;
+        let is_sure = is_certain && self.unsure == unsure && !found.is_torn;
+        let found = Arc::new(found);
+        self.looked.insert(key, Looked { listing, found: found.clone(), is_sure });
+        found
+    }
+
+    /// Reads what a listing names; also answers whether the listing alone says when to read again.
+    fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (Found, bool) {
+        let mut found = Found {
+            problems: listing.problems.clone(),
+            unlisted: listing.problems.iter().map(|problem| problem.path.clone()).collect(),
+            tests: listing.tests.clone(),
+            latest: listing.scripts.iter().filter_map(|listed| listed.stamp.changed).max(),
+            ..Found::default()
+        };
+        let mut finding = Finding::below(folder);
+        let mut imported = HashSet::new();
+        for Listed { path, stamp, is_module } in &listing.scripts {
+            if *is_module {
+                found.modules.push(path.clone());
+                continue;
+            }
+            match self.read_plugin(kind, path, stamp, &mut finding, &mut imported) {
+                Ok(read) => found.add(read),
                 Err(problem) => found.problems.push(problem),
             }
         }
-        self.seen.retain(|path, _| !path.starts_with(folder) || stamps.contains_key(path));
-        found.is_torn = self.reads != before && stamps != stamps_in(folder);
-        found
+        let listed: HashSet<&Path> = listing.scripts.iter().map(|listed| &*listed.path).collect();
+        let forget = |path: &PathBuf| path.starts_with(folder) && !listed.contains(&**path);
+        self.seen.retain(|path, _| !forget(path));
+        self.whole.retain(|path, _| !forget(path));
+        let is_certain =
+            finding.found_all() && imported.iter().all(|path: &PathBuf| listed.contains(&**path));
+        (found, is_certain)
     }
 
     fn read_plugin(
         &mut self,
         kind: Kind,
-        root: &Path,
         path: &Path,
-        metadata: &Metadata,
-    ) -> Result<Read, Problem> {
-        let plugin = self.read(As::Plugin, kind, path, metadata)?;
-        with_imports(plugin, root, &mut |path| {
-            Ok(self.read(As::Module, kind, path, &metadata_of(path)?)?.file.text)
-        })
+        stamp: &Stamp,
+        finding: &mut Finding<'_>,
+        imported: &mut HashSet<PathBuf>,
+    ) -> Result<Arc<Read>, Problem> {
+        let own = self.read(As::Plugin, kind, path, stamp)?;
+        let imports = Imports::of(finding, path, &own.file.text, &mut |path| {
+            imported.insert(path.to_owned());
+            Ok(self.read(As::Module, kind, path, &stamp_of(path)?)?.file.text.clone())
+        });
+        if imports.is_empty() {
+            return Ok(own);
+        }
+        let before = self.whole.get(path);
+        if let Some(Whole { whole, .. }) =
+            before.filter(|before| Arc::ptr_eq(&before.own, &own) && before.whole.file.imports == imports)
+        {
+            return Ok(whole.clone());
+        }
+        let whole = Arc::new(importing(&own, imports));
+        self.whole.insert(path.to_owned(), Whole { own, whole: whole.clone() });
+        Ok(whole)
     }
 
-    fn read(&mut self, what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
-        let stamp = Stamp::of(metadata);
+    fn read(&mut self, what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Arc<Read>, Problem> {
         if let Some(seen) = self.seen.get(path)
-            && seen.stamp == stamp
+            && seen.stamp == *stamp
             && !stamp.is_fresh(seen.read_at)
         {
             return seen.content.clone();
         }
         let read_at = SystemTime::now();
         self.reads += 1;
-        let content = read(what, kind, path, metadata);
-        self.seen.insert(path.to_owned(), Seen { stamp, read_at, content: content.clone() });
+        self.unsure += u64::from(stamp.is_fresh(read_at));
+        let content = read(what, kind, path, stamp).map(Arc::new);
+        self.seen.insert(path.to_owned(), Seen { stamp: *stamp, read_at, content: content.clone() });
         content
     }
 }
@@ -219,21 +235,17 @@ impl Loader {
 /// Reads one file, wherever it is, and what it imports from its plugin folder.
 pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<Read, Problem> {
     let what = if is_module(root, path) { As::Module } else { As::Plugin };
-    let read = |what, path: &Path| read(what, kind, path, &metadata_of(path)?);
-    with_imports(read(what, path)?, root, &mut |path| Ok(read(As::Module, path)?.file.text))
+    with_imports(read(what, kind, path, &stamp_of(path)?)?, root)
 }
 
 /// The same of a file that is about to have this text.
 pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Read, Problem> {
-    let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;
-    with_imports(own, root, &mut |path| Ok(read(As::Module, kind, path, &metadata_of(path)?)?.file.text))
+    with_imports(read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?, root)
 }
 
 /// Reads a file of tests and what it imports. Its id is that of its script.
 pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Problem> {
-    let read = |what, path: &Path| read(what, kind, path, &metadata_of(path)?);
-    let own = read(As::Tests, path)?;
-    let tests = with_imports(own, root, &mut |path| Ok(read(As::Module, path)?.file.text))?.file;
+    let tests = with_imports(read(As::Tests, kind, path, &stamp_of(path)?)?, root)?.file;
     let id = script_of_tests(path).map(|script| stem_of(&script));
     Ok(SourceFile { id: id.map_or(tests.id, Into::into), ..tests })
 }
@@ -249,24 +261,26 @@ pub fn script_of_tests(tests: &Path) -> Option<PathBuf> {
     Some(tests.with_file_name(format!("{name}.rhai")))
 }
 
-fn metadata_of(path: &Path) -> Result<Metadata, Problem> {
+fn stamp_of(path: &Path) -> Result<Stamp, Problem> {
     let unreadable =
         |error| Problem::new(Code::Unreadable, "", path, format!("cannot read this file: {error}"));
-    std::fs::metadata(path).map_err(|error| unreadable(error).help(READABLE))
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(error).help(READABLE))?;
+    Ok(Stamp::of(&metadata))
 }
 
 /// A script with everything that it imports.
-fn with_imports(
-    script: Read,
-    root: &Path,
-    read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
-) -> Result<Read, Problem> {
-    let imports = Imports::of(root, &script.file.path, &script.file.text, read);
-    if imports.is_empty() {
-        return Ok(script);
-    }
+fn with_imports(script: Read, root: &Path) -> Result<Read, Problem> {
+    let kind = script.file.kind;
+    let mut finding = Finding::below(root);
+    let imports = Imports::of(&mut finding, &script.file.path, &script.file.text, &mut |path| {
+        Ok(read(As::Module, kind, path, &stamp_of(path)?)?.file.text)
+    });
+    Ok(if imports.is_empty() { script } else { importing(&script, imports) })
+}
+
+fn importing(script: &Read, imports: Imports) -> Read {
     let hash = imports.hash_with(&script.hash).into();
-    Ok(Read { file: script.file.importing(imports), hash })
+    Read { file: script.file.clone().importing(imports), hash }
 }
 
 /// What a file is read as.
@@ -277,55 +291,7 @@ enum As {
     Tests,
 }
 
-type Files = Vec<(PathBuf, Metadata)>;
-
-fn stamps(files: &Files) -> HashMap<PathBuf, Stamp> {
-    files.iter().map(|(path, metadata)| (path.clone(), Stamp::of(metadata))).collect()
-}
-
-fn stamps_in(folder: &Path) -> HashMap<PathBuf, Stamp> {
-    let mut files = Vec::new();
-    collect(folder, 0, &mut files, &mut Found::default());
-    stamps(&files)
-}
-
-fn collect(folder: &Path, depth: usize, paths: &mut Files, found: &mut Found) {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-        Err(error) => {
-            found.problems.push(
-                Problem::new(Code::Unreadable, "", folder, format!("cannot list this folder: {error}"))
-                    .help(READABLE),
-            );
-            found.unlisted.push(folder.to_owned());
-            return;
-        }
-    };
-    for entry in entries.flatten() {
-        let (name, path) = (entry.file_name(), entry.path());
-        let name = name.to_string_lossy();
-        // Hidden files, editors' own, and what Kubernetes keeps beside its links.
-        if name.starts_with(['.', '#']) || name.ends_with('~') {
-            continue;
-        }
-        // Follows links: a link that points nowhere is as good as deleted.
-        let Ok(metadata) = std::fs::metadata(&path) else { continue };
-        if metadata.is_dir() {
-            if !name.starts_with('_') && depth < MAX_NESTING {
-                collect(&path, depth + 1, paths, found);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rhai") {
-            if name.ends_with(TESTS) {
-                found.tests.push(path);
-            } else {
-                paths.push((path, metadata));
-            }
-        }
-    }
-}
-
-fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, Problem> {
+fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Read, Problem> {
     let stem = stem_of(path);
     let problem = |code, message: String| Problem::new(code, &stem, path, message);
     if what == As::Plugin && !is_id(&stem) {
@@ -333,13 +299,13 @@ fn read(what: As, kind: Kind, path: &Path, metadata: &Metadata) -> Result<Read, 
             .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
     }
     // A pipe would hold up whoever opens it, a device may have no end.
-    if !metadata.is_file() {
+    if !stamp.is_file {
         return Err(
             problem(Code::Unreadable, "this is no regular file".into()).help("put a text file in its place")
         );
     }
-    if metadata.len() > MAX_SOURCE as u64 {
-        return Err(problem(Code::TooLong, too_long(metadata.len())).help(SPLIT));
+    if stamp.len > MAX_SOURCE as u64 {
+        return Err(problem(Code::TooLong, too_long(stamp.len)).help(SPLIT));
     }
     let unreadable =
         |error| problem(Code::Unreadable, format!("cannot read this file: {error}")).help(READABLE);
@@ -403,3 +369,6 @@ pub fn is_id(stem: &str) -> bool {
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
 }
+
+#[cfg(test)]
+mod tests;

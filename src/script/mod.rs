@@ -6,6 +6,7 @@
 
 mod answer;
 mod argument;
+mod body;
 mod bounds;
 mod budget;
 mod call;
@@ -23,6 +24,7 @@ mod interpreter;
 mod known;
 mod link;
 mod lint;
+mod listing;
 mod literal;
 mod loader;
 mod manifest;

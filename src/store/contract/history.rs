@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
     a_file_is_written_down_once_however_often_it_is_seen(&*fresh().await).await;
+    of_many_files_each_is_written_down_like_a_single_one(&*fresh().await).await;
     each_change_of_settings_is_a_version(&*fresh().await).await;
     what_users_set_for_themselves_is_no_version(&*fresh().await).await;
     an_edit_is_one_version_with_all_that_it_sets(&*fresh().await).await;
@@ -50,6 +51,37 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
     store.record(&[seen("a", Some("other"))]).await.unwrap();
     store.record(&[seen("a", Some(text))]).await.unwrap();
     assert_eq!(told(store).await.len(), 3, "what was there before comes back as a version of its own");
+}
+
+async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store) {
+    let valves = json(r#"{"x": 1}"#);
+    store.replace_valves("p7", None, &valves, "ann").await.unwrap();
+    store.replace_valves("p8", Some("ann"), &valves, "ann").await.unwrap();
+    let off = Switch { plugin: "p9".into(), enabled: Some(false), global: None };
+    store.set_switch(&off, "ann").await.unwrap();
+    let all = |changed: usize| -> Vec<Seen> {
+        let text = |index| if index == changed { "other".to_owned() } else { format!("text {}", index / 2) };
+        (0..200).map(|index| seen(&format!("p{index}"), Some(&text(index)))).collect()
+    };
+    for _ in 0..2 {
+        store.record(&all(200)).await.unwrap();
+    }
+    let newest = async |plugin: &str| store.history(plugin).await.unwrap().remove(0);
+    let spans = store.spans().await.unwrap();
+    assert_eq!(spans.len(), 200);
+    assert!(spans.iter().all(|span| span.last == 1), "what is as it was is no version");
+    assert_eq!(newest("p7").await.valves, valves);
+    assert_eq!((newest("p8").await.valves, newest("p9").await.enabled), (Json::object(), Some(false)));
+    assert_eq!(store.source(&super::super::hash("text 99")).await.unwrap().as_deref(), Some("text 99"));
+    let mut some = all(150);
+    some[151].source = None;
+    some.push(seen("p150", Some("once more")));
+    store.record(&some).await.unwrap();
+    let numbers = [newest("p149").await, newest("p150").await, newest("p151").await];
+    assert_eq!(
+        numbers.map(|version| (version.number, version.hash.is_some())),
+        [(1, true), (3, true), (2, false)]
+    );
 }
 
 async fn each_change_of_settings_is_a_version(store: &dyn Store) {

@@ -1,7 +1,7 @@
 //! The rows of histories, read and written.
 
 use super::valves::{self, Change};
-use super::{Sqlite, Transaction, begin, raise, sealing, switches};
+use super::{AT_ONCE, Sqlite, Transaction, begin, raise, sealing, switches};
 use crate::json::Json;
 use crate::seal::SealKey;
 use crate::store::history::{
@@ -9,7 +9,8 @@ use crate::store::history::{
 };
 use crate::store::{Answer, now};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::{QueryBuilder, Row as _, SqliteConnection};
+use std::collections::HashMap;
 
 impl History for Sqlite {
     fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>> {
@@ -56,14 +57,21 @@ impl History for Sqlite {
             }
             // Whoever saved a file has it on disk; what is lost here is found again by the next look.
             let mut transaction = begin(&self.swift).await?;
+            let mut known = Known::of(seen, &mut transaction, &self.key).await?;
+            let mut versions = Vec::new();
             for Seen { plugin, source } in seen {
-                let before = newest(&mut transaction, &self.key, plugin).await?;
-                let settings = Settings::now(&mut transaction, &self.key, plugin).await?;
+                let before = known.newest.get(plugin).cloned();
+                let settings = known.settings.get(plugin).cloned().unwrap_or_default();
                 let action = if source.is_some() { Action::File } else { Action::Delete };
                 let new =
                     New { key: &self.key, plugin, by: BY_FILE, action, source: source.as_ref(), settings };
-                new.write_after(before, i64::MAX, &mut transaction).await?;
+                // What an operator did is named by them.
+                if let Some(Next::Version(version)) = new.after(before, i64::MAX) {
+                    known.newest.insert(plugin.clone(), version.clone());
+                    versions.push((plugin.as_str(), source.as_ref(), version));
+                }
             }
+            write(&mut transaction, &self.key, &versions).await?;
             transaction.commit().await
         })
     }
@@ -122,10 +130,17 @@ pub(super) async fn note(
 }
 
 /// What operators have set for a plugin.
+#[derive(Clone)]
 struct Settings {
     valves: Json,
     enabled: Option<bool>,
     global: Option<bool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { valves: Json::object(), enabled: None, global: None }
+    }
 }
 
 impl Settings {
@@ -146,6 +161,14 @@ struct New<'a> {
     settings: Settings,
 }
 
+/// What comes after a version.
+enum Next {
+    /// Another one.
+    Version(Version),
+    /// Nothing; but who made that one is known now.
+    Named(u64),
+}
+
 impl New<'_> {
     /// Writes it, unless nothing is new. What a host found since then and could not name is named.
     async fn write_after(
@@ -154,12 +177,22 @@ impl New<'_> {
         since: i64,
         transaction: &mut Transaction,
     ) -> Result<(), sqlx::Error> {
-        let Self { key, plugin, by, action, source, settings } = self;
+        let Self { key, plugin, by, action, source, .. } = self;
+        match self.after(before, since) {
+            Some(Next::Version(version)) => write(transaction, key, &[(plugin, source, version)]).await,
+            Some(Next::Named(number)) => name(transaction, plugin, number, by, action).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What it comes to after that version; none where nothing is new.
+    fn after(self, before: Option<Version>, since: i64) -> Option<Next> {
+        let Self { by, action, source, settings, .. } = self;
         let (kind, place) = match (source, &before) {
             (Some(source), _) => (source.kind.clone(), source.place.clone()),
             (None, Some(before)) => (before.kind.clone(), before.place.clone()),
             // What never was cannot go.
-            (None, None) => return Ok(()),
+            (None, None) => return None,
         };
         let number = before.as_ref().map_or(1, |before| before.number + 1);
         let Settings { valves, enabled, global } = settings;
@@ -167,47 +200,106 @@ impl New<'_> {
         let new =
             Version { number, at: now(), by: by.into(), action, kind, place, hash, valves, enabled, global };
         let is_news = action == Action::Grant;
-        if let Some(before) = before.filter(|before| !is_news && before.is_same_state(&new)) {
-            if before.by == BY_FILE && before.at >= since {
-                name(transaction, plugin, before.number, by, action).await?;
-            }
-            return Ok(());
+        match before.filter(|before| !is_news && before.is_same_state(&new)) {
+            Some(before) if before.by == BY_FILE && before.at >= since => Some(Next::Named(before.number)),
+            Some(_) => None,
+            None => Some(Next::Version(new)),
         }
-        if let Some(source) = source {
-            sqlx::query("INSERT OR IGNORE INTO sources (hash, text) VALUES (?, ?)")
-                .bind(&source.hash)
-                .bind(&*source.text)
-                .execute(&mut **transaction)
-                .await?;
-        }
-        insert(transaction, key, plugin, &new).await?;
-        prune(transaction, plugin, number).await
     }
+}
+
+/// What is known of the plugins that were seen: of many, it is read at once.
+struct Known {
+    newest: HashMap<String, Version>,
+    settings: HashMap<String, Settings>,
+}
+
+impl Known {
+    async fn of(seen: &[Seen], transaction: &mut Transaction, key: &SealKey) -> Result<Self, sqlx::Error> {
+        let mut known = Self { newest: HashMap::new(), settings: HashMap::new() };
+        if seen.len() > AT_ONCE {
+            known.read_all(transaction, key).await?;
+            return Ok(known);
+        }
+        for Seen { plugin, .. } in seen {
+            let newest = newest(transaction, key, plugin).await?;
+            known.newest.extend(newest.map(|newest| (plugin.clone(), newest)));
+            known.settings.insert(plugin.clone(), Settings::now(transaction, key, plugin).await?);
+        }
+        Ok(known)
+    }
+
+    async fn read_all(&mut self, transaction: &mut Transaction, key: &SealKey) -> Result<(), sqlx::Error> {
+        let rows = sqlx::query(
+            "SELECT versions.* FROM (SELECT plugin, max(version) AS version FROM versions GROUP BY plugin)
+             JOIN versions USING (plugin, version)",
+        );
+        for row in rows.fetch_all(&mut **transaction).await? {
+            let plugin: String = row.try_get("plugin")?;
+            let newest = version(key, &plugin, &row)?;
+            self.newest.insert(plugin, newest);
+        }
+        for (plugin, valves) in valves::of_operators(transaction, key).await? {
+            self.settings.entry(plugin).or_default().valves = valves;
+        }
+        for switch in switches::all(transaction).await? {
+            let settings = self.settings.entry(switch.plugin).or_default();
+            (settings.enabled, settings.global) = (switch.enabled, switch.global);
+        }
+        Ok(())
+    }
+}
+
+/// Writes new versions and their texts, and drops what is too old.
+async fn write(
+    transaction: &mut Transaction,
+    key: &SealKey,
+    new: &[(&str, Option<&Source>, Version)],
+) -> Result<(), sqlx::Error> {
+    for new in new.chunks(AT_ONCE) {
+        let sources: Vec<&Source> = new.iter().filter_map(|(_, source, _)| *source).collect();
+        if !sources.is_empty() {
+            let mut query = QueryBuilder::<sqlx::Sqlite>::new("INSERT OR IGNORE INTO sources (hash, text) ");
+            query.push_values(sources, |mut row, source| {
+                row.push_bind(&source.hash).push_bind(&*source.text);
+            });
+            query.build().execute(&mut **transaction).await?;
+        }
+        insert(transaction, key, new).await?;
+        for (plugin, _, version) in new {
+            prune(transaction, plugin, version.number).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn insert(
     transaction: &mut Transaction,
     key: &SealKey,
-    plugin: &str,
-    new: &Version,
+    new: &[(&str, Option<&Source>, Version)],
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "INSERT INTO versions (plugin, version, at, author, action, kind, place, source, valves, enabled, global)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(plugin)
-    .bind(signed(new.number))
-    .bind(new.at)
-    .bind(&new.by)
-    .bind(new.action.word())
-    .bind(&new.kind)
-    .bind(&new.place)
-    .bind(&new.hash)
-    .bind(sealing::seal(key, &new.valves, &sealing::version_of(plugin, signed(new.number)))?)
-    .bind(new.enabled)
-    .bind(new.global)
-    .execute(&mut **transaction)
-    .await?;
+    let sealed = |(plugin, _, new): &(&str, _, Version)| {
+        sealing::seal(key, &new.valves, &sealing::version_of(plugin, signed(new.number)))
+    };
+    let sealed = new.iter().map(sealed).collect::<Result<Vec<_>, _>>()?;
+    let mut query = QueryBuilder::<sqlx::Sqlite>::new(
+        "INSERT INTO versions
+         (plugin, version, at, author, action, kind, place, source, valves, enabled, global) ",
+    );
+    query.push_values(new.iter().zip(sealed), |mut row, ((plugin, _, new), sealed)| {
+        row.push_bind(*plugin)
+            .push_bind(signed(new.number))
+            .push_bind(new.at)
+            .push_bind(&new.by)
+            .push_bind(new.action.word())
+            .push_bind(&new.kind)
+            .push_bind(&new.place)
+            .push_bind(&new.hash)
+            .push_bind(sealed)
+            .push_bind(new.enabled)
+            .push_bind(new.global);
+    });
+    query.build().execute(&mut **transaction).await?;
     Ok(())
 }
 

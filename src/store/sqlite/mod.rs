@@ -26,6 +26,9 @@ use sqlx::{Row as _, SqlitePool};
 use std::path::{Path, PathBuf};
 use valves::Change;
 
+/// So many rows are written by one statement.
+const AT_ONCE: usize = 64;
+
 type Transaction = sqlx::Transaction<'static, sqlx::Sqlite>;
 
 /// A store in one file.
@@ -240,20 +243,22 @@ impl Store for Sqlite {
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
         self.work("save the last good scripts", async move {
             let mut transaction = begin(&self.durable).await?;
-            for version in versions {
-                sqlx::query(
-                    "INSERT OR REPLACE INTO last_good (id, path, hash, source, imports, security, saved_at)
-                     VALUES (?, ?, ?, ?, ?, ?, ?)",
-                )
-                .bind(&version.id)
-                .bind(&version.path)
-                .bind(&version.hash)
-                .bind(&version.source)
-                .bind(encode(&version.imports)?)
-                .bind(version.security)
-                .bind(version.saved_at)
-                .execute(&mut *transaction)
-                .await?;
+            for versions in versions.chunks(AT_ONCE) {
+                let imports =
+                    versions.iter().map(|version| encode(&version.imports)).collect::<Result<Vec<_>, _>>()?;
+                let mut query = sqlx::QueryBuilder::<sqlx::Sqlite>::new(
+                    "INSERT OR REPLACE INTO last_good (id, path, hash, source, imports, security, saved_at) ",
+                );
+                query.push_values(versions.iter().zip(imports), |mut row, (version, imports)| {
+                    row.push_bind(&version.id)
+                        .push_bind(&version.path)
+                        .push_bind(&version.hash)
+                        .push_bind(&version.source)
+                        .push_bind(imports)
+                        .push_bind(version.security)
+                        .push_bind(version.saved_at);
+                });
+                query.build().execute(&mut *transaction).await?;
             }
             transaction.commit().await
         })

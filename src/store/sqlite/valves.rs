@@ -30,6 +30,20 @@ pub(super) async fn all(
         .collect()
 }
 
+/// What operators set, by plugin.
+pub(super) async fn of_operators(
+    connection: &mut SqliteConnection,
+    key: &SealKey,
+) -> Result<Vec<(String, Json)>, sqlx::Error> {
+    let query = sqlx::query_as("SELECT plugin, content FROM valves WHERE user_id IS NULL");
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
+    let values = rows.into_iter().map(|(plugin, content)| {
+        let values = read(key, &plugin, None, &content)?;
+        Ok((plugin, values))
+    });
+    values.collect()
+}
+
 pub(super) async fn of(
     connection: &mut SqliteConnection,
     key: &SealKey,
