@@ -15,8 +15,9 @@ use crate::script::{
     Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
 };
 use crate::words::did_you_mean;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
     app::check(config)?;
@@ -39,6 +40,8 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
 struct Findings {
     files: BTreeSet<PathBuf>,
     problems: Vec<Problem>,
+    /// Their places and messages.
+    told: HashSet<(String, String)>,
     /// By command.
     granted: HashMap<String, Grants>,
 }
@@ -83,8 +86,7 @@ impl Findings {
             Err(problem) => vec![problem],
             Ok(Case { script, tests }) => {
                 let settings = app::settings_of(config, &self.granted, kind, &script.id);
-                let opened = Suite::open(&script, &tests, &settings);
-                opened.map_or_else(|problems| problems, |suite| suite.warnings().to_vec())
+                Suite::check(&script, &tests, &settings)
             }
         };
         self.tell_once(problems);
@@ -93,9 +95,7 @@ impl Findings {
     fn module(&mut self, kind: Kind, root: &Path, path: &Path) {
         self.files.insert(path.to_owned());
         let problems = match read_file(kind, root, path) {
-            Ok(read) => {
-                [Script::check_module(&read.file, root), Script::lints_of_module(&read.file, root)].concat()
-            }
+            Ok(read) => Script::check_module(&read.file, root),
             Err(problem) => vec![problem],
         };
         self.tell_once(problems);
@@ -103,9 +103,8 @@ impl Findings {
 
     /// A module's problems are those of every script that imports it, and are told once.
     fn tell_once(&mut self, problems: Vec<Problem>) {
-        let same = |a: &Problem, b: &Problem| a.place() == b.place() && a.message == b.message;
         for problem in problems {
-            if !self.problems.iter().any(|known| same(known, &problem)) {
+            if self.told.insert((problem.place(), problem.message.clone())) {
                 self.problems.push(problem);
             }
         }
@@ -141,11 +140,12 @@ impl Findings {
             if problem.path.is_file() {
                 self.files.insert(problem.path.clone());
             }
+            self.told.insert((problem.place(), problem.message.clone()));
             self.problems.push(problem);
         }
         for read in found.files.into_values() {
             let path = read.file.path.clone();
-            self.read(Ok(read), &path, config);
+            self.read(Ok(Arc::unwrap_or_clone(read)), &path, config);
         }
     }
 
@@ -155,8 +155,7 @@ impl Findings {
             Err(problem) => vec![problem],
             Ok(Read { file, .. }) => {
                 let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
-                Script::compile(&file, &settings)
-                    .map_or_else(|problems| problems, |script| [script.lints(), script.warnings].concat())
+                Script::check(&file, &settings)
             }
         };
         self.tell_once(problems);

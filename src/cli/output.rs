@@ -252,12 +252,14 @@ pub(super) fn clean(text: &str) -> String {
 
 /// Rows under each other, columns aligned; the last one is as long as it is.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| wide(cell)).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
-            let gap = if column + 1 == row.len() { 0 } else { width(column).unwrap_or(0) + 2 };
+            let gap = if column + 1 == row.len() { 0 } else { widths[column] + 2 };
             line.push_str(cell);
             line.push_str(&" ".repeat(gap.saturating_sub(wide(cell))));
         }

@@ -16,7 +16,21 @@ pub(super) struct Placed {
 
 impl Placed {
     pub(super) fn of(config: &Config, path: &Path) -> Self {
-        let kind = app::kind_of(config, path);
+        Self::in_folder_of(app::kind_of(config, path), config, path)
+    }
+
+    /// The same of a file that may not be saved yet, and will have this text.
+    pub(super) fn of_text(config: &Config, path: &Path, text: &str) -> Self {
+        let kind = match path {
+            path if path.is_file() => app::kind_of(config, path),
+            path if path.starts_with(&config.folders.tools) => Kind::Tool,
+            path if path.starts_with(&config.folders.filters) => Kind::Filter,
+            _ => Kind::guess(text),
+        };
+        Self::in_folder_of(kind, config, path)
+    }
+
+    fn in_folder_of(kind: Kind, config: &Config, path: &Path) -> Self {
         let root = match kind {
             Kind::Filter => &config.folders.filters,
             Kind::Tool => &config.folders.tools,
@@ -26,6 +40,7 @@ impl Placed {
         let (root, path) = match within {
             Some(within) => (root.clone(), root.join(within)),
             None if path.is_dir() => (path.to_owned(), path.to_owned()),
+            None if path.starts_with(root) => (root.clone(), path.to_owned()),
             None => (path.parent().unwrap_or(Path::new("")).to_owned(), path.to_owned()),
         };
         Self { kind, root, path }

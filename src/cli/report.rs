@@ -59,6 +59,29 @@ pub(super) fn near(path: &Path) -> PathBuf {
     inside.unwrap_or_else(|| path.to_owned()).components().collect()
 }
 
+/// Where a script broke, as a cause says it: `filters/x.rhai:3:5: why`.
+pub(super) struct Broke<'a> {
+    pub(super) path: &'a Path,
+    pub(super) line: usize,
+    pub(super) column: usize,
+    pub(super) why: &'a str,
+}
+
+impl<'a> Broke<'a> {
+    /// None where the cause names no place.
+    pub(super) fn of(cause: &'a str) -> Option<Self> {
+        let (place, why) = cause.split_once(": ")?;
+        let mut parts = place.rsplitn(3, ':');
+        let (column, line) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { path: Path::new(parts.next()?), line, column, why })
+    }
+
+    /// The line of a text.
+    pub(super) fn excerpt(&self, text: &'a str) -> Option<&'a str> {
+        text.trim_start_matches('\u{feff}').lines().nth(self.line.checked_sub(1)?)
+    }
+}
+
 fn presentable(problem: &Problem) -> Problem {
     Problem {
         path: near(&problem.path),

@@ -7,6 +7,7 @@ use super::output::Output;
 use super::service::{self, Word};
 use crate::app::App;
 use crate::config::{Config, ConfigError, Listen};
+use crate::memory;
 use crate::server;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -75,6 +76,7 @@ impl Serving {
     ) -> Result<Exit, Failure> {
         app.follow();
         let pulse = tokio::spawn(service::live());
+        memory::give_back_code();
         service::tell(&Word::Ready);
         let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
         pulse.abort();

@@ -120,7 +120,7 @@ impl News {
 /// What is not meant in a script that loads.
 fn warnings(now: &Snapshot, id: &str) -> Vec<Problem> {
     let script = now.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
-    script.map(|script| [script.lints(), script.warnings.clone()].concat()).unwrap_or_default()
+    script.map(|script| script.findings()).unwrap_or_default()
 }
 
 /// The id that a new file had before: one that is gone had the same text.

@@ -3,6 +3,7 @@
 use super::view::{View, change_in_short, in_short};
 use crate::cli::args::Open;
 use crate::cli::output::{Paint, clean};
+use crate::cli::report::Broke;
 use crate::cli::steps::{opened, standing, word};
 use crate::json::Json;
 use crate::trace::{Record, Trace};
@@ -196,11 +197,10 @@ fn is_told(error: &str, records: &[Record]) -> bool {
 
 /// The line that a breakage names, as far as it still stands there; None where it names none.
 fn excerpt(cause: &str) -> Option<String> {
-    let (place, _) = cause.split_once(": ")?;
-    let mut parts = place.rsplitn(3, ':');
-    let (column, line): (usize, usize) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let text = std::fs::read_to_string(parts.next()?).ok()?;
-    let excerpt = clean(text.lines().nth(line.checked_sub(1)?)?).replace('\t', " ");
+    let broke = Broke::of(cause)?;
+    let text = std::fs::read_to_string(broke.path).ok()?;
+    let excerpt = clean(broke.excerpt(&text)?).replace('\t', " ");
+    let (line, column) = (broke.line, broke.column);
     if !(1..=LONGEST_LINE).contains(&column) || column > excerpt.chars().count() + 1 {
         return None;
     }

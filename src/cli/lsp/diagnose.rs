@@ -2,6 +2,7 @@
 
 use super::document::{Document, range_of, range_of_problem};
 use crate::app;
+use crate::cli::placed::Placed;
 use crate::cli::report;
 use crate::cli::test::{self, Case};
 use crate::config::{Config, Grants};
@@ -55,12 +56,7 @@ impl Project {
     }
 
     fn problems(&self, config: &Config, path: &Path, text: &str) -> Vec<Problem> {
-        let kind = kind_of(config, path, text);
-        let folder = match kind {
-            Kind::Filter => &config.folders.filters,
-            Kind::Tool => &config.folders.tools,
-        };
-        let (root, path) = within(folder, path);
+        let Placed { kind, root, path } = Placed::of_text(config, path, text);
         if script_of_tests(&path).is_some() {
             return self.of_tests(config, (kind, &root), &path, text);
         }
@@ -71,15 +67,12 @@ impl Project {
             Err(problem) => return vec![problem],
         };
         if is_module(&root, &path) {
-            return [Script::check_module(&file, &root), Script::lints_of_module(&file, &root)].concat();
+            return Script::check_module(&file, &root);
         }
         let settings = app::settings_of(config, &self.granted, kind, &file.id);
-        Script::compile(&file, &settings)
-            .map_or_else(|problems| problems, |script| [script.lints(), script.warnings].concat())
+        Script::check(&file, &settings)
     }
-}
 
-impl Project {
     /// What is wrong with a file of tests. Before it is saved once, nobody knows its script.
     fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Problem> {
         if !path.is_file() {
@@ -89,35 +82,9 @@ impl Project {
             Err(problem) => vec![problem],
             Ok(Case { script, tests }) => {
                 let settings = app::settings_of(config, &self.granted, script.kind, &script.id);
-                let opened = Suite::open(&script, &SourceFile { text: text.into(), ..tests }, &settings);
-                opened.map_or_else(|problems| problems, |suite| suite.warnings().to_vec())
+                Suite::check(&script, &SourceFile { text: text.into(), ..tests }, &settings)
             }
         }
-    }
-}
-
-/// What a file is for; one that is not saved yet may lie in a folder all the same.
-fn kind_of(config: &Config, path: &Path, text: &str) -> Kind {
-    if path.is_file() {
-        return app::kind_of(config, path);
-    }
-    if path.starts_with(&config.folders.tools) {
-        Kind::Tool
-    } else if path.starts_with(&config.folders.filters) {
-        Kind::Filter
-    } else {
-        Kind::guess(text)
-    }
-}
-
-/// The folder that imports are looked for in, and the path as that folder names it.
-fn within(folder: &Path, path: &Path) -> (PathBuf, PathBuf) {
-    let real = path.canonicalize().ok().zip(folder.canonicalize().ok());
-    let inside = real.and_then(|(path, folder)| Some(path.strip_prefix(folder).ok()?.to_owned()));
-    match inside {
-        Some(inside) => (folder.to_owned(), folder.join(inside)),
-        None if path.starts_with(folder) => (folder.to_owned(), path.to_owned()),
-        None => (path.parent().unwrap_or(Path::new("")).to_owned(), path.to_owned()),
     }
 }
 

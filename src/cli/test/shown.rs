@@ -2,7 +2,7 @@
 
 use super::running::{FileRan, Sum, TestRan};
 use crate::cli::output::{Paint, clean, count, table};
-use crate::cli::report;
+use crate::cli::report::{self, Broke};
 use crate::cli::steps::difference;
 use crate::json::Json;
 use crate::script::Problem;
@@ -118,13 +118,11 @@ impl Shown {
 
 /// The problem of a script that broke, told where it did.
 fn broken(of_test: &Problem) -> Option<Problem> {
-    let (place, message) = of_test.message.split_once(": ")?;
-    let mut parts = place.rsplitn(3, ':');
-    let (column, line, path) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    let text = std::fs::read_to_string(path).ok()?;
-    let excerpt = text.lines().nth(usize::checked_sub(line, 1)?)?.trim_end().to_owned();
-    let (line, column) = (Some(line), Some(column));
-    let (path, message) = (path.into(), message.to_owned());
+    let broke = Broke::of(&of_test.message)?;
+    let text = std::fs::read_to_string(broke.path).ok()?;
+    let excerpt = broke.excerpt(&text)?.trim_end().to_owned();
+    let (line, column) = (Some(broke.line), Some(broke.column));
+    let (path, message) = (broke.path.to_owned(), broke.why.to_owned());
     Some(Problem { path, line, column, excerpt, message, ..of_test.clone() })
 }
 

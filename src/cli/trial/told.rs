@@ -3,7 +3,8 @@
 use super::super::args;
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, clean};
-use super::super::{report, steps};
+use super::super::report::{self, Broke};
+use super::super::steps;
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -46,18 +47,12 @@ impl Came {
 /// Where a script broke, as far as its cause says it: `filters/x.rhai:3:5: why`.
 fn problem(stage: &Stage, cause: &str) -> Problem {
     let file = &stage.script.file;
-    let place = cause.strip_prefix(&format!("{}:", file.path.display())).and_then(|rest| {
-        let (line, rest) = rest.split_once(':')?;
-        let (column, why) = rest.split_once(": ")?;
-        Some((line.parse::<usize>().ok()?, column.parse::<usize>().ok()?, why))
-    });
-    let Some((line, column, why)) = place else {
+    let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
         return Problem::new(Code::Broke, &file.id, &file.path, cause);
     };
-    let mut problem = Problem::new(Code::Broke, &file.id, &file.path, why);
-    (problem.line, problem.column) = (Some(line), Some(column));
-    let text = file.text.trim_start_matches('\u{feff}');
-    problem.excerpt = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim_end().to_owned();
+    let mut problem = Problem::new(Code::Broke, &file.id, &file.path, broke.why);
+    (problem.line, problem.column) = (Some(broke.line), Some(broke.column));
+    problem.excerpt = broke.excerpt(&file.text).unwrap_or_default().trim_end().to_owned();
     problem
 }
 

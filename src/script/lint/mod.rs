@@ -20,20 +20,32 @@ mod tests;
 use super::Script;
 use super::problem::{MOST_TOLD, Problem};
 use super::source::{Kind, SourceFile};
-use super::{endings, engine, imports};
+use super::{Settings, endings, engine, imports, link};
 use rhai::OptimizationLevel;
 use std::path::Path;
 use view::View;
 
 impl Script {
-    /// What is surely not meant in it, beside its [`Script::warnings`].
-    pub fn lints(&self) -> Vec<Problem> {
-        all(&self.file, Some(self), "")
+    /// Everything that is wrong with a file: why it does not load, or what is surely not meant in it.
+    pub fn check(file: &SourceFile, settings: &Settings) -> Vec<Problem> {
+        Self::compile(file, settings).map_or_else(|problems| problems, |script| script.findings())
     }
 
-    /// The same of a module that is looked at by itself.
-    pub fn lints_of_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
-        all(file, None, &imports::key_of(root, &file.path))
+    /// Everything that is wrong with a module, looked at by itself: whoever imports it may still lack something.
+    pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
+        let key = imports::key_of(root, &file.path);
+        [link::check(file, &key), all(file, None, &key)].concat()
+    }
+
+    /// Everything that is surely not meant in it: its [`Script::warnings`], and what only who writes it wants to
+    /// know.
+    pub fn findings(&self) -> Vec<Problem> {
+        [self.lints(), self.warnings.clone()].concat()
+    }
+
+    /// The latter alone.
+    pub fn lints(&self) -> Vec<Problem> {
+        all(&self.file, Some(self), "")
     }
 }
 

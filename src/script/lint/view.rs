@@ -1,12 +1,13 @@
 //! What lints know of a file: its functions with their bodies, and all the words in it.
 
 use super::tree::{self, Node};
+use crate::script::body::statements_of;
 use crate::script::imports::ModuleFile;
 use crate::script::manifest::Manifest;
 use crate::script::problem::{Code, Problem};
 use crate::script::source::SourceFile;
 use crate::script::{Script, engine};
-use rhai::{AST, ASTNode, Expr, Module, Position, ScriptFuncDef, Stmt};
+use rhai::{AST, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A file as lints see it.
@@ -41,19 +42,8 @@ impl Body {
     }
 
     fn of(function: &ScriptFuncDef) -> Self {
-        // Rhai shows what is in a function only while it walks a whole file: here a file of this one.
-        let mut alone = Module::new();
-        alone.set_script_fn(function.clone());
-        let own = AST::new_from_module(alone);
-        let mut statements = Vec::new();
-        own.walk(&mut |path: &[ASTNode<'_>]| {
-            if let [ASTNode::Stmt(statement)] = path {
-                statements.push((*statement).clone());
-            }
-            true
-        });
         let params = function.params.iter().map(ToString::to_string).collect();
-        Self { name: function.name.to_string(), params, statements }
+        Self { name: function.name.to_string(), params, statements: statements_of(function) }
     }
 }
 

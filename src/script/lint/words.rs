@@ -5,6 +5,7 @@ use super::tree::{self, Link, Node};
 use super::view::{Body, View};
 use crate::filter::Hook;
 use crate::script::problem::{Code, Problem};
+use crate::script::reference::{self, Form};
 use crate::words::nearest;
 use rhai::{Expr, Stmt};
 use std::collections::BTreeMap;
@@ -23,93 +24,43 @@ enum Handle {
 }
 
 impl Handle {
-    /// Its words that lead to no other value of ours.
-    const fn words(self) -> &'static [&'static str] {
+    /// Its name in the reference, and words that it has at times besides: of services, and of clients.
+    const fn named(self) -> (&'static str, &'static [&'static str]) {
         match self {
-            Self::Body => &[
-                "model",
-                "messages",
-                "stream",
-                "temperature",
-                "top_p",
-                "max_tokens",
-                "tools",
-                "tool_choice",
-                "response_format",
-                "metadata",
-                "files",
-                "features",
-                "chat_id",
-                "session_id",
-                "user",
-                "filter_ids",
-                "tool_ids",
-                "seed",
-                "stop",
-                "id",
-            ],
-            Self::Messages => &["system", "len", "is_empty"],
-            Self::Message => &[
-                "role",
-                "content",
-                "text",
-                "texts",
-                "parts",
-                "images",
-                "name",
-                "tool_calls",
-                "tool_call_id",
-                "refusal",
-                "reasoning_content",
-                "usage",
-                "finish_reason",
-                "id",
-            ],
-            Self::Event => &[
-                "text",
-                "texts",
-                "reasoning",
-                "role",
-                "finish_reason",
-                "tool_calls",
-                "usage",
-                "index",
-                "choices",
-                "model",
-                "delta",
-                "id",
-                "created",
-                "object",
-                "error",
-                "event",
-            ],
-            Self::Ctx => &[
-                "messages",
-                "result",
-                "context",
-                "args",
-                "error",
-                "iteration",
-                "options",
-                "tool",
-                "tool_name",
-                "tools",
-                "model",
-                "usage",
-                "valves",
-                "state",
-                "variables",
-                "metadata",
-                "name",
-                "text",
-                "history",
-                "trace",
-                "filters",
-            ],
-            Self::User => &["id", "name", "email", "role", "valves", "profile_image_url", "timezone"],
-            Self::Model => &["id", "name", "provider", "info"],
-            Self::Request => &["headers", "method", "path", "url", "query", "cookies", "ip", "state"],
+            Self::Body => ("body", &["seed"]),
+            Self::Messages => ("messages", &["len", "is_empty"]),
+            Self::Message => ("message", &["id"]),
+            Self::Event => ("event", &["delta", "error", "event", "role"]),
+            Self::Ctx => (
+                "ctx",
+                &[
+                    "filters",
+                    "history",
+                    "iteration",
+                    "name",
+                    "options",
+                    "state",
+                    "text",
+                    "tool_name",
+                    "tools",
+                    "trace",
+                    "usage",
+                    "valves",
+                    "variables",
+                ],
+            ),
+            Self::User => ("__user__", &["profile_image_url", "timezone"]),
+            Self::Model => ("__model__", &["info"]),
+            Self::Request => ("__request__", &["cookies", "ip", "query", "state", "url"]),
         }
+    }
+
+    /// Its words but methods.
+    fn words(self) -> impl Iterator<Item = &'static str> {
+        let (name, others) = self.named();
+        let known = reference::handle(name).map_or(&[][..], |handle| &handle.words);
+        let known = known.iter().filter(|word| !matches!(word.form, Form::Method(_)));
+        known.map(|word| word.name.as_str()).chain(others.iter().copied())
     }
 
     /// What a word leads to.
@@ -150,13 +101,14 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
 
 /// The word that was meant.
 fn misspelt(view: &View<'_>, handle: Handle, name: &str) -> Option<&'static str> {
-    let words = handle.words();
-    let is_known =
-        words.contains(&name) || name.len() < 3 || view.written.contains(name) || view.texts.contains(name);
+    let is_known = handle.words().any(|word| word == name)
+        || name.len() < 3
+        || view.written.contains(name)
+        || view.texts.contains(name);
     if is_known {
         return None;
     }
-    nearest(name, words.iter().copied().filter(|word| word.len() > 3)).filter(|near| {
+    nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
         // `tool` and `tools`, `file` and `files` may well be two keys.
         near.trim_end_matches('s') != name.trim_end_matches('s')
     })
