@@ -8,15 +8,14 @@ mod common;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
 use axum::response::Response;
-use common::{Project, Server, quantile, ratio};
+use common::bare::serve;
+use common::{Project, Server, plays, quantile, ratio, use_core};
 use futures::future::join_all;
 use futures::stream;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
@@ -37,25 +36,7 @@ fn streams() -> usize {
 }
 
 fn main() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    // This program is also its own service and its own proxy.
-    match std::env::var("PLAYS").as_deref() {
-        Ok("service") => return on_one_thread(service()),
-        Ok("proxy") => return on_all_threads(proxy(std::env::var("SERVICE").unwrap())),
-        _ => {}
-    }
-    // `cargo test` builds benches and runs them too: there is nothing to measure there.
-    if std::env::args().any(|word| word == "--bench") {
-        on_one_thread(measure());
-    }
-}
-
-fn on_one_thread(work: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
-}
-
-fn on_all_threads(work: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
+    common::play(service(), measure());
 }
 
 /// One of the servers that are measured.
@@ -233,13 +214,6 @@ fn project(service: &str, filters: usize) -> Project {
     })
 }
 
-/// This program in another part.
-fn plays(part: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.env("PLAYS", part);
-    command
-}
-
 /// A model's service: `paced` takes its time, `fast` sends event after event.
 async fn service() {
     serve(Router::new().fallback(answer)).await;
@@ -267,47 +241,11 @@ async fn answer(body: Bytes) -> Response {
         };
         Some((Ok::<_, std::convert::Infallible>(event), place + 1))
     });
-    streaming(Body::from_stream(events))
+    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(events)).unwrap()
 }
 
 fn chunk(delta: &str, finish: &str) -> String {
     format!(
         "data: {{\"id\":\"chatcmpl-service\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
     )
-}
-
-fn streaming(body: Body) -> Response {
-    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
-}
-
-/// Hands bytes on and knows nothing of them.
-async fn proxy(service: String) {
-    let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().unwrap();
-    serve(Router::new().fallback(forward).with_state((client, service))).await;
-}
-
-async fn forward(State((client, service)): State<(reqwest::Client, String)>, body: Bytes) -> Response {
-    let request = client.post(format!("{service}/v1/chat/completions")).body(body);
-    let answer = request.header("content-type", "application/json").send().await.unwrap();
-    streaming(Body::from_stream(answer.bytes_stream()))
-}
-
-async fn serve(router: Router) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    eprintln!("http://{}", listener.local_addr().unwrap());
-    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    axum::serve(listener, router).await.unwrap();
-}
-
-/// From here on this thread, and what it starts, runs on one core, where that can be chosen.
-fn use_core(core: usize) {
-    #[cfg(target_os = "linux")]
-    {
-        let mut cores = rustix::thread::CpuSet::new();
-        cores.set(core);
-        // A machine with one core has no choice.
-        let _ = rustix::thread::sched_setaffinity(None, &cores);
-    }
 }

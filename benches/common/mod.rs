@@ -3,9 +3,13 @@
 
 #![allow(dead_code)] // each bench uses its part
 
+pub(crate) mod bare;
+pub(crate) mod load;
+
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The offline model, to build on.
 pub(crate) const DEMO: &str = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
@@ -43,6 +47,11 @@ impl Project {
     }
 }
 
+/// The host's program: the one that `VALVEHOUSE` names, or else the one that was built with this.
+pub(crate) fn binary() -> std::path::PathBuf {
+    std::env::var_os("VALVEHOUSE").map_or(env!("CARGO_BIN_EXE_valvehouse").into(), Into::into)
+}
+
 /// A process that serves, and ends when this does.
 pub(crate) struct Server {
     child: Child,
@@ -54,11 +63,25 @@ pub(crate) struct Server {
 impl Server {
     /// The host on a project.
     pub(crate) fn host(project: Project) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
-        command.args(["serve", "--port", "0"]).current_dir(project.path());
-        let mut server = Self::start(&mut command);
+        let mut server = Self::host_in(project.path());
         server.project = Some(project);
         server
+    }
+
+    /// The host on a project that outlasts it.
+    pub(crate) fn host_in(project: &std::path::Path) -> Self {
+        Self::start(Command::new(binary()).args(["serve", "--port", "0", "--project"]).arg(project))
+    }
+
+    /// Whatever listens at an address without saying so.
+    pub(crate) fn at(command: &mut Command, address: &str) -> Self {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < end, "nothing listens on {address}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Self { child, url: format!("http://{address}"), project: None }
     }
 
     /// Whatever says on stderr at which `http://…` it listens.
@@ -75,9 +98,21 @@ impl Server {
         Self { child, url: url.expect("a server says where it listens"), project: None }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What all its threads had of the processors, those that are gone included; in hundredths of a second.
     pub(crate) fn processor_time(&self) -> Duration {
         processor_time(&self.child.id().to_string())
+    }
+
+    /// The most that memory backed of it at any time.
+    pub(crate) fn most_resident(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap_or(0) * 1024
     }
 
     /// Its bytes that memory backs.
@@ -120,6 +155,46 @@ pub(crate) fn quantile<T: Ord + Copy + Default>(samples: &mut [T], part: f64) ->
     samples.sort();
     let place = (samples.len() as f64 * part) as usize;
     samples.get(place).or(samples.last()).copied().unwrap_or_default()
+}
+
+/// From here on this thread, and what it starts, runs on one core, where that can be chosen.
+pub(crate) fn use_core(core: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(core);
+        // A machine with one core has no choice.
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
+    }
+}
+
+/// This program in another part.
+pub(crate) fn plays(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env("PLAYS", part);
+    command
+}
+
+/// A bench that is also its own service and its own bare proxy: plays the part that it is told to, or measures.
+pub(crate) fn play(service: impl Future<Output = ()>, measure: impl Future<Output = ()>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match std::env::var("PLAYS").as_deref() {
+        Ok("service") => return on_one_thread(service),
+        Ok("proxy") => return on_all_threads(bare::proxy(std::env::var("SERVICE").unwrap())),
+        _ => {}
+    }
+    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    if std::env::args().any(|word| word == "--bench") {
+        on_one_thread(measure);
+    }
+}
+
+fn on_one_thread(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+}
+
+fn on_all_threads(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
 }
 
 pub(crate) fn ratio(a: Duration, b: Duration) -> f64 {
