@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Foreign crates and the one module that names them.
+/// Foreign crates and the one module that names them; HTTP has a way in and a way out.
 const DOORS: &[(&str, &str)] = &[
     ("rhai", "script"),
     ("notify", "script"),
     ("axum", "server"),
-    ("hyper", "server"),
-    ("hyper_util", "server"),
+    ("hyper", "server net"),
+    ("hyper_util", "server net"),
+    ("http_body_util", "net"),
+    ("async_compression", "net"),
     ("tower", "server"),
     ("sqlx", "store"),
     ("reqwest", "net"),
@@ -74,7 +76,7 @@ fn each_foreign_crate_has_one_door() {
                             })
                         })
                     });
-                    if names && module != *door {
+                    if names && !door.split(' ').any(|door| module == door) {
                         wrong.push(format!(
                             "{}:{}: {krate} belongs to {door}: {code}",
                             file.display(),

@@ -12,7 +12,7 @@ use valvehouse::fault::{Breakage, Fault};
 use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings, Reply as Answered, Wish};
-use valvehouse::llm::{Answer, Canned, Forwarded, Piece, Provider, Reply, Request};
+use valvehouse::llm::{Answer, Canned, Forwarded, Passed, Piece, Provider, Reply, Request};
 
 /// A kernel whose model streams these pieces of text.
 fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = Filter>) -> Kernel {
@@ -84,7 +84,7 @@ impl Provider for Wire {
     }
 
     fn forward(&self, body: Bytes, _: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
-        let body = futures::stream::iter([Ok(body)]).boxed();
+        let body = Passed::Stream(futures::stream::iter([Ok(body)]).boxed());
         Some(Box::pin(async {
             Ok(Forwarded { provider: "raw".into(), status: 200, content_type: None, body })
         }))
@@ -156,7 +156,7 @@ async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
     let Ok(Answered::Raw(forwarded)) = kernel.turn(body(), &Turn::default(), wish()).await else {
         panic!("not raw")
     };
-    let sent: Vec<_> = forwarded.body.collect().await;
+    let sent: Vec<_> = forwarded.body.into_stream().collect().await;
     let expected = r#"{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],"n":1.0}"#;
     assert_eq!(sent[0].as_ref().unwrap(), expected);
 
