@@ -252,7 +252,10 @@ async fn keep(
 ) -> Result<(), Refused> {
     let Some(text) = text else { return Ok(()) };
     let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
-    Ok(writer.store().record(&[Seen { plugin: id.to_owned(), source: Some(source) }]).await?)
+    // Whatever was written down meanwhile: a version too many is better than a text that is gone.
+    let seen = Seen { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
+    writer.store().record(&[seen]).await?;
+    Ok(())
 }
 
 /// Writes a change down; where that fails the file becomes what it was.

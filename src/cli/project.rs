@@ -8,7 +8,7 @@ use crate::config::{Config, Origin};
 use crate::host::{Plugin, Snapshot, Standing, State};
 use crate::json::Json;
 use crate::script::Script;
-use crate::store::{Seen, Store, StoreError};
+use crate::store::{Seen, Store, StoreError, now};
 use crate::words::nearest;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Project {
     pub(super) snapshot: Snapshot,
     pub(super) store: Arc<dyn Store>,
+    /// When it was looked at, in milliseconds since 1970.
+    at: i64,
 }
 
 impl Project {
     pub(super) async fn look(config: &Config) -> Result<Self, Failure> {
+        let at = now();
         let (snapshot, store) = app::look(config).await?;
-        Ok(Self { snapshot, store })
+        Ok(Self { snapshot, store, at })
     }
 
     /// The plugin of an id, or the id that was probably meant.
@@ -66,6 +69,7 @@ impl Project {
         let seen = text.map(|(plugin, text)| Seen {
             plugin: id.to_owned(),
             source: Some(self.snapshot.plan().source(plugin, text)),
+            at: self.at,
         });
         if let Err(error) = self.store.record(seen.as_slice()).await {
             tracing::warn!("what it was is missing in its history: {error}");

@@ -27,7 +27,7 @@ use crate::json::Json;
 use crate::script::{Problem, Script, SourceFile, Watch};
 use crate::store::{Kv, Store, StoreError};
 use arc_swap::ArcSwap;
-use reload::Reload;
+use reload::{NEXT_LOOK, Reload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -225,12 +225,13 @@ impl Host {
             writer.save(&snapshot, &report.changes).await;
         } else {
             self.looks.looked(None);
+            writer.catch_up(&current).await;
         }
         if let Some(applied) = outcome.stored_generation {
             self.applied.store(applied, Relaxed);
             self.announce().await;
         }
-        outcome.again
+        outcome.again.or(writer.is_behind().then_some(NEXT_LOOK))
     }
 
     /// Follows folders and store until it is dropped.

@@ -17,7 +17,7 @@ use crate::json::Json;
 use crate::script::{
     Code, Found, Imports, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves,
 };
-use crate::store::{Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch};
+use crate::store::{Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
 use crate::tool::{Tool, builtin};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -53,6 +53,10 @@ pub(super) struct Reload {
     vanished: BTreeSet<Arc<str>>,
     /// Since when news wait for each other.
     waiting: Option<Instant>,
+    /// When the look that was through last began, in milliseconds since 1970.
+    looked_at: i64,
+    /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
+    unwritten: BTreeSet<Arc<str>>,
 }
 
 /// What a look came to, once it was through: the same again is no news.
@@ -62,8 +66,8 @@ struct Settled {
     found: [Arc<Found>; 2],
 }
 
-/// When files that are being saved are looked at again, and how long they may go on.
-const NEXT_LOOK: Duration = Duration::from_millis(10);
+/// When what is under way is looked at again, and how long files may go on being saved.
+pub(super) const NEXT_LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(100);
 /// When a vanished file is looked for again.
 const SECOND_LOOK: Duration = Duration::from_millis(150);
@@ -155,13 +159,15 @@ impl Reload {
             last_good,
             vanished: BTreeSet::new(),
             waiting: None,
+            looked_at: 0,
+            unwritten: BTreeSet::new(),
         })
     }
 
     /// Looks at folders and store and writes nothing. A store that is away costs its news, not the
     /// folder's.
     pub(super) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
-        let began = Instant::now();
+        let (began, looked_at) = (Instant::now(), now());
         if let Err(error) = self.read_store().await {
             tracing::warn!("going on with what is known of the store: {error}");
         }
@@ -170,7 +176,7 @@ impl Reload {
         let generation = current.map_or(0, |current| current.generation);
         let folders = aside(|| self.look_at_folders());
         if current.is_some() && self.is_settled(&folders) {
-            self.waiting = None;
+            (self.waiting, self.looked_at) = (None, looked_at);
             return Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
         }
         let found = self.one_space(&folders, before);
@@ -185,7 +191,7 @@ impl Reload {
             // At the next look what takes its place may be there: they go together.
             return Outcome::later(SECOND_LOOK, generation, began);
         }
-        self.waiting = None;
+        (self.waiting, self.looked_at) = (None, looked_at);
         self.add_lost_guards(&mut plugins, &mut changes);
         changes.extend(self.newly_granted());
         let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
@@ -618,25 +624,44 @@ impl Reload {
     }
 
     /// Files that went away while no host ran; guards are missed by themselves.
-    pub(super) async fn record_lost(&self, snapshot: &Snapshot) {
+    pub(super) async fn record_lost(&mut self, snapshot: &Snapshot) {
         let spans = self.store.spans().await.unwrap_or_default().into_iter();
         let unknown = spans.filter(|span| !span.is_gone && !snapshot.plugins.contains_key(&*span.plugin));
-        let lost: Vec<Seen> = unknown.map(|span| Seen { plugin: span.plugin, source: None }).collect();
+        let lost: BTreeSet<Arc<str>> = unknown.map(|span| span.plugin.into()).collect();
         // In a folder that cannot be listed they may well be there.
         if self.plan.folders().iter().all(|folder| folder.read_dir().is_ok() || !folder.exists()) {
-            self.record(&lost).await;
+            self.record(snapshot, lost).await;
         }
     }
 
-    async fn record(&self, seen: &[Seen]) {
-        if let Err(error) = self.store.record(seen).await {
-            tracing::warn!("what changed is missing in the histories of plugins: {error}");
+    /// Writes down how these plugins stand, and those for which it was too late the last time.
+    async fn record(&mut self, snapshot: &Snapshot, mut ids: BTreeSet<Arc<str>>) {
+        ids.append(&mut self.unwritten);
+        let seen: Vec<Seen> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
+        match self.store.record(&seen).await {
+            Ok(late) => self.unwritten = late.into_iter().map(Arc::from).collect(),
+            Err(error) => tracing::warn!("what changed is missing in the histories of plugins: {error}"),
         }
+    }
+
+    /// Writes down what could not be written down by the look before.
+    pub(super) async fn catch_up(&mut self, snapshot: &Snapshot) {
+        if self.is_behind() {
+            self.record(snapshot, BTreeSet::new()).await;
+        }
+    }
+
+    /// Whether something is still to be written down: a look that comes soon does it.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.unwritten.is_empty()
     }
 
     /// Remembers what loaded, forgets what is gone, and writes both down in their histories.
     pub(super) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
-        self.record(&seen(snapshot, changes)).await;
+        let of_files =
+            |change: &&Change| matches!(change, Change::Loaded(_) | Change::Updated(_) | Change::Removed(_));
+        let ids = changes.iter().filter(of_files).filter_map(Change::id).map(Arc::from).collect();
+        self.record(snapshot, ids).await;
         let mut good = Vec::new();
         for change in changes {
             if let Change::Loaded(id) | Change::Updated(id) = change
@@ -652,7 +677,7 @@ impl Reload {
                         source: script.file.text.to_string(),
                         imports: script.file.imports.to_json(),
                         security: plugin.security,
-                        saved_at: crate::store::now(),
+                        saved_at: now(),
                     });
                 }
             }
@@ -674,18 +699,17 @@ impl Reload {
     }
 }
 
-/// The files that are news: what is in those that load, and those that are gone.
-fn seen(snapshot: &Snapshot, changes: &[Change]) -> Vec<Seen> {
-    let of_change = |change: &Change| match change {
-        Change::Loaded(id) | Change::Updated(id) => {
-            let plugin = snapshot.plugins.get(id).filter(|plugin| plugin.state == State::Live)?;
+/// A plugin's file as it was found: what is in it, where it loads, or that it is gone.
+fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<Seen> {
+    let source = match snapshot.plugins.get(id) {
+        Some(plugin) if plugin.state == State::Live => {
             let text = plugin.script.as_ref()?.file.text.clone();
-            Some(Seen { plugin: id.to_string(), source: Some(snapshot.plan().source(plugin, text)) })
+            Some(snapshot.plan().source(plugin, text))
         }
-        Change::Removed(id) => Some(Seen { plugin: id.to_string(), source: None }),
-        _ => None,
+        Some(_) => return None,
+        None => None,
     };
-    changes.iter().filter_map(of_change).collect()
+    Some(Seen { plugin: id.to_owned(), source, at })
 }
 
 /// Does what may take a while, such as compiling, without holding up the turns of this thread.

@@ -135,6 +135,8 @@ pub struct Seen {
     pub plugin: String,
     /// Its file.
     pub source: Option<Source>,
+    /// When whoever found it began to look, in milliseconds since 1970.
+    pub at: i64,
 }
 
 /// What becomes of a file in an [`Edit`]; it was done before the edit is written down.
@@ -201,9 +203,10 @@ pub trait History: Send + Sync {
     /// From when to when the histories of all plugins go.
     fn spans(&self) -> Answer<'_, Vec<Span>>;
 
-    /// Writes down what files were found to be, each where it is not what the newest version says. All
-    /// of them or none; raises no generation.
-    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, ()>;
+    /// Writes down what files were found to be, each where it is not what the newest version says; raises no
+    /// generation. A version that came to be after somebody began to look may say more than they found: that
+    /// is left out, and answered. Look at these plugins again.
+    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>>;
 
     /// Writes down what an operator did to a file, and sets what else belongs to it: one version, whole.
     /// Answers the generation it raised.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
     a_file_is_written_down_once_however_often_it_is_seen(&*fresh().await).await;
     of_many_files_each_is_written_down_like_a_single_one(&*fresh().await).await;
+    what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(&*fresh().await).await;
     each_change_of_settings_is_a_version(&*fresh().await).await;
     what_users_set_for_themselves_is_no_version(&*fresh().await).await;
     an_edit_is_one_version_with_all_that_it_sets(&*fresh().await).await;
@@ -20,7 +21,7 @@ fn source(text: &str) -> Source {
 }
 
 fn seen(plugin: &str, text: Option<&str>) -> Seen {
-    Seen { plugin: plugin.into(), source: text.map(source) }
+    Seen { plugin: plugin.into(), source: text.map(source), at: i64::MAX }
 }
 
 fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> {
@@ -51,6 +52,22 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
     store.record(&[seen("a", Some("other"))]).await.unwrap();
     store.record(&[seen("a", Some(text))]).await.unwrap();
     assert_eq!(told(store).await.len(), 3, "what was there before comes back as a version of its own");
+}
+
+/// Two hosts look at one folder: the slower one tells what the other has long gone beyond.
+async fn what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(store: &dyn Store) {
+    store.record(&[seen("a", Some("one")), seen("b", Some("one"))]).await.unwrap();
+    let at = store.history("a").await.unwrap()[0].at;
+    let early = |plugin: &str, text| Seen { at, ..seen(plugin, text) };
+    let found =
+        [early("a", Some("zero")), early("b", None), early("c", Some("one")), early("a", Some("one"))];
+    assert_eq!(store.record(&found).await.unwrap(), ["a", "b"], "somebody has to look again");
+    assert_eq!(store.history("a").await.unwrap().len(), 1);
+    assert_eq!(store.history("b").await.unwrap().len(), 1);
+    assert_eq!(store.history("c").await.unwrap().len(), 1, "of it nothing was known");
+    let later = Seen { at: at + 1, ..seen("a", Some("two")) };
+    assert!(store.record(&[later]).await.unwrap().is_empty());
+    assert_eq!(store.history("a").await.unwrap().len(), 2);
 }
 
 async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store) {

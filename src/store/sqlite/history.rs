@@ -50,29 +50,38 @@ impl History for Sqlite {
         })
     }
 
-    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, ()> {
+    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>> {
         self.work("write the history", async move {
+            let mut late = Vec::new();
             if seen.is_empty() {
-                return Ok(());
+                return Ok(late);
             }
             // Whoever saved a file has it on disk; what is lost here is found again by the next look.
             let mut transaction = begin(&self.swift).await?;
             let mut known = Known::of(seen, &mut transaction, &self.key).await?;
             let mut versions = Vec::new();
-            for Seen { plugin, source } in seen {
+            // A version of the future is a clock's fault, and keeps nothing back.
+            let now = now();
+            for Seen { plugin, source, at } in seen {
                 let before = known.newest.get(plugin).cloned();
+                let is_late = before.as_ref().is_some_and(|before| (*at..=now).contains(&before.at));
                 let settings = known.settings.get(plugin).cloned().unwrap_or_default();
                 let action = if source.is_some() { Action::File } else { Action::Delete };
                 let new =
                     New { key: &self.key, plugin, by: BY_FILE, action, source: source.as_ref(), settings };
-                // What an operator did is named by them.
-                if let Some(Next::Version(version)) = new.after(before, i64::MAX) {
-                    known.newest.insert(plugin.clone(), version.clone());
-                    versions.push((plugin.as_str(), source.as_ref(), version));
+                match new.after(before, i64::MAX) {
+                    Some(Next::Version(_)) if is_late => late.push(plugin.clone()),
+                    Some(Next::Version(version)) => {
+                        known.newest.insert(plugin.clone(), version.clone());
+                        versions.push((plugin.as_str(), source.as_ref(), version));
+                    }
+                    // What an operator did is named by them.
+                    Some(Next::Named(_)) | None => {}
                 }
             }
             write(&mut transaction, &self.key, &versions).await?;
-            transaction.commit().await
+            transaction.commit().await?;
+            Ok(late)
         })
     }
 
