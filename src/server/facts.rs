@@ -45,13 +45,14 @@ pub(crate) fn of_body(
     let headers = &parts.headers;
     let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let metadata = body.get("metadata").unwrap_or_default();
     let chat_id = text(body.get("chat_id"))
-        .or_else(|| text(Some(body.at_path("metadata.chat_id"))))
+        .or_else(|| text(metadata.get("chat_id")))
         .or_else(|| header("x-valvehouse-chat-id"))
         .or_else(|| header(OPEN_WEBUI_CHAT))
         .unwrap_or_default();
     let message_id = text(body.get("id"))
-        .or_else(|| text(Some(body.at_path("metadata.message_id"))))
+        .or_else(|| text(metadata.get("message_id")))
         .or_else(|| header("x-openwebui-message-id"));
     TurnFacts {
         user: user(app, headers, body, key_user),
@@ -60,8 +61,8 @@ pub(crate) fn of_body(
         request: request(parts).freeze(),
         chat_id,
         message_id: message_id.unwrap_or_default(),
-        features: body.get("features").unwrap_or_else(|| body.at_path("metadata.features")),
-        files: body.get("files").unwrap_or_else(|| body.at_path("metadata.files")),
+        features: body.get("features").or_else(|| metadata.get("features")).unwrap_or_default(),
+        files: body.get("files").or_else(|| metadata.get("files")).unwrap_or_default(),
         filter_ids: filter_ids(body),
         callers: Vec::new(),
         trace: None,
@@ -71,7 +72,8 @@ pub(crate) fn of_body(
 
 /// The toggle filters a request asks for.
 pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
-    let ids = body.get("filter_ids").unwrap_or_else(|| body.at_path("metadata.filter_ids"));
+    let within = || body.get("metadata")?.get("filter_ids");
+    let ids = body.get("filter_ids").or_else(within).unwrap_or_default();
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
@@ -82,8 +84,10 @@ pub(crate) fn context(body: &Json) -> Context {
 
 /// The same where earlier parts of the turn have put something into its metadata already.
 pub(crate) fn context_with(body: &Json, metadata: Json) -> Context {
-    let context = Context::with_metadata(body.at_path("metadata.variables").copy(), metadata);
-    if let (Some(Json::Object(given)), Json::Object(own)) = (body.get("metadata"), context.metadata()) {
+    let given = body.get("metadata").unwrap_or_default();
+    let variables = given.get("variables").unwrap_or_default();
+    let context = Context::with_metadata(variables.copy(), metadata);
+    if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
             // A copy: the body's metadata goes its own way.
             let _ = own.set(&key, value.copy());

@@ -59,7 +59,12 @@ impl What<'_> {
 
 /// Whether a hook is called for every event.
 fn is_for_events(hook: &str) -> bool {
-    hook == "stream"
+    is_same(hook, "stream")
+}
+
+/// Names and words are mostly the same piece of memory: then nobody has to read them.
+fn is_same(one: &str, other: &str) -> bool {
+    std::ptr::eq(one, other) || one == other
 }
 
 /// What the calls of a step cost.
@@ -221,7 +226,7 @@ impl Taken {
     fn of_this_answer(&self, plugin: &Arc<str>, hook: &str) -> Option<usize> {
         let is_own = |place: &usize| {
             let record = &self.records[*place];
-            (Arc::ptr_eq(&record.name, plugin) || record.name == *plugin) && record.hook == hook
+            is_same(&record.name, plugin) && is_same(record.hook, hook)
         };
         let next = (self.last + 1).clamp(self.answering, self.records.len());
         (next..self.records.len()).chain(self.answering..next).find(is_own)
@@ -231,9 +236,9 @@ impl Taken {
     fn under_way(&mut self, hook: &str, plugin: &str) -> Option<&mut Record> {
         let is_named = !matches!(hook, "model" | "tool");
         let is_meant = |record: &Record| {
-            record.hook == hook
-                && (record.word == RUNNING || is_for_events(hook))
-                && (!is_named || *record.name == *plugin)
+            is_same(record.hook, hook)
+                && (is_same(record.word, RUNNING) || is_for_events(hook))
+                && (!is_named || is_same(&record.name, plugin))
         };
         if self.records.get(self.last).is_some_and(is_meant) {
             return self.records.get_mut(self.last);
@@ -448,7 +453,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
         }
         let record = &mut taken.records[begun.place];
         record.cost.took += took;
-        if word != CONTINUE || record.word == RUNNING {
+        if !is_same(word, CONTINUE) || is_same(record.word, RUNNING) {
             record.word = word;
         }
         if let Some(cause) = cause {
