@@ -38,7 +38,7 @@ pub(super) fn thinking_of(said: &Json) -> String {
 pub(super) fn thinking_in(content: &Json) -> String {
     let parts = content.items().into_iter().filter(|part| is(part, "thinking"));
     let texts = parts.map(|part| match part.get("thinking") {
-        Some(Json::Text(text)) => text,
+        Some(Json::Text(text)) => text.into(),
         thinking => message::text_of(&Json::from([("content", thinking.unwrap_or_default())])),
     });
     texts.collect::<Vec<CompactString>>().concat()

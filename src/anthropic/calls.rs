@@ -28,7 +28,7 @@ impl Calls {
     pub(super) fn take(&mut self, place: usize, piece: &Json) -> (usize, CompactString) {
         let function = piece.get("function").unwrap_or_default();
         let more = match function.get("arguments") {
-            Some(Json::Text(text)) => text,
+            Some(Json::Text(text)) => text.into(),
             None | Some(Json::Null) => CompactString::default(),
             Some(value) => value.to_string().into(),
         };

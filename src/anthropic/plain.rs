@@ -58,7 +58,8 @@ impl Marks {
             Some(Json::Array(parts)) => parts.with(|parts| parts.iter().any(own)),
             _ => false,
         };
-        own(message) || message.as_object().is_some_and(|message| message.with("content", in_parts))
+        let has_parts = |message: &Object| message.has_containers() && message.with("content", in_parts);
+        own(message) || message.as_object().is_some_and(has_parts)
     }
 
     fn off(self, message: &Json) -> Json {

@@ -48,7 +48,7 @@ impl Call {
             id: call.text("id").unwrap_or_default(),
             name: function.text("name").unwrap_or_default(),
             arguments: match function.get("arguments") {
-                Some(Json::Text(text)) => text,
+                Some(Json::Text(text)) => text.into(),
                 None | Some(Json::Null) => CompactString::default(),
                 // Some servers send the object itself instead of its text.
                 Some(value) => value.to_string().into(),

@@ -251,7 +251,7 @@ impl TextPlace {
     /// The text there now.
     pub fn text(&self) -> CompactString {
         let text = |value: Option<&Json>| match value {
-            Some(Json::Text(text)) => text.clone(),
+            Some(Json::Text(text)) => text.as_str().into(),
             _ => CompactString::default(),
         };
         match &self.holder {
@@ -390,7 +390,7 @@ fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
 
 fn content_text(content: &Json) -> CompactString {
     match content {
-        Json::Text(text) => text.clone(),
+        Json::Text(text) => text.as_str().into(),
         Json::Array(parts) => {
             parts.with(|parts| parts.iter().filter_map(part_text).collect::<Vec<_>>().concat().into())
         }
@@ -401,7 +401,7 @@ fn content_text(content: &Json) -> CompactString {
 /// The text of a content part, when it is one of text.
 fn part_text(part: &Json) -> Option<CompactString> {
     match part {
-        Json::Text(text) => Some(text.clone()),
+        Json::Text(text) => Some(text.as_str().into()),
         Json::Object(_) => match part.text("type") {
             Some(kind) if kind == "text" || kind == "output_text" || kind == "input_text" => {
                 part.text("text")

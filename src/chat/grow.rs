@@ -35,7 +35,7 @@ fn grows(key: &str) -> bool {
 fn is_same_part(last: &Fields, next: &Json) -> bool {
     let kind = next.text("type").unwrap_or_default();
     matches!(&*kind, "text" | "thinking" | "reasoning.text" | "reasoning.summary")
-        && last.is("type", &Json::Text(kind))
+        && last.is("type", &kind.into())
         && last.is("index", &next.get("index").unwrap_or_default())
 }
 

@@ -38,7 +38,7 @@ pub fn role_of(message: &Json) -> CompactString {
 /// is still that word to a filter.
 pub fn text_of(message: &Json) -> CompactString {
     match message.get("content") {
-        Some(Json::Text(text)) => text,
+        Some(Json::Text(text)) => text.into(),
         Some(Json::Array(parts)) => {
             let (mut said, mut said_before, mut left) = (String::new(), Repeats::default(), REPEATED);
             parts.with(|parts| {
@@ -86,7 +86,7 @@ pub(super) fn text_part(text: &str) -> Json {
 /// The text of a part, where it is one of text.
 fn part_text(part: &Json) -> Option<CompactString> {
     match part {
-        Json::Text(text) => Some(text.clone()),
+        Json::Text(text) => Some(text.as_str().into()),
         _ => match part.text("type").as_deref() {
             Some("text" | "input_text" | "output_text") | None => part.text("text"),
             Some(_) => None,

@@ -35,15 +35,11 @@ fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
             Some("messages"),
         ));
     };
-    fields.with("role", |role| match role {
-        Some(Json::Text(role)) if !role.is_empty() => Ok(()),
-        other => Err(wrong(
-            &format!("messages[{index}].role"),
-            "a string such as \"user\"",
-            other.unwrap_or(&Json::Null),
-            Some("messages"),
-        )),
-    })
+    if fields.has_text("role") {
+        return Ok(());
+    }
+    let role = fields.get("role").unwrap_or_default();
+    Err(wrong(&format!("messages[{index}].role"), "a string such as \"user\"", &role, Some("messages")))
 }
 
 fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Fault {

@@ -1,6 +1,6 @@
 //! The shared containers. Each has its own lock, held for a moment and never across a call out.
 
-use super::fields::Fields;
+use super::fields::{Fields, Unread};
 use super::walk::{check_place, check_places};
 use super::{Json, MAX_DEPTH};
 use compact_str::CompactString;
@@ -215,6 +215,31 @@ impl Object {
         self.len() == 0
     }
 
+    /// One that stays in its document until somebody asks what is in it.
+    pub(super) fn unread(unread: Unread) -> Self {
+        Self(Arc::new(Mutex::new(Slots { items: Fields::unread(unread), state: State::Read })))
+    }
+
+    /// What stands in its document, where nobody has asked what is in it.
+    pub(super) fn as_unread(&self) -> Option<Unread> {
+        self.0.lock().items.as_unread().cloned()
+    }
+
+    /// How long it is in its document, where nobody has asked what is in it.
+    pub(super) fn unread_length(&self) -> usize {
+        self.0.lock().items.as_unread().map_or(0, |unread| unread.spelling().len())
+    }
+
+    /// Looks at the values that are read: among those that are not, there are no containers.
+    pub(super) fn each_read(&self, look: impl FnMut(&Json)) {
+        self.0.lock().items.values_read().for_each(look);
+    }
+
+    /// Whether there are lists or maps in it.
+    pub fn has_containers(&self) -> bool {
+        self.0.lock().items.has_containers()
+    }
+
     /// Whether the key is there.
     pub fn contains(&self, key: &str) -> bool {
         self.0.lock().items.contains(key)
@@ -225,9 +250,14 @@ impl Object {
         self.0.lock().items.get(key).cloned()
     }
 
+    /// Whether a key's value is a text that says something.
+    pub fn has_text(&self, key: &str) -> bool {
+        self.0.lock().items.has_text(key)
+    }
+
     /// Looks at a key's value in place. The look must not lead back to this object.
     pub fn with<R>(&self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
-        look(self.0.lock().items.get(key))
+        self.0.lock().items.with(key, look)
     }
 
     /// Sets a key; putting back the same container changes nothing.
@@ -337,6 +367,7 @@ impl std::fmt::Debug for Object {
 
 /// What a container's slots can be emptied of when the last handle goes.
 trait Children: Default {
+    fn has_containers(&self) -> bool;
     fn take_containers(&mut self, into: &mut Vec<Json>);
 }
 
@@ -345,12 +376,20 @@ fn is_container(value: &Json) -> bool {
 }
 
 impl Children for Vec<Json> {
+    fn has_containers(&self) -> bool {
+        self.iter().any(is_container)
+    }
+
     fn take_containers(&mut self, into: &mut Vec<Json>) {
         into.extend(self.iter_mut().filter(|value| is_container(value)).map(std::mem::take));
     }
 }
 
 impl Children for Fields {
+    fn has_containers(&self) -> bool {
+        self.values_read().any(is_container)
+    }
+
     fn take_containers(&mut self, into: &mut Vec<Json>) {
         into.extend(self.values_mut().filter(|value| is_container(value)).map(std::mem::take));
     }
@@ -368,6 +407,9 @@ const FREED_WITHIN: usize = 32;
 /// script nested them.
 impl<T: Children> Drop for Slots<T> {
     fn drop(&mut self) {
+        if !self.items.has_containers() {
+            return;
+        }
         let depth = FREEING.get();
         if depth < FREED_WITHIN {
             FREEING.set(depth + 1);

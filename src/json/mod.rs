@@ -21,6 +21,7 @@ mod path;
 mod scan;
 mod serde;
 mod skim;
+mod text;
 mod walk;
 mod write;
 
@@ -28,9 +29,11 @@ pub use container::{Array, MisplacedValue, Object};
 pub use number::Number;
 pub use parse::ParseError;
 pub(crate) use skim::skim;
+pub use text::Text;
 pub use walk::Repeats;
 pub use write::{REPEATED, Unwritable};
 
+use bytes::Bytes;
 use compact_str::CompactString;
 
 /// Containers may nest this deep, in what is read and in what is put into one another.
@@ -46,8 +49,8 @@ pub enum Json {
     Bool(bool),
     /// A number, with its spelling where that would otherwise be lost.
     Number(Number),
-    /// A string.
-    Text(CompactString),
+    /// A string, with its spelling where it is long.
+    Text(Text),
     /// A shared list.
     Array(Array),
     /// A shared map in the order of its keys' arrival.
@@ -64,6 +67,13 @@ impl Json {
     /// write, `[]` forty times as much.
     pub fn parse_within(bytes: &[u8], most_values: usize) -> Result<Self, ParseError> {
         parse::parse(bytes, most_values)
+    }
+
+    /// Reads one JSON document whose long texts, and objects of plain values in its lists, stay in it, as they
+    /// are spelt, until somebody asks for them. Of a body that is passed on that saves most of the work, and all
+    /// of a second room.
+    pub fn parse_shared(document: &Bytes) -> Result<Self, ParseError> {
+        parse::parse_shared(document)
     }
 
     /// An empty object.
@@ -120,7 +130,7 @@ impl Json {
     pub fn text(&self, key: &str) -> Option<CompactString> {
         match self {
             Self::Object(object) => object.with(key, |value| match value {
-                Some(Self::Text(text)) => Some(text.clone()),
+                Some(Self::Text(text)) => Some(text.as_str().into()),
                 _ => None,
             }),
             _ => None,
@@ -232,6 +242,11 @@ impl From<String> for Json {
 }
 impl From<CompactString> for Json {
     fn from(text: CompactString) -> Self {
+        Self::Text(text.into())
+    }
+}
+impl From<Text> for Json {
+    fn from(text: Text) -> Self {
         Self::Text(text)
     }
 }

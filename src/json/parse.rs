@@ -3,7 +3,9 @@
 //! Our own, because no library keeps both without slowing everybody else's numbers down. What it
 //! accepts is checked against `serde_json` by the tests; that library also words the errors.
 
-use super::{Array, Json, MAX_DEPTH, Number, Object};
+use super::fields::Unread;
+use super::{Array, Json, MAX_DEPTH, Number, Object, Text, scan, skim};
+use bytes::Bytes;
 use compact_str::CompactString;
 use std::borrow::Cow;
 
@@ -15,14 +17,39 @@ pub struct ParseError(String);
 struct Invalid;
 
 pub(super) fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
-    let mut parser = Parser { left: most_values.saturating_add(1), ..Parser::new(text, SLOTS) };
+    let mut parser = Parser { left: most_values.saturating_add(1), ..Parser::new(text_of(bytes)?, SLOTS) };
     let value = parser.document();
     value.map_err(|Invalid| match parser.left {
         0 => ParseError(format!("more than {most_values} values")),
         _ => explain(bytes, parser.depth),
     })
+}
+
+pub(super) fn parse_shared(document: &Bytes) -> Result<Json, ParseError> {
+    let mut parser = Parser { shared: Some(document), ..Parser::new(text_of(document)?, SLOTS) };
+    let value = parser.document();
+    value.map_err(|Invalid| explain(document, parser.depth))
+}
+
+/// The entries of an object that was found to be one of plain values.
+pub(super) fn entries(spelling: &Bytes) -> Vec<(CompactString, Json)> {
+    let Ok(text) = std::str::from_utf8(spelling) else { return Vec::new() };
+    let mut parser = Parser { shared: Some(spelling), at: 1, ..Parser::new(text, SLOTS) };
+    parser.entries().unwrap_or_default()
+}
+
+/// What a string says that was found to be one, as it was spelt.
+pub(super) fn said(spelling: &[u8]) -> Box<str> {
+    let said = std::str::from_utf8(spelling).ok().map(|text| Parser::new(text, 0).string());
+    match said {
+        Some(Ok(said)) => said.into_owned().into(),
+        Some(Err(Invalid)) | None => Box::default(),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, ParseError> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))
 }
 
 /// The slow way again, only to say what is wrong and where.
@@ -48,6 +75,8 @@ struct Parser<'a> {
     slots: Vec<(CompactString, Json)>,
     /// Values that may still come, one more than may be read.
     left: usize,
+    /// The document, where long texts stay in it.
+    shared: Option<&'a Bytes>,
 }
 
 impl<'a> Parser<'a> {
@@ -59,6 +88,7 @@ impl<'a> Parser<'a> {
             depth: 0,
             slots: Vec::with_capacity(slots),
             left: usize::MAX,
+            shared: None,
         }
     }
 
@@ -102,9 +132,12 @@ impl<'a> Parser<'a> {
         }
         match self.peek()? {
             b'"' => {
+                if let Some(kept) = self.kept()? {
+                    return self.put(Json::Text(kept));
+                }
                 let text = self.string()?;
                 let Json::Text(place) = &mut self.slot()?.1 else { return Err(Invalid) };
-                put_text(text, place);
+                put_text(text, place.said_mut().ok_or(Invalid)?);
                 Ok(())
             }
             b'{' => self.nested(Self::object),
@@ -138,9 +171,15 @@ impl<'a> Parser<'a> {
     }
 
     fn object(&mut self) -> Result<(), Invalid> {
+        let entries = self.entries()?;
+        self.put(Json::Object(Object::new(entries)))
+    }
+
+    /// What stands in an object, and its end.
+    fn entries(&mut self) -> Result<Vec<(CompactString, Json)>, Invalid> {
         if self.peek()? == b'}' {
             self.at += 1;
-            return self.put(Json::object());
+            return Ok(Vec::new());
         }
         let start = self.slots.len();
         loop {
@@ -151,12 +190,25 @@ impl<'a> Parser<'a> {
                 b',' => self.at += 1,
                 b'}' => {
                     self.at += 1;
-                    let entries = self.slots.split_off(start);
-                    return self.put(Json::Object(Object::new(entries)));
+                    return Ok(self.slots.split_off(start));
                 }
                 _ => return Err(Invalid),
             }
         }
+    }
+
+    /// An object of plain values, such as a message, that is long enough to stay where it is.
+    fn unread(&mut self) -> Result<Option<Unread>, Invalid> {
+        let Some(document) = self.shared else { return Ok(None) };
+        if self.peek()? != b'{' || self.depth >= MAX_DEPTH {
+            return Ok(None);
+        }
+        let found = skim::flat(&self.bytes[self.at..]).filter(|(length, _)| *length >= KEPT);
+        Ok(found.map(|(length, keys)| {
+            let start = self.at;
+            self.at += length;
+            Unread::new(document.slice(start..self.at), keys)
+        }))
     }
 
     /// Reads a key and its colon into the slot that was opened last.
@@ -180,8 +232,13 @@ impl<'a> Parser<'a> {
         }
         let start = self.slots.len();
         loop {
-            self.slots.push(EMPTY);
-            self.value()?;
+            match self.unread()? {
+                Some(unread) => self.slots.push((EMPTY.0, Json::Object(Object::unread(unread)))),
+                None => {
+                    self.slots.push(EMPTY);
+                    self.value()?;
+                }
+            }
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => {
@@ -225,6 +282,18 @@ impl<'a> Parser<'a> {
         self.put(Json::Number(Number::from_spelling(&self.text[start..self.at])))
     }
 
+    /// A string that is long enough to stay where it is.
+    fn kept(&mut self) -> Result<Option<Text>, Invalid> {
+        let Some(document) = self.shared else { return Ok(None) };
+        let (length, _) = scan::string(&self.bytes[self.at..]).ok_or(Invalid)?;
+        if length < KEPT {
+            return Ok(None);
+        }
+        let start = self.at;
+        self.at += length;
+        Ok(Some(Text::spelt(document.slice(start..self.at))))
+    }
+
     /// A string; `at` stands on its first quote. Only one with escapes has to be made anew.
     fn string(&mut self) -> Result<Cow<'a, str>, Invalid> {
         self.at += 1;
@@ -255,7 +324,7 @@ impl<'a> Parser<'a> {
 
     /// Moves on to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
-        self.at += super::scan::plain(self.bytes.get(self.at..).unwrap_or_default());
+        self.at += scan::plain(self.bytes.get(self.at..).unwrap_or_default());
     }
 
     fn escape(&mut self) -> Result<char, Invalid> {
@@ -294,19 +363,20 @@ impl<'a> Parser<'a> {
     }
 
     fn hex4(&mut self) -> Result<u32, Invalid> {
-        let digits = self.bytes.get(self.at..self.at + 4).ok_or(Invalid)?;
+        let (value, _) = scan::hex4(self.bytes.get(self.at..).unwrap_or_default()).ok_or(Invalid)?;
         self.at += 4;
-        digits.iter().try_fold(0, |code, &digit| {
-            char::from(digit).to_digit(16).map(|digit| code << 4 | digit).ok_or(Invalid)
-        })
+        Ok(value)
     }
 }
 
 /// A slot as it is opened, ready for texts to be written into.
-const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(CompactString::const_new("")));
+const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(Text::empty()));
 
 /// Slots that most events do with.
 const SLOTS: usize = 16;
+
+/// So long, with its quotes, is a text that may stay in its document.
+const KEPT: usize = 64;
 
 /// So long is a text with escapes at first.
 const MADE: usize = 256;
@@ -413,6 +483,44 @@ mod tests {
         }
     }
 
+    fn shared(text: &str) -> Result<Json, ParseError> {
+        Json::parse_shared(&Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_long_text_stays_in_its_document_and_keeps_its_spelling() {
+        let long = format!(r#""\u00e4\/{}\ud83d\ude00""#, "x".repeat(80));
+        let document = Bytes::from(format!(r#"{{"a":{long},"b":"\u00e4","c":[{long}]}}"#));
+        let json = Json::parse_shared(&document).unwrap();
+        let spelt = |json: &Json| String::from_utf8(json.encode_as_spelt().unwrap()).unwrap();
+        assert_eq!(spelt(&json), format!(r#"{{"a":{long},"b":"ä","c":[{long}]}}"#));
+        let said = format!("ä/{}😀", "x".repeat(80));
+        assert_eq!(json.text("a").unwrap(), said);
+        assert_eq!(json.get("a"), Some(said.as_str().into()));
+        assert_eq!(json.copy(), Json::parse(&document).unwrap());
+        json.set("a", "short").unwrap();
+        assert_eq!(spelt(&json), format!(r#"{{"a":"short","b":"ä","c":[{long}]}}"#));
+        assert_eq!(json.to_string(), format!(r#"{{"a":"short","b":"ä","c":["{said}"]}}"#), "as it is said");
+    }
+
+    #[test]
+    fn a_message_that_nobody_looks_into_stays_in_its_document() {
+        let message = format!(r#"{{ "role": "user", "content": "\u00e4{}" }}"#, "x".repeat(80));
+        let document = Bytes::from(format!(r#"{{"messages":[{message},{message}],"user":"u"}}"#));
+        let body = Json::parse_shared(&document).unwrap();
+        body.set("user", "v").unwrap();
+        let messages = body.get("messages").unwrap();
+        assert_eq!(messages.at(0).unwrap().text("role").unwrap(), "user");
+        let spelt = |json: &Json| String::from_utf8(json.encode_as_spelt().unwrap()).unwrap();
+        assert_eq!(spelt(&body), format!(r#"{{"messages":[{message},{message}],"user":"v"}}"#));
+        messages.at(0).unwrap().set("content", "other").unwrap();
+        let changed = r#"{"role":"user","content":"other"}"#;
+        assert_eq!(spelt(&body), format!(r#"{{"messages":[{changed},{message}],"user":"v"}}"#));
+        assert!(messages.is_changed());
+        let frozen = Json::parse_shared(&document).unwrap().freeze().get("messages").unwrap().at(0).unwrap();
+        assert_eq!(frozen.set("role", "tool"), Err(crate::json::MisplacedValue::Frozen));
+    }
+
     fn json() -> impl Strategy<Value = serde_json::Value> {
         let leaf = prop_oneof![
             Just(serde_json::Value::Null),
@@ -440,10 +548,48 @@ mod tests {
             prop_assert_eq!(serde_json::Value::from(&Json::parse(&pretty).unwrap()), value);
         }
 
+        /// Objects of plain values in lists, too.
+        #[test]
+        fn what_nobody_read_is_the_same(objects in prop::collection::vec(r#"\{("(a|b|role|\\u0061)": ?("[a-z\\"u0-9é]{0,40}"|-?[0-9.e]{1,4}|true|null|\[\]|\{\}),? ?){0,4}\}"#, 0..4), key in "(a|b|c|role)") {
+            let text = format!("[{}]", objects.join(","));
+            match (Json::parse(text.as_bytes()), shared(&text)) {
+                (Ok(read), Ok(kept)) => {
+                    let spelt = kept.encode_as_spelt().unwrap();
+                    prop_assert_eq!(&Json::parse(&spelt).unwrap(), &read, "written unread");
+                    let copy = kept.copy();
+                    prop_assert!(!kept.is_changed());
+                    for (one, other) in kept.items().iter().zip(read.items()) {
+                        prop_assert_eq!(one.text(&key), other.text(&key));
+                        let has = |it: &Json| it.as_object().map(|it| it.contains(&key));
+                        prop_assert_eq!(has(one), has(&other));
+                        prop_assert_eq!(one.get(&key), other.get(&key));
+                        let _ = one.set("new", 1_i64);
+                    }
+                    let is_new = read.items().iter().any(|it| it.as_object().is_some());
+                    prop_assert_eq!(kept.is_changed(), is_new);
+                    prop_assert_eq!(copy.to_string(), read.to_string());
+                }
+                (read, kept) => prop_assert_eq!(read, kept),
+            }
+        }
+
+        /// Long texts, whatever their escapes: what they say is the same, read at once or later.
+        #[test]
+        fn what_stays_in_its_document_says_the_same(text in r#"\["([a-z ]{0,40}|é|\\[\\"/bfnrt]|\\u[0-9a-fA-F]{4}|\\u[dD][89a-bA-B][0-9a-f]{2}\\u[dD][c-fC-F][0-9a-f]{2}){0,12}"\]"#) {
+            match (Json::parse(text.as_bytes()), shared(&text)) {
+                (Ok(read), Ok(kept)) => {
+                    prop_assert_eq!(&Json::parse(kept.to_string().as_bytes()).unwrap(), &read, "written unread");
+                    prop_assert_eq!(kept, read);
+                }
+                (read, kept) => prop_assert_eq!(read, kept),
+            }
+        }
+
         #[test]
         fn never_disagrees_about_what_json_is(text in r#"[\[\]{}:,"\\a-f0-9eE.+\- u]{0,24}"#) {
             // Surrogates and depth aside, both accept the same documents.
             prop_assert_eq!(Json::parse(text.as_bytes()).is_ok(), accepted(text.as_bytes()), "{}", text);
+            prop_assert_eq!(shared(&text).is_ok(), accepted(text.as_bytes()), "{}", text);
         }
     }
 }

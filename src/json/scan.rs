@@ -1,4 +1,4 @@
-//! Where the plain part of a string ends: eight bytes at a time, in safe arithmetic.
+//! Where strings end: eight bytes at a time, in safe arithmetic.
 
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const HIGH: u64 = ONES << 7;
@@ -15,6 +15,48 @@ pub(super) fn plain(bytes: &[u8]) -> usize {
         at += 8;
     }
     at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
+}
+
+/// How long the string of JSON is that begins here, with its quotes, and whether it has no escapes.
+pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
+    let (mut rest, mut is_plain) = (text.strip_prefix(b"\"")?, true);
+    loop {
+        rest = &rest[plain(rest)..];
+        match rest {
+            [b'"', after @ ..] => return Some((text.len() - after.len(), is_plain)),
+            [b'\\', after @ ..] => rest = after_escape(after)?,
+            _ => return None,
+        }
+        is_plain = false;
+    }
+}
+
+/// What follows an escape of which the backslash was read.
+fn after_escape(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
+        [b'u', digits @ ..] => {
+            let (first, after) = hex4(digits)?;
+            match first {
+                0xd800..0xdc00 => {
+                    let (second, after) = hex4(after.strip_prefix(b"\\u")?)?;
+                    (0xdc00..0xe000).contains(&second).then_some(after)
+                }
+                0xdc00..0xe000 => None,
+                _ => Some(after),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The number of four hex digits, and what follows them.
+pub(super) fn hex4(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (digits, after) = text.split_first_chunk::<4>()?;
+    let value = digits
+        .iter()
+        .try_fold(0, |value, &digit| char::from(digit).to_digit(16).map(|digit| value << 4 | digit))?;
+    Some((value, after))
 }
 
 const fn is_special(byte: u8) -> bool {

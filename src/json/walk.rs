@@ -2,7 +2,7 @@
 //! no stack; and a container that stands in many places is walked through once, or a few of them, each
 //! put into the next twice, would stand for more values than anybody has time for.
 
-use super::{Json, MAX_DEPTH, MisplacedValue};
+use super::{Json, MAX_DEPTH, MisplacedValue, Object};
 
 /// By address, which nobody outside can choose: a fast hash will do.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
@@ -132,7 +132,14 @@ const VALUE: usize = 64;
 impl Json {
     /// About how much memory it takes, each container counted once.
     pub fn weight(&self) -> usize {
-        let own = |value: &Self| VALUE + if let Self::Text(text) = value { text.len() } else { 0 };
+        let own = |value: &Self| {
+            let spelt = match value {
+                Self::Text(text) => text.weight(),
+                Self::Object(object) => object.unread_length(),
+                _ => 0,
+            };
+            VALUE + spelt
+        };
         let mut weight = own(self);
         let mut walk = Walk::from(self);
         while let Some(container) = walk.next_container() {
@@ -210,14 +217,19 @@ impl Copies {
         if let Some((_, copy)) = self.made.get(&address) {
             return copy.clone();
         }
-        let copy = match value {
-            Json::Array(_) => Json::array(),
+        let unread = value.as_object().and_then(Object::as_unread);
+        let is_empty = unread.is_none();
+        let copy = match (value, unread) {
+            (_, Some(unread)) => Json::Object(Object::unread(unread)),
+            (Json::Array(_), _) => Json::array(),
             _ => Json::object(),
         };
         if value.is_shared() {
             self.made.insert(address, (value.clone(), copy.clone()));
         }
-        self.empty.push((value.clone(), copy.clone()));
+        if is_empty {
+            self.empty.push((value.clone(), copy.clone()));
+        }
         copy
     }
 }
@@ -307,10 +319,11 @@ impl Json {
         }
     }
 
-    fn each_inside(&self, mut look: impl FnMut(&Self)) {
+    /// Looks at what is in it, but for plain values that nobody has read.
+    fn each_inside(&self, look: impl FnMut(&Self)) {
         match self {
             Self::Array(array) => array.with(|items| items.iter().for_each(look)),
-            Self::Object(object) => object.for_each(|_, value| look(value)),
+            Self::Object(object) => object.each_read(look),
             _ => {}
         }
     }

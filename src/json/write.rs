@@ -1,6 +1,7 @@
 //! From [`Json`] to bytes.
 
 use super::{Json, Number, Repeats};
+use bytes::Bytes;
 use std::fmt;
 use std::io::Write as _;
 
@@ -38,6 +39,16 @@ impl Json {
         Writer::new(out, usize::MAX).value(self, 0)
     }
 
+    /// JSON for whoever is to have it from here. What came in a document and was not looked at is written as it
+    /// was spelt there; texts are, read or not.
+    pub fn encode_as_spelt(&self) -> Result<Vec<u8>, Unwritable> {
+        // A long body would grow by doubling, and be copied each time.
+        let length = self.spelt_length(NEAR, &mut { FEW });
+        let mut out = Vec::with_capacity(256 + (length + length / 64).min(REPEATED));
+        Writer { as_spelt: true, ..Writer::new(&mut out, usize::MAX) }.value(self, 0)?;
+        Ok(out)
+    }
+
     /// Compact JSON of this many bytes at most.
     pub fn encode_within(&self, most: usize) -> Result<Vec<u8>, Unwritable> {
         let mut out = Vec::new();
@@ -59,6 +70,30 @@ impl Json {
     }
 }
 
+/// As deep as is looked for what is long, and into so many values.
+const NEAR: usize = 4;
+const FEW: usize = 10_000;
+
+impl Json {
+    /// How many bytes of it are written as they are spelt, as far as that is quickly told.
+    fn spelt_length(&self, depth: usize, left: &mut usize) -> usize {
+        let Some(fewer) = left.checked_sub(1) else { return 0 };
+        *left = fewer;
+        match self {
+            Self::Text(text) => text.spelling().map_or(0, Bytes::len),
+            Self::Array(array) if depth > 0 => {
+                array.with(|items| items.iter().map(|item| item.spelt_length(depth - 1, left)).sum())
+            }
+            Self::Object(object) if depth > 0 => {
+                let mut length = object.unread_length();
+                object.each_read(|value| length += value.spelt_length(depth - 1, left));
+                length
+            }
+            _ => 0,
+        }
+    }
+}
+
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
@@ -67,11 +102,12 @@ struct Writer<'a> {
     left: usize,
     /// Where the repetition under way must end.
     end: Option<usize>,
+    as_spelt: bool,
 }
 
 impl<'a> Writer<'a> {
     fn new(out: &'a mut Vec<u8>, most: usize) -> Self {
-        Self { out, most, written: Repeats::default(), left: REPEATED, end: None }
+        Self { out, most, written: Repeats::default(), left: REPEATED, end: None, as_spelt: false }
     }
 
     fn value(&mut self, value: &Json, depth: usize) -> Result<(), Unwritable> {
@@ -80,7 +116,10 @@ impl<'a> Writer<'a> {
             Json::Bool(true) => self.out.extend_from_slice(b"true"),
             Json::Bool(false) => self.out.extend_from_slice(b"false"),
             Json::Number(number) => write_number(number, self.out),
-            Json::Text(text) => write_string(text, self.out),
+            Json::Text(text) => match text.spelling().filter(|_| self.as_spelt) {
+                Some(spelling) => self.out.extend_from_slice(spelling),
+                None => string(text, self.out),
+            },
             Json::Array(_) | Json::Object(_) => return self.container(value, depth),
         }
         Ok(())
@@ -123,6 +162,12 @@ impl<'a> Writer<'a> {
                 self.out.push(b']');
             }
             Json::Object(object) => {
+                if self.as_spelt
+                    && let Some(unread) = object.as_unread()
+                {
+                    self.out.extend_from_slice(unread.spelling());
+                    return Ok(());
+                }
                 self.out.push(b'{');
                 let (mut first, mut result) = (true, Ok(()));
                 object.for_each(|key, value| {
@@ -132,7 +177,7 @@ impl<'a> Writer<'a> {
                     if !std::mem::take(&mut first) {
                         self.out.push(b',');
                     }
-                    write_string(key, self.out);
+                    string(key, self.out);
                     self.out.push(b':');
                     result = self.value(value, depth + 1);
                 });
@@ -155,7 +200,8 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
     };
 }
 
-fn write_string(text: &str, out: &mut Vec<u8>) {
+/// A text as a string of JSON.
+fn string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text.as_bytes();

@@ -131,7 +131,7 @@ fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
         return Ok(());
     };
     let message = error.text("message").unwrap_or_else(|| match &error {
-        Json::Text(text) => text.clone(),
+        Json::Text(text) => text.as_str().into(),
         other => other.to_string().into(),
     });
     Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..Refusal::new(message) }))

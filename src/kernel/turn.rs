@@ -111,8 +111,9 @@ impl Kernel {
         }
         let provider = round::provider(kernel)?;
         // Whoever takes bytes speaks OpenAI's wire.
-        let bytes =
-            anthropic::plain(&asked).encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
+        let bytes = anthropic::plain(&asked)
+            .encode_as_spelt()
+            .map_err(|error| Fault::invalid(error.to_string(), None))?;
         match provider.forward(bytes.into(), stream) {
             Some(forwarded) => {
                 let model = asked.text("model").unwrap_or_default();

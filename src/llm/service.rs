@@ -93,7 +93,7 @@ impl Service {
 
     /// A body that is to be JSON.
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
-        Json::parse(body).map_err(|error| {
+        Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
             self.origin.fault(&format!("answered what is no valid JSON: {error}; it begins: {start}"))
         })
@@ -126,7 +126,9 @@ impl fmt::Display for Service {
 
 /// A request's body as it goes out.
 pub(super) fn encoded(body: &Json) -> Result<Bytes, Fault> {
-    body.encode().map(Bytes::from).map_err(|error| Fault::invalid(format!("the request is {error}"), None))
+    body.encode_as_spelt()
+        .map(Bytes::from)
+        .map_err(|error| Fault::invalid(format!("the request is {error}"), None))
 }
 
 /// Reads what may still come after the last word of an answer.

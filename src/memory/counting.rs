@@ -18,6 +18,14 @@ pub fn net() -> isize {
     NET.get()
 }
 
+/// Does what takes memory for somebody else than who is counted.
+pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
+    let before = NET.get();
+    let made = work();
+    NET.set(before);
+    made
+}
+
 /// Mimalloc, counting per thread.
 pub struct Counting(MiMalloc);
 

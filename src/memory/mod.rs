@@ -14,5 +14,5 @@
 mod counting;
 mod pages;
 
-pub use counting::{Counting, net};
+pub use counting::{Counting, net, uncounted};
 pub use pages::{give_back_code, in_small_pages};

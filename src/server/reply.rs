@@ -37,7 +37,7 @@ impl IntoResponse for Detail {
 
 /// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
-    let bytes = value.encode().unwrap_or_else(|error| {
+    let bytes = value.encode_as_spelt().unwrap_or_else(|error| {
         tracing::error!("an answer could not be written: {error}");
         Vec::new()
     });

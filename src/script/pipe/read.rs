@@ -94,7 +94,7 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
     let mut offers: Vec<Offer> = Vec::new();
     for one in listed.items() {
         let id = match &one {
-            Json::Text(id) => id.clone(),
+            Json::Text(id) => id.as_str().into(),
             one => one.text("id").ok_or_else(|| {
                 format!("lists {one}; a model is a text, or #{{ id: \"small\", name: \"Small\" }}")
             })?,

@@ -124,8 +124,9 @@ async fn looked_at(
 }
 
 /// A body that is JSON.
-pub(in crate::server) fn parsed(bytes: &[u8]) -> Result<Json, Fault> {
-    Json::parse(bytes).map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
+pub(in crate::server) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
+    Json::parse_shared(bytes)
+        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
 }
 
 pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
