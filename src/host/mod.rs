@@ -225,7 +225,8 @@ impl Host {
             writer.save(&snapshot, &report.changes).await;
         } else {
             self.looks.looked(None);
-            writer.catch_up(&current).await;
+            // What could not be written down by the look before.
+            writer.save(&current, &[]).await;
         }
         if let Some(applied) = outcome.stored_generation {
             self.applied.store(applied, Relaxed);

@@ -637,17 +637,13 @@ impl Reload {
     /// Writes down how these plugins stand, and those for which it was too late the last time.
     async fn record(&mut self, snapshot: &Snapshot, mut ids: BTreeSet<Arc<str>>) {
         ids.append(&mut self.unwritten);
+        if ids.is_empty() {
+            return;
+        }
         let seen: Vec<Seen> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
         match self.store.record(&seen).await {
             Ok(late) => self.unwritten = late.into_iter().map(Arc::from).collect(),
             Err(error) => tracing::warn!("what changed is missing in the histories of plugins: {error}"),
-        }
-    }
-
-    /// Writes down what could not be written down by the look before.
-    pub(super) async fn catch_up(&mut self, snapshot: &Snapshot) {
-        if self.is_behind() {
-            self.record(snapshot, BTreeSet::new()).await;
         }
     }
 

@@ -60,7 +60,7 @@ pub enum Json {
 impl Json {
     /// Reads one JSON document.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        parse::parse(bytes, usize::MAX - 1)
+        parse::parse(bytes, parse::UNBOUNDED)
     }
 
     /// Reads one JSON document of this many values at most: a value takes more room than it takes to

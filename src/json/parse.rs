@@ -16,19 +16,27 @@ pub struct ParseError(String);
 
 struct Invalid;
 
+/// As many values as there may be.
+pub(super) const UNBOUNDED: usize = usize::MAX - 1;
+
 pub(super) fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
-    let mut parser = Parser { left: most_values.saturating_add(1), ..Parser::new(text_of(bytes)?, SLOTS) };
+    read(bytes, most_values, None)
+}
+
+pub(super) fn parse_shared(document: &Bytes) -> Result<Json, ParseError> {
+    read(document, UNBOUNDED, Some(document))
+}
+
+fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<Json, ParseError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
+    let left = most_values.saturating_add(1);
+    let mut parser = Parser { left, shared, ..Parser::new(text, SLOTS) };
     let value = parser.document();
     value.map_err(|Invalid| match parser.left {
         0 => ParseError(format!("more than {most_values} values")),
         _ => explain(bytes, parser.depth),
     })
-}
-
-pub(super) fn parse_shared(document: &Bytes) -> Result<Json, ParseError> {
-    let mut parser = Parser { shared: Some(document), ..Parser::new(text_of(document)?, SLOTS) };
-    let value = parser.document();
-    value.map_err(|Invalid| explain(document, parser.depth))
 }
 
 /// The entries of an object that was found to be one of plain values.
@@ -45,11 +53,6 @@ pub(super) fn said(spelling: &[u8]) -> Box<str> {
         Some(Ok(said)) => said.into_owned().into(),
         Some(Err(Invalid)) | None => Box::default(),
     }
-}
-
-fn text_of(bytes: &[u8]) -> Result<&str, ParseError> {
-    std::str::from_utf8(bytes)
-        .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))
 }
 
 /// The slow way again, only to say what is wrong and where.

@@ -19,11 +19,11 @@ pub(crate) fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) 
 pub(super) fn flat(text: &[u8]) -> Option<(usize, Keys)> {
     let (mut skimmer, mut keys) = (Skimmer { bytes: text, at: 0 }, Keys::default());
     skimmer.members(b'{', b'}', |own| {
-        let key = own.key()?;
+        let (key, is_plain) = own.key()?;
         let key = std::str::from_utf8(&text[key.0..key.1]).ok()?;
         match own.peek()? {
             b'{' | b'[' => None,
-            _ if keys.add(key) => own.value(0),
+            _ if is_plain && keys.add(key) => own.value(0),
             _ => None,
         }
     })?;
@@ -84,8 +84,11 @@ impl Skimmer<'_> {
 
     fn object(&mut self, depth: usize, mut entry: impl FnMut(Span, Span)) -> Option<()> {
         self.members(b'{', b'}', |own| {
+            let (key, is_plain) = own.key()?;
             // Only of the outermost somebody reads the keys.
-            let key = if depth == 0 { own.key()? } else { own.any_key()? };
+            if depth == 0 && !is_plain {
+                return None;
+            }
             own.space();
             let start = own.at;
             own.value(depth + 1)?;
@@ -94,23 +97,14 @@ impl Skimmer<'_> {
         })
     }
 
-    /// A key and its colon.
-    fn any_key(&mut self) -> Option<Span> {
-        self.key_that(|_| true)
-    }
-
-    /// The same; none where it has escapes in it.
-    fn key(&mut self) -> Option<Span> {
-        self.key_that(|is_plain| is_plain)
-    }
-
-    fn key_that(&mut self, fits: impl FnOnce(bool) -> bool) -> Option<Span> {
+    /// A key, and its colon; and whether it has no escapes.
+    fn key(&mut self) -> Option<(Span, bool)> {
         self.space();
         let start = self.at + 1;
         let is_plain = self.string()?;
         let key = (start, self.at - 1);
         self.take(b':')?;
-        fits(is_plain).then_some(key)
+        Some((key, is_plain))
     }
 
     fn array(&mut self, depth: usize) -> Option<()> {

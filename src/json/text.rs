@@ -78,14 +78,6 @@ impl Text {
             Kept::Spelt(spelt) => Some(&spelt.spelling),
         }
     }
-
-    /// What it says, to be added to or kept by itself.
-    pub fn into_string(self) -> String {
-        match self.0 {
-            Kept::Said(said) => said.into_string(),
-            Kept::Spelt(_) => self.as_str().to_owned(),
-        }
-    }
 }
 
 impl Deref for Text {
@@ -166,6 +158,9 @@ impl From<Text> for CompactString {
 
 impl From<Text> for String {
     fn from(text: Text) -> Self {
-        text.into_string()
+        match text.0 {
+            Kept::Said(said) => said.into_string(),
+            Kept::Spelt(_) => text.as_str().to_owned(),
+        }
     }
 }
