@@ -1,41 +1,60 @@
-//! Where strings end: eight bytes at a time, in safe arithmetic.
+//! Where strings end: sixteen bytes at a time, in safe arithmetic.
 
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-const HIGH: u64 = ONES << 7;
+use wide::u8x16;
 
 /// How many bytes at the start are neither a quote, a backslash nor a control character.
 pub(super) fn plain(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        let found = specials(u64::from_le_bytes(*word));
+    let (blocks, rest) = bytes.as_chunks();
+    for (at, block) in blocks.iter().enumerate() {
+        let found = specials(*block);
         if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
+            return at * BLOCK + found.trailing_zeros() as usize;
         }
-        at += 8;
     }
+    let at = bytes.len() - rest.len();
     at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
 }
 
 /// How long the string of JSON is that begins here, with its quotes, and whether it has no escapes.
 pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
-    let (mut rest, mut is_plain) = (text.strip_prefix(b"\"")?, true);
-    loop {
-        rest = &rest[plain(rest)..];
-        match rest {
-            [b'"', after @ ..] => return Some((text.len() - after.len(), is_plain)),
-            [b'\\', after @ ..] => rest = after_escape(after)?,
-            _ => return None,
+    let (mut at, mut is_plain) = (text.starts_with(b"\"").then_some(1)?, true);
+    // All that is special in a block is found in one look at it, since texts with quotes or line ends in them have
+    // an escape every few words.
+    while at < text.len() {
+        let mut found = specials(block(&text[at..]));
+        let mut next = at + BLOCK;
+        while found != 0 {
+            let place = at + found.trailing_zeros() as usize;
+            if text[place] == b'"' {
+                return Some((place + 1, is_plain));
+            }
+            is_plain = false;
+            let after = text.len() - after_escape(&text[place..])?.len();
+            if after >= next {
+                next = after;
+                break;
+            }
+            found &= u32::MAX << (after - at);
         }
-        is_plain = false;
+        at = next;
     }
+    None
 }
 
-/// What follows an escape of which the backslash was read.
+/// The bytes at the start, and spaces where there are too few.
+fn block(bytes: &[u8]) -> [u8; BLOCK] {
+    bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut block = [b' '; BLOCK];
+        block[..bytes.len()].copy_from_slice(bytes);
+        block
+    })
+}
+
+/// What follows the escape that begins here, where one does.
 fn after_escape(text: &[u8]) -> Option<&[u8]> {
     match text {
-        [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
-        [b'u', digits @ ..] => {
+        [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
+        [b'\\', b'u', digits @ ..] => {
             let (first, after) = hex4(digits)?;
             match first {
                 0xd800..0xdc00 => {
@@ -63,17 +82,15 @@ const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// The high bit of each byte that is special; bits above the first one found may be wrong, which
-/// is why only the lowest is read.
-const fn specials(word: u64) -> u64 {
-    let quote = zeros(word ^ (ONES * b'"' as u64));
-    let backslash = zeros(word ^ (ONES * b'\\' as u64));
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    (quote | backslash | control) & HIGH
-}
+/// As many bytes are looked at at a time.
+const BLOCK: usize = 16;
 
-const fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word
+/// A bit for each byte that is special, the lowest for the first.
+fn specials(block: [u8; BLOCK]) -> u32 {
+    let bytes = u8x16::new(block);
+    let is_control = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
+    let found = bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\')) | is_control;
+    found.to_bitmask()
 }
 
 #[cfg(test)]
@@ -81,12 +98,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// What strings are made of, ends and what must not be in them included.
+    const PIECES: &str =
+        r#"[a-zäß ]{1,18}|\\["\\/bfnrt]|\\u[0-9a-f]{4}|\\ud8[0-9a-f]{2}\\udc[0-9a-f]{2}|["\\\n]"#;
+
     proptest! {
         #[test]
         fn finds_what_a_look_at_each_byte_finds(bytes in prop::collection::vec(any::<u8>(), 0..64), plain_text in "[a-zäß]{0,32}") {
             let bytes = [plain_text.as_bytes(), &bytes].concat();
             let slow = bytes.iter().position(|&byte| is_special(byte)).unwrap_or(bytes.len());
             prop_assert_eq!(plain(&bytes), slow);
+        }
+
+        #[test]
+        fn finds_the_ends_of_strings_and_what_is_no_string(pieces in prop::collection::vec(PIECES, 0..12), rest in "[ -~]{0,40}") {
+            let text = format!("\"{}\"{rest}", pieces.concat());
+            let whole = serde_json::Deserializer::from_str(&text).into_iter::<String>().next();
+            let slow = whole.and_then(Result::ok).map(|_| ());
+            let found = string(text.as_bytes());
+            prop_assert_eq!(found.map(|_| ()), slow, "{}", text);
+            if let Some((length, is_plain)) = found {
+                prop_assert!(serde_json::from_str::<String>(&text[..length]).is_ok(), "{length} of {text}");
+                prop_assert_eq!(is_plain, !text[..length].contains('\\'));
+            }
         }
     }
 }
