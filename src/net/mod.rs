@@ -11,9 +11,11 @@ mod plain;
 mod response;
 pub mod sse;
 pub mod web;
+mod yielding;
 
 pub use call::{Address, Call};
 pub use client::Client;
 pub use explain::shown;
 pub use response::{MAX_BODY, Response};
 pub use web::Web;
+pub use yielding::Yielding;

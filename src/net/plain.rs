@@ -1,6 +1,7 @@
 //! Calls without TLS and without a proxy, such as to a model's server on this machine: what the outward client
 //! does beside sending costs more there than the sending itself.
 
+use super::Yielding;
 use super::client::{KEEP_ALIVE, USER_AGENT};
 use super::explain::Failed;
 use crate::config::Timeouts;
@@ -12,19 +13,24 @@ use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT as NAME};
 use reqwest::{Method, header};
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tower::util::MapResponse;
 
 /// As much is unpacked at a time.
 const PIECE: usize = 16 * 1024;
 
 /// Its connections are kept and shared.
-pub(super) type Plain = Client<HttpConnector, Full<Bytes>>;
+pub(super) type Plain =
+    Client<MapResponse<HttpConnector, fn(Connection) -> Yielding<Connection>>, Full<Bytes>>;
+
+type Connection = TokioIo<TcpStream>;
 
 /// A client of that kind.
 pub(super) fn client(timeouts: &Timeouts) -> Plain {
@@ -32,7 +38,7 @@ pub(super) fn client(timeouts: &Timeouts) -> Plain {
     connector.set_nodelay(true);
     connector.set_keepalive(Some(KEEP_ALIVE));
     connector.set_connect_timeout(Some(timeouts.connect));
-    Client::builder(TokioExecutor::new()).build(connector)
+    Client::builder(TokioExecutor::new()).build(MapResponse::new(connector, Yielding::new))
 }
 
 /// Sends a call; the headers of an answer are there.

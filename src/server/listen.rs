@@ -1,5 +1,6 @@
 //! From a socket to who answers: connections that say nothing for long are let go, and all are let finish.
 
+use crate::net::Yielding;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::response::Response;
@@ -85,7 +86,7 @@ async fn connection<F>(
         request.extensions_mut().insert(ConnectInfo(client));
         answer(request.map(Body::new)).map(Ok::<_, Infallible>)
     });
-    let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
+    let connection = watcher.watch(builder.serve_connection(Yielding::new(TokioIo::new(stream)), service));
     let mut connection = std::pin::pin!(connection);
     let ended = match timeout(HEAD, &mut connection).await {
         Ok(ended) => ended,

@@ -13,7 +13,7 @@ const DOORS: &[(&str, &str)] = &[
     ("hyper_util", "server net"),
     ("http_body_util", "net"),
     ("async_compression", "net"),
-    ("tower", "server"),
+    ("tower", "server net"),
     ("sqlx", "store"),
     ("reqwest", "net"),
     ("clap", "cli"),
