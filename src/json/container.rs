@@ -217,7 +217,7 @@ impl Object {
 
     /// One that stays in its document until somebody asks what is in it.
     pub(super) fn unread(unread: Unread) -> Self {
-        Self(Arc::new(Mutex::new(Slots { items: Fields::unread(unread), state: State::Read })))
+        Self(Arc::new(Mutex::new(Slots { items: Fields::Unread(unread), state: State::Read })))
     }
 
     /// What stands in its document, where nobody has asked what is in it.

@@ -14,12 +14,16 @@ const SMALL: usize = 16;
 
 type Index = HashMap<CompactString, usize, foldhash::fast::RandomState>;
 
-#[derive(Default)]
-pub(super) struct Fields {
-    entries: Vec<(CompactString, Json)>,
-    index: Option<Box<Index>>,
-    /// All of them, as long as nobody has asked for them.
-    unread: Option<Box<Unread>>,
+pub(super) enum Fields {
+    Read(Entries),
+    /// As long as nobody has asked for them.
+    Unread(Unread),
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::Read(Entries::default())
+    }
 }
 
 /// An object of plain values, as it stands in the document that it came in.
@@ -77,128 +81,158 @@ impl Keys {
 impl Fields {
     /// These entries; of a key that comes twice, the first place and the last value count.
     pub(super) fn of(entries: Vec<(CompactString, Json)>) -> Self {
-        if entries.len() <= SMALL && are_distinct(&entries) {
-            return Self { entries, ..Self::default() };
-        }
-        let mut fields = Self::default();
-        for (key, value) in entries {
-            match fields.place(&key) {
-                Some(place) => fields.entries[place].1 = value,
-                None => fields.append(key, value),
-            }
-        }
-        fields
-    }
-
-    /// Those of an object that nobody has asked for yet.
-    pub(super) fn unread(unread: Unread) -> Self {
-        Self { unread: Some(Box::new(unread)), ..Self::default() }
+        Self::Read(Entries::of(entries))
     }
 
     pub(super) fn as_unread(&self) -> Option<&Unread> {
-        self.unread.as_deref()
+        match self {
+            Self::Read(_) => None,
+            Self::Unread(unread) => Some(unread),
+        }
     }
 
-    fn read(&mut self) -> &mut Self {
-        if let Some(unread) = self.unread.take() {
+    fn read(&mut self) -> &mut Entries {
+        if let Self::Unread(unread) = self {
             *self = Self::of(unread.read());
         }
-        self
+        match self {
+            Self::Read(entries) => entries,
+            Self::Unread(_) => unreachable!("it was read just now"),
+        }
     }
 
     pub(super) fn len(&mut self) -> usize {
-        self.read().entries.len()
-    }
-
-    fn place(&self, key: &str) -> Option<usize> {
-        match &self.index {
-            Some(index) => index.get(key).copied(),
-            None => self.entries.iter().position(|(own, _)| own == key),
-        }
+        self.read().list.len()
     }
 
     pub(super) fn contains(&mut self, key: &str) -> bool {
-        self.unread.as_ref().is_none_or(|unread| unread.keys.may_have(key))
-            && self.read().place(key).is_some()
+        self.as_unread().is_none_or(|unread| unread.keys.may_have(key)) && self.get(key).is_some()
     }
 
     pub(super) fn get(&mut self, key: &str) -> Option<&Json> {
-        let own = self.read();
-        own.place(key).map(|place| &own.entries[place].1)
+        self.read().get(key)
     }
 
     /// Whether a key's value is a text that says something. Of what is unread, nothing is read for it.
     pub(super) fn has_text(&self, key: &str) -> bool {
-        match &self.unread {
-            None => self
-                .place(key)
-                .is_some_and(|place| matches!(&self.entries[place].1, Json::Text(text) if !text.is_empty())),
-            Some(unread) => skim::from_value_of(&unread.spelling, key)
+        match self {
+            Self::Read(entries) => {
+                entries.get(key).is_some_and(|value| matches!(value, Json::Text(text) if !text.is_empty()))
+            }
+            Self::Unread(unread) => skim::from_value_of(&unread.spelling, key)
                 .is_some_and(|spelling| spelling.starts_with(b"\"") && !spelling.starts_with(b"\"\"")),
         }
     }
 
     /// Looks at one value. Of what is unread, nothing else is read for it.
-    pub(super) fn with<R>(&mut self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
-        match &self.unread {
-            None => look(self.place(key).map(|place| &self.entries[place].1)),
-            Some(unread) if !unread.keys.may_have(key) => look(None),
-            Some(unread) => look(unread.value(key).as_ref()),
+    pub(super) fn with<R>(&self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
+        match self {
+            Self::Read(entries) => look(entries.get(key)),
+            Self::Unread(unread) if !unread.keys.may_have(key) => look(None),
+            Self::Unread(unread) => look(unread.value(key).as_ref()),
         }
     }
 
     /// Sets a key; the value that was there before, null where none was.
     pub(super) fn insert(&mut self, key: &str, value: Json) -> Json {
-        let own = self.read();
-        if let Some(place) = own.place(key) {
-            return std::mem::replace(&mut own.entries[place].1, value);
+        self.read().insert(key, value)
+    }
+
+    /// Takes a key out; the order of the others stays.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Json> {
+        self.read().remove(key)
+    }
+
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = &(CompactString, Json)> {
+        self.read().list.iter()
+    }
+
+    /// Those that are read: in what is not, there are no containers.
+    pub(super) fn values_read(&self) -> impl Iterator<Item = &Json> {
+        let list = match self {
+            Self::Read(entries) => entries.list.as_slice(),
+            Self::Unread(_) => &[],
+        };
+        list.iter().map(|(_, value)| value)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Json> {
+        let list = match self {
+            Self::Read(entries) => entries.list.as_mut_slice(),
+            Self::Unread(_) => &mut [],
+        };
+        list.iter_mut().map(|(_, value)| value)
+    }
+}
+
+/// Keys and values that are read, in their order.
+#[derive(Default)]
+pub(super) struct Entries {
+    list: Vec<(CompactString, Json)>,
+    index: Option<Box<Index>>,
+}
+
+impl Entries {
+    fn of(list: Vec<(CompactString, Json)>) -> Self {
+        if list.len() <= SMALL && are_distinct(&list) {
+            return Self { list, index: None };
         }
-        own.append(key.into(), value);
+        let mut entries = Self::default();
+        for (key, value) in list {
+            match entries.place(&key) {
+                Some(place) => entries.list[place].1 = value,
+                None => entries.append(key, value),
+            }
+        }
+        entries
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.get(key).copied(),
+            None => self.list.iter().position(|(own, _)| own == key),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&Json> {
+        self.place(key).map(|place| &self.list[place].1)
+    }
+
+    fn insert(&mut self, key: &str, value: Json) -> Json {
+        if let Some(place) = self.place(key) {
+            return std::mem::replace(&mut self.list[place].1, value);
+        }
+        self.append(key.into(), value);
         Json::Null
     }
 
     /// Adds a key that is not there.
     fn append(&mut self, key: CompactString, value: Json) {
         if let Some(index) = &mut self.index {
-            index.insert(key.clone(), self.entries.len());
+            index.insert(key.clone(), self.list.len());
         }
-        if self.entries.is_empty() {
-            self.entries.reserve(4);
+        if self.list.is_empty() {
+            self.list.reserve(4);
         }
-        self.entries.push((key, value));
-        if self.index.is_none() && self.entries.len() > SMALL {
+        self.list.push((key, value));
+        if self.index.is_none() && self.list.len() > SMALL {
             self.make_index();
         }
     }
 
-    /// Takes a key out; the order of the others stays.
-    pub(super) fn remove(&mut self, key: &str) -> Option<Json> {
-        let own = self.read();
-        let place = own.place(key)?;
-        let (_, value) = own.entries.remove(place);
-        if own.index.is_some() {
-            own.make_index();
+    fn remove(&mut self, key: &str) -> Option<Json> {
+        let place = self.place(key)?;
+        let (_, value) = self.list.remove(place);
+        if self.index.is_some() {
+            self.make_index();
         }
         Some(value)
     }
 
     fn make_index(&mut self) {
-        let places = self.entries.iter().enumerate().map(|(place, (key, _))| (key.clone(), place));
+        let places = self.list.iter().enumerate().map(|(place, (key, _))| (key.clone(), place));
         self.index = Some(Box::new(places.collect()));
-    }
-
-    pub(super) fn iter(&mut self) -> impl Iterator<Item = &(CompactString, Json)> {
-        self.read().entries.iter()
-    }
-
-    /// Those that are read: in what is not, there are no containers.
-    pub(super) fn values_read(&self) -> impl Iterator<Item = &Json> {
-        self.entries.iter().map(|(_, value)| value)
-    }
-
-    /// The same, to be changed.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Json> {
-        self.entries.iter_mut().map(|(_, value)| value)
     }
 }
 

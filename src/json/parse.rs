@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         if self.peek()? != b'{' || self.depth >= MAX_DEPTH {
             return Ok(None);
         }
-        let found = skim::flat(&self.bytes[self.at..]).filter(|(length, _)| *length >= KEPT);
+        let found = skim::flat(&self.text[self.at..]).filter(|(length, _)| *length >= KEPT);
         Ok(found.map(|(length, keys)| {
             let start = self.at;
             self.at += length;

@@ -16,11 +16,11 @@ pub(crate) fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) 
 
 /// How long the object is that begins here, and its keys, where it is one of plain values only, without escapes
 /// in its keys and, as far as can be told at once, each of them once.
-pub(super) fn flat(text: &[u8]) -> Option<(usize, Keys)> {
-    let (mut skimmer, mut keys) = (Skimmer { bytes: text, at: 0 }, Keys::default());
+pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
+    let (mut skimmer, mut keys) = (Skimmer { bytes: text.as_bytes(), at: 0 }, Keys::default());
     skimmer.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;
-        let key = std::str::from_utf8(&text[key.0..key.1]).ok()?;
+        let key = &text[key.0..key.1];
         match own.peek()? {
             b'{' | b'[' => None,
             _ if is_plain && keys.add(key) => own.value(0),
