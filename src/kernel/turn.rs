@@ -314,9 +314,10 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
     }
+    let messages = body.get("messages").unwrap_or_default();
     let outcome = kernel.chain().run(Hook::Inlet, body, turn).await?;
     if let Outcome::Done(body) = &outcome {
-        request::check(body)?;
+        request::check_again(body, &messages)?;
         if kernel.settings().files_handled {
             body.remove("files");
             body.get("metadata").and_then(|metadata| metadata.remove("files"));
