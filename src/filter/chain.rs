@@ -6,7 +6,7 @@ use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::json::Json;
 use crate::lanes::{self, Pace};
-use crate::trace::What;
+use crate::trace::{End, What};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -91,9 +91,9 @@ impl Chain {
         turn: &Turn,
         those: impl Fn(&Filter) -> bool,
     ) -> Result<Outcome, Fault> {
-        let mut value = value;
+        let (mut value, mut end) = (value, None);
         for filter in self.at(hook).filter(|filter| those(filter)) {
-            match step(filter, hook, value, turn).await? {
+            match step(filter, hook, value, turn, &mut end).await? {
                 Outcome::Done(next) => value = next,
                 skipped @ Outcome::Skipped(_) => return Ok(skipped),
             }
@@ -102,16 +102,23 @@ impl Chain {
     }
 }
 
-/// One filter's turn, written down where the turn has a trace.
-pub(crate) async fn step(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+/// One filter's turn, written down where the turn has a trace; `end` is when the one before ended, and then this
+/// one's.
+pub(crate) async fn step(
+    filter: &Filter,
+    hook: Hook,
+    value: Json,
+    turn: &Turn,
+    end: &mut Option<End>,
+) -> Result<Outcome, Fault> {
     let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
-    let step = trace.begin(What::Hook(&filter.name, hook.name()), &value);
+    let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
     let Told { word, cause, outcome } = told(filter, hook, value, turn).await;
     let after = match &outcome {
         Ok(Outcome::Done(value) | Outcome::Skipped(value)) => Some(value),
         Err(_) => None,
     };
-    step.end(word, cause.as_deref(), after);
+    *end = step.end(word, cause.as_deref(), after);
     outcome
 }
 

@@ -98,7 +98,7 @@ async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolErr
         _ if turn.is_paused() => step.end("paused", None, None),
         Ok(result) => step.end("ended", None, Some(&result.value)),
         Err(error) => step.end("failed", Some(&error.message), None),
-    }
+    };
     result
 }
 

@@ -66,8 +66,9 @@ pub(super) fn ends_of(event: &Json) -> Vec<Json> {
 /// An event through the stream hooks from a place in the chain on. Nearly every hook gives back the one it was
 /// given.
 async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
+    let mut end = None;
     for (place, filter) in kernel.chain().at_from(Hook::Stream, from) {
-        match step(filter, Hook::Stream, event.clone(), turn).await? {
+        match step(filter, Hook::Stream, event.clone(), turn, &mut end).await? {
             Outcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
                 no_error(filter, std::slice::from_ref(&event))?;
             }
@@ -141,7 +142,7 @@ fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
 pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Fault> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {
-        let (value, skipped) = match step(filter, Hook::StreamEnd, Json::Null, turn).await? {
+        let (value, skipped) = match step(filter, Hook::StreamEnd, Json::Null, turn, &mut None).await? {
             Outcome::Done(value) => (value, false),
             Outcome::Skipped(value) => (value, true),
         };

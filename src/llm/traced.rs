@@ -82,7 +82,7 @@ impl Traced {
                     step = Some(begun);
                 }
                 (Some(Err(fault)), Some(begun)) => failed(begun, fault),
-                (None, Some(begun)) => begun.end("ended", None, None),
+                (None, Some(begun)) => drop(begun.end("ended", None, None)),
                 (_, None) => {}
             }
             Some((next?, (body, step)))

@@ -91,7 +91,7 @@ impl Family {
 
     fn step(&self, step: &Record) -> Json {
         let failed = matches!(step.word, "failed" | "broke");
-        let error = failed.then(|| step.cause.clone().unwrap_or_default());
+        let error = failed.then(|| step.details().cause.clone().unwrap_or_default());
         let (name, kind, attributes) = match step.hook {
             "model" => (format!("chat {}", model(step).1), CLIENT, of_model(step)),
             "tool" => (format!("execute_tool {}", tool(step)), INTERNAL, of_tool(step)),
@@ -123,7 +123,7 @@ impl Family {
 
 fn of_model(step: &Record) -> Json {
     let (provider, model) = model(step);
-    let kept = step.values.first();
+    let kept = step.details().values.first();
     let said = kept.map(|(asked, _)| messages(&asked.get("messages").unwrap_or_default().items()));
     let answered = kept.and_then(|(_, answer)| answer.as_ref());
     let answered = answered.map(|answer| messages(&[response::message_of(answer)]));
@@ -131,25 +131,25 @@ fn of_model(step: &Record) -> Json {
         ("gen_ai.operation.name", "chat".into()),
         ("gen_ai.provider.name", provider.into()),
         ("gen_ai.request.model", model.into()),
-        ("gen_ai.usage.input_tokens", step.tokens.map(|tokens| tokens.prompt).into()),
-        ("gen_ai.usage.output_tokens", step.tokens.map(|tokens| tokens.completion).into()),
+        ("gen_ai.usage.input_tokens", step.details().tokens.map(|tokens| tokens.prompt).into()),
+        ("gen_ai.usage.output_tokens", step.details().tokens.map(|tokens| tokens.completion).into()),
         ("error.type", (step.word == "failed").then_some("_OTHER").into()),
         ("valvehouse.outcome", step.word.into()),
-        ("valvehouse.first_piece_s", step.first.map(|time| time.as_secs_f64()).into()),
+        ("valvehouse.first_piece_s", step.details().first.map(|time| time.as_secs_f64()).into()),
         ("gen_ai.input.messages", said.into()),
         ("gen_ai.output.messages", answered.into()),
     ])
 }
 
 fn of_tool(step: &Record) -> Json {
-    let kept = step.values.first();
+    let kept = step.details().values.first();
     let text = |value: &Json| Json::from(value.to_string());
     attributes([
         ("gen_ai.operation.name", "execute_tool".into()),
         ("gen_ai.tool.name", tool(step).into()),
         ("gen_ai.tool.type", "function".into()),
         ("error.type", (step.word == "failed").then_some("_OTHER").into()),
-        ("valvehouse.plugin", step.plugin.as_deref().into()),
+        ("valvehouse.plugin", step.plugin().into()),
         ("valvehouse.outcome", step.word.into()),
         ("gen_ai.tool.call.arguments", kept.map(|(args, _)| text(args)).into()),
         ("gen_ai.tool.call.result", kept.and_then(|(_, result)| result.as_ref()).map(text).into()),
@@ -158,7 +158,7 @@ fn of_tool(step: &Record) -> Json {
 
 fn of_hook(step: &Record) -> Json {
     attributes([
-        ("valvehouse.plugin", step.plugin.as_deref().into()),
+        ("valvehouse.plugin", step.plugin().into()),
         ("valvehouse.hook", step.hook.into()),
         ("valvehouse.outcome", step.word.into()),
         ("error.type", (step.word == "broke").then_some("_OTHER").into()),

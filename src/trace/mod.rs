@@ -10,7 +10,7 @@ mod step;
 mod tests;
 mod traces;
 
-pub use step::{Cost, Record, Step, Tokens, What};
+pub use step::{Cost, Details, End, Record, Step, Tokens, What};
 pub use traces::{News, Recording, Traces};
 
 use crate::json::Json;
@@ -191,7 +191,7 @@ impl Trace {
 
     /// Whether a plugin has had a part in it.
     pub fn has_called(&self, plugin: &str) -> bool {
-        self.with_records(|records| records.iter().any(|record| record.plugin.as_deref() == Some(plugin)))
+        self.with_records(|records| records.iter().any(|record| record.plugin() == Some(plugin)))
     }
 
     /// A script emits an event.

@@ -17,8 +17,8 @@ impl Trace {
         let begun = Timestamp::try_from(self.begun).unwrap_or_default();
         let took = ended.map_or_else(|| self.elapsed(), |ended| ended.took);
         let (steps, changed, contents) = self.with_records(|records| {
-            let changed: u64 = records.iter().map(|record| record.changed).sum();
-            (records.len(), changed, records.iter().any(|record| !record.values.is_empty()))
+            let changed: u64 = records.iter().map(|record| record.details().changed).sum();
+            (records.len(), changed, records.iter().any(|record| !record.details().values.is_empty()))
         });
         vec![
             ("id", self.id.as_str().into()),
@@ -56,10 +56,12 @@ impl Trace {
 impl Record {
     /// All of a step.
     pub fn to_json(&self) -> Json {
-        let values: Vec<Json> = self.values.iter().map(|(before, after)| self.value(before, after)).collect();
+        let details = self.details();
+        let values: Vec<Json> =
+            details.values.iter().map(|(before, after)| self.value(before, after)).collect();
         let fields: [(&str, Json); 17] = [
             ("name", (*self.name).into()),
-            ("plugin", self.plugin.as_deref().into()),
+            ("plugin", self.plugin().into()),
             ("hook", self.hook.into()),
             ("at_ms", ms(self.at)),
             ("calls", self.calls.into()),
@@ -68,12 +70,12 @@ impl Record {
             ("operations", self.cost.operations.into()),
             ("memory", self.cost.memory.into()),
             ("outcome", self.word.into()),
-            ("cause", self.cause.as_deref().into()),
-            ("first_us", self.first.map(us).into()),
-            ("prompt_tokens", self.tokens.map(|tokens| tokens.prompt).into()),
-            ("completion_tokens", self.tokens.map(|tokens| tokens.completion).into()),
+            ("cause", details.cause.as_deref().into()),
+            ("first_us", details.first.map(us).into()),
+            ("prompt_tokens", details.tokens.map(|tokens| tokens.prompt).into()),
+            ("completion_tokens", details.tokens.map(|tokens| tokens.completion).into()),
             ("contents", (!values.is_empty()).into()),
-            ("changed", self.changed.into()),
+            ("changed", details.changed.into()),
             ("values", values.into()),
         ];
         Json::from(fields)

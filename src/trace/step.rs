@@ -89,40 +89,46 @@ pub struct Tokens {
     pub completion: u64,
 }
 
-/// One step, or for events all calls of one hook in one answer.
+/// One step, or for events all calls of one hook in one answer. Of the requests that are kept there are thousands.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The plugin, `module/tool`, or `provider/model`.
     pub name: Arc<str>,
-    /// The plugin; None for a model.
-    pub plugin: Option<Arc<str>>,
     /// The hook, `model` or `tool`.
     pub hook: &'static str,
-    /// From the begin of the request.
-    pub at: Duration,
-    /// How often it was called.
-    pub calls: u64,
-    /// How many of the calls whose values are kept made another one of theirs.
-    pub changed: u64,
-    /// What they cost.
-    pub cost: Cost,
     /// How it ended: `continue skip refused broke forgiven rests paused`, for models and tools `ended
     /// failed`, for a model that a filter cut short `stopped`, `gone` where nobody waited for the end, or
     /// `running`. Of events, the last that did not simply go on.
     pub word: &'static str,
+    /// From the begin of the request.
+    pub at: Duration,
+    /// How often it was called.
+    pub calls: u64,
+    /// What the calls cost.
+    pub cost: Cost,
+    details: Option<Box<Details>>,
+}
+
+/// What is known of few steps.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
     /// Why it failed, where it did.
     pub cause: Option<String>,
     /// From its begin to the first piece of a streamed answer.
     pub first: Option<Duration>,
     /// What a model's answer came to, where the service says it.
     pub tokens: Option<Tokens>,
+    /// How many of the calls whose values are kept made another one of theirs.
+    pub changed: u64,
     /// The values before and after, for who keeps contents; of events the first that fit.
     pub values: Vec<(Json, Option<Json>)>,
     /// What a model said before any filter saw it, where everything is kept: event by event, or the whole
     /// answer where it did not stream.
     pub heard: Vec<Json>,
-    /// How many of the calls were timed.
-    measured: u64,
+    /// The plugin that brings a tool.
+    plugin: Option<Arc<str>>,
+    /// How many of the calls were not timed.
+    untimed: u64,
 }
 
 impl Record {
@@ -131,34 +137,48 @@ impl Record {
             What::Hook(plugin, _) => plugin.clone(),
             What::Model(name) | What::Tool { name, .. } => short(name).into(),
         };
-        let plugin = match what {
-            What::Hook(plugin, _) => Some(plugin.clone()),
-            What::Tool { plugin, .. } => Some(plugin.into()),
-            What::Model(_) => None,
-        };
-        Self {
-            name,
-            plugin,
-            hook: what.hook(),
-            at,
-            calls: 0,
-            changed: 0,
-            cost: Cost::default(),
-            word: RUNNING,
-            cause: None,
-            first: None,
-            tokens: None,
-            values: Vec::new(),
-            heard: Vec::new(),
-            measured: 0,
+        let (hook, calls, cost) = (what.hook(), 0, Cost::default());
+        let mut record = Self { name, hook, word: RUNNING, at, calls, cost, details: None };
+        if let What::Tool { plugin, .. } = what {
+            record.details_mut().plugin = Some(plugin.into());
+        }
+        record
+    }
+
+    /// The plugin; None for a model.
+    pub fn plugin(&self) -> Option<&str> {
+        match self.hook {
+            "model" => None,
+            "tool" => self.details().plugin.as_deref(),
+            _ => Some(&self.name),
         }
     }
 
-    /// With the time of all calls in place of that of the measured ones.
+    /// What is known of few steps, and maybe of this one.
+    pub fn details(&self) -> &Details {
+        static NONE: Details = Details {
+            cause: None,
+            first: None,
+            tokens: None,
+            changed: 0,
+            values: Vec::new(),
+            heard: Vec::new(),
+            plugin: None,
+            untimed: 0,
+        };
+        self.details.as_deref().unwrap_or(&NONE)
+    }
+
+    fn details_mut(&mut self) -> &mut Details {
+        self.details.get_or_insert_default()
+    }
+
+    /// With the time of all calls in place of that of the timed ones.
     fn told(&self) -> Self {
         let mut told = self.clone();
-        if self.measured > 0 && self.measured < self.calls {
-            let share = self.calls as f64 / self.measured as f64;
+        let untimed = self.details().untimed;
+        if untimed > 0 && untimed < self.calls {
+            let share = self.calls as f64 / (self.calls - untimed) as f64;
             told.cost.took = self.cost.took.mul_f64(share);
         }
         told
@@ -216,8 +236,10 @@ impl Taken {
         let record = &mut self.records[place];
         let timed = record.calls < ALL_MEASURED || record.calls.is_multiple_of(MEASURED);
         record.calls += 1;
-        record.measured += u64::from(timed);
-        let has_room = !is_for_events(record.hook) || record.values.len() < MOST_EVENTS;
+        if !timed {
+            record.details_mut().untimed += 1;
+        }
+        let has_room = !is_for_events(record.hook) || record.details().values.len() < MOST_EVENTS;
         let fits = has_room && !self.is_full;
         Some(Begun { place, timed, fits })
     }
@@ -266,8 +288,9 @@ impl Taken {
         let record = &mut self.records[place];
         let is_changed = record.hook != "model" && record.hook != "tool";
         let is_changed = is_changed && after.as_ref().is_some_and(|after| *after != before);
-        record.changed += u64::from(is_changed);
-        record.values.push((before, after));
+        let details = record.details_mut();
+        details.changed += u64::from(is_changed);
+        details.values.push((before, after));
     }
 
     fn fits(&mut self, bytes: usize) -> bool {
@@ -283,12 +306,17 @@ impl Taken {
 impl Trace {
     /// A step begins. Looked at by nobody it costs a look at the clock, for events now and then.
     pub fn begin(&self, what: What<'_>, value: &Json) -> Step<&Self> {
-        Step::begin(self, what, value)
+        self.begin_after(None, what, value)
+    }
+
+    /// The same for a step that begins as soon as another has ended, if that read the clock.
+    pub fn begin_after(&self, end: Option<End>, what: What<'_>, value: &Json) -> Step<&Self> {
+        Step::begin(self, end, what, value)
     }
 
     /// The same for a step that may outlast the turn: an answer whose bytes are passed on.
     pub fn begin_lasting(self: &Arc<Self>, what: What<'_>, value: &Json) -> Step<Arc<Self>> {
-        Step::begin(self.clone(), what, value)
+        Step::begin(self.clone(), None, what, value)
     }
 
     /// What the call of a script has cost, in the step of this hook that is under way.
@@ -376,13 +404,19 @@ impl Trace {
     /// Lets go of all contents; names and numbers stay.
     pub(super) fn forget_contents(&self) {
         let mut taken = self.taken.lock();
-        taken.records.iter_mut().for_each(|record| (record.values, record.heard) = (Vec::new(), Vec::new()));
+        for details in taken.records.iter_mut().filter_map(|record| record.details.as_mut()) {
+            (details.values, details.heard) = (Vec::new(), Vec::new());
+        }
         (taken.body, taken.answer) = (None, None);
         taken.lines.iter_mut().for_each(|line| line.text = None);
         taken.events.iter_mut().for_each(|emitted| emitted.event = None);
         (taken.content, taken.is_full) = (0, true);
     }
 }
+
+/// When a step ended.
+#[derive(Debug, Clone, Copy)]
+pub struct End(Duration);
 
 /// A step under way. Dropped before its end, nobody waited for that.
 pub struct Step<T: Deref<Target = Trace>> {
@@ -394,9 +428,9 @@ pub struct Step<T: Deref<Target = Trace>> {
 }
 
 impl<T: Deref<Target = Trace>> Step<T> {
-    fn begin(trace: T, what: What<'_>, value: &Json) -> Self {
-        let mut at = None;
-        let begun = trace.taken.lock().begin(what, || *at.insert(trace.elapsed()));
+    fn begin(trace: T, end: Option<End>, what: What<'_>, value: &Json) -> Self {
+        let mut at = end.map(|end| end.0);
+        let begun = trace.taken.lock().begin(what, || *at.get_or_insert_with(|| trace.elapsed()));
         let (mut before, mut timed) = (None, false);
         if let Some(begun) = &begun {
             before = (begun.fits && trace.keeps(what.plugin())).then(|| value.copy());
@@ -415,8 +449,8 @@ impl<T: Deref<Target = Trace>> Step<T> {
     /// The first piece of an answer has come; later ones change nothing.
     pub fn first(&mut self) {
         if !std::mem::replace(&mut self.had_first, true) {
-            let took = self.took();
-            self.change(|record| record.first = Some(took));
+            let took = self.trace.elapsed().saturating_sub(self.at);
+            self.change(|record| record.details_mut().first = Some(took));
         }
     }
 
@@ -425,44 +459,42 @@ impl<T: Deref<Target = Trace>> Step<T> {
         let Some(begun) = self.begun.as_ref().filter(|_| self.trace.keeps(None)) else { return };
         let mut taken = self.trace.taken.lock();
         if taken.fits(said.weight()) {
-            taken.records[begun.place].heard.push(said.copy());
+            taken.records[begun.place].details_mut().heard.push(said.copy());
         }
     }
 
     /// What the answer came to.
     pub fn used(&self, tokens: Tokens) {
-        self.change(|record| record.tokens = Some(tokens));
+        self.change(|record| record.details_mut().tokens = Some(tokens));
     }
 
-    /// It has ended: with a word for how, why where it failed, and what came of its value.
-    pub fn end(mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) {
-        self.ended(word, cause, after);
+    /// It has ended: with a word for how, why where it failed, and what came of its value. When that was, where
+    /// somebody looked.
+    pub fn end(mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) -> Option<End> {
+        self.ended(word, cause, after)
     }
 
-    fn ended(&mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) {
-        let Some(begun) = self.begun.take() else { return };
+    fn ended(&mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) -> Option<End> {
+        let begun = self.begun.take()?;
         let before = self.before.take();
         if !begun.timed && word == CONTINUE && before.is_none() {
-            return;
+            return None;
         }
-        let took = if begun.timed { self.took() } else { Duration::ZERO };
+        let end = begun.timed.then(|| self.trace.elapsed());
         let after = before.as_ref().and(after).map(Json::copy);
         let mut taken = self.trace.taken.lock();
         if let Some(before) = before {
             taken.keep(begun.place, before, after);
         }
         let record = &mut taken.records[begun.place];
-        record.cost.took += took;
+        record.cost.took += end.map_or(Duration::ZERO, |end| end.saturating_sub(self.at));
         if !is_same(word, CONTINUE) || is_same(record.word, RUNNING) {
             record.word = word;
         }
         if let Some(cause) = cause {
-            record.cause = Some(short(cause));
+            record.details_mut().cause = Some(short(cause));
         }
-    }
-
-    fn took(&self) -> Duration {
-        self.trace.elapsed().saturating_sub(self.at)
+        end.map(End)
     }
 
     fn change(&self, change: impl FnOnce(&mut Record)) {

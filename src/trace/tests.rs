@@ -71,11 +71,11 @@ fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
         trace.emitted(plugin, &json(r#"{"type": "status", "data": "secret"}"#));
     }
     let records = trace.records();
-    assert_eq!((records[0].changed, records[1].changed), (1, 0));
-    let (before, after) = &records[0].values[0];
+    assert_eq!((records[0].details().changed, records[1].details().changed), (1, 0));
+    let (before, after) = &records[0].details().values[0];
     assert_eq!(before.to_string(), r#"{"text":"secret"}"#);
     assert_eq!(after.as_ref().unwrap().to_string(), r#"{"text":"changed"}"#);
-    assert!(records[1].values.is_empty());
+    assert!(records[1].details().values.is_empty());
     assert_eq!(trace.lines()[0].text.as_deref(), Some("secret"));
     assert!(trace.lines()[1].text.is_none() && trace.events()[1].event.is_none());
     assert_eq!(trace.events()[1].kind, "status");
@@ -101,14 +101,19 @@ fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
         trace.ends_with(&json(r#"{"answer": "inner"}"#));
         trace.ends_with(&json(r#"{"answer": "hello"}"#));
         let texts = [trace.body(), trace.answer()].map(|kept| kept.map(|kept| kept.to_string()));
-        (texts, trace.records()[0].heard.iter().map(Json::to_string).collect::<Vec<_>>())
+        (texts, trace.records()[0].details().heard.iter().map(Json::to_string).collect::<Vec<_>>())
     };
     assert_eq!(told(&traces), ([None, None], vec![]));
     traces.keep_everything();
     let kept = [r#"{"messages":["hi"]}"#, r#"{"answer":"hello"}"#].map(|text| Some(text.to_owned()));
     assert_eq!(told(&traces), (kept, vec![r#"{"text":"he"}"#.to_owned()]));
     traces.past().iter().for_each(|trace| trace.forget_contents());
-    assert!(traces.past().iter().all(|trace| trace.body().is_none() && trace.records()[0].heard.is_empty()));
+    assert!(
+        traces
+            .past()
+            .iter()
+            .all(|trace| trace.body().is_none() && trace.records()[0].details().heard.is_empty())
+    );
 }
 
 #[test]
@@ -121,7 +126,7 @@ fn one_trace_keeps_no_more_than_its_share() {
         let step = trace.begin(What::Hook(&Arc::from("a"), "inlet"), &large);
         step.end("continue", None, Some(&large));
     }
-    let kept: Vec<usize> = trace.records().iter().map(|record| record.values.len()).collect();
+    let kept: Vec<usize> = trace.records().iter().map(|record| record.details().values.len()).collect();
     assert_eq!(kept, [1, 0, 0]);
 }
 
@@ -166,7 +171,8 @@ fn what_was_kept_of_older_requests_makes_room_for_newer_ones() {
         recording.trace().begin(What::Hook(&Arc::from("a"), "inlet"), &large).end("refused", None, None);
         recording.done();
     }
-    let kept: Vec<bool> = traces.past().iter().map(|it| !it.records()[0].values.is_empty()).collect();
+    let kept: Vec<bool> =
+        traces.past().iter().map(|it| !it.records()[0].details().values.is_empty()).collect();
     assert!(kept[0] && !kept[29], "{kept:?}");
     assert!(kept.iter().filter(|kept| **kept).count() > 10, "{kept:?}");
 }

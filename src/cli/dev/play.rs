@@ -119,12 +119,12 @@ fn recorded(provider: &str, records: &[Record]) -> Canned {
     let fault = |message: &str| Fault::Provider { message: message.to_owned(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
-        let heard = record.heard.iter().map(Json::copy);
-        match (record.word, record.heard.as_slice()) {
+        let heard = record.details().heard.iter().map(Json::copy);
+        match (record.word, record.details().heard.as_slice()) {
             ("ended", [whole]) if !whole.at_path("choices.0.message").is_null() => Reply::whole(whole.copy()),
             ("ended", _) => Reply::pieces(heard),
             ("failed", _) => {
-                let cause = record.cause.as_deref().unwrap_or("the model failed");
+                let cause = record.details().cause.as_deref().unwrap_or("the model failed");
                 Reply::pieces_then_fault(heard, fault(cause))
             }
             _ => Reply::pieces_then_fault(
@@ -175,8 +175,8 @@ struct ToolCall {
 
 impl ToolCall {
     fn of(record: &Record) -> Option<Self> {
-        let (args, result) = record.values.first()?;
-        let failed = || record.cause.clone().unwrap_or_else(|| "the tool failed".to_owned());
+        let (args, result) = record.details().values.first()?;
+        let failed = || record.details().cause.clone().unwrap_or_else(|| "the tool failed".to_owned());
         let result = result.clone().filter(|_| record.word == "ended").ok_or_else(failed);
         Some(Self { name: record.name.to_string(), args: args.clone(), result })
     }

@@ -34,12 +34,12 @@ impl Outcome {
     pub(super) fn of(trace: &Trace) -> Self {
         let records = trace.records();
         let is_model = |record: &&Record| record.hook == "model";
-        let asked = records.iter().filter(is_model).filter_map(|record| record.values.first());
+        let asked = records.iter().filter(is_model).filter_map(|record| record.details().values.first());
         let hooks = records.iter().filter(|record| !is_model(record)).map(|record| Ending {
             name: record.name.clone(),
             hook: record.hook,
             word: record.word,
-            cause: record.cause.clone(),
+            cause: record.details().cause.clone(),
         });
         Self {
             status: trace.ended().map_or(0, |ended| ended.status),

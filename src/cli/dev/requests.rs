@@ -129,7 +129,7 @@ fn took(detail: &Json) -> String {
 
 /// All tokens of all answers of models, where a service says them.
 fn tokens(records: &[Record]) -> Option<(u64, u64)> {
-    let all = records.iter().filter_map(|record| record.tokens);
+    let all = records.iter().filter_map(|record| record.details().tokens);
     all.map(|tokens| (tokens.prompt, tokens.completion)).reduce(|a, b| (a.0 + b.0, a.1 + b.1))
 }
 
@@ -148,7 +148,7 @@ fn sign(record: &Record) -> char {
     match (record.hook, record.word) {
         ("model", "ended") => 'M',
         ("tool", "ended") => 'T',
-        (_, "continue") if record.changed > 0 => '~',
+        (_, "continue") if record.details().changed > 0 => '~',
         (_, "continue") => '.',
         (_, "skip") => '>',
         (_, "forgiven" | "rests" | "paused") => '?',
@@ -170,7 +170,7 @@ fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
         word => parts.push(paint.red(word)),
     }
     if record.calls > 1 {
-        parts.push(format!("changed {} of {}", record.changed, record.calls));
+        parts.push(format!("changed {} of {}", record.details().changed, record.calls));
     }
     let values = step.get("values").unwrap_or_default().items();
     let changes = values.iter().map(|value| value.get("diff").unwrap_or_default().items());
@@ -181,7 +181,7 @@ fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
             parts.push(paint.dim(&format!("(+{} more)", changes.len() - 1)));
         }
     }
-    if let Some(cause) = &record.cause {
+    if let Some(cause) = &record.details().cause {
         parts.push(paint.red(&near(cause)).replace('\n', "\n           "));
         parts.extend(excerpt(cause).map(|lines| format!("\n{lines}")));
     }
@@ -190,8 +190,10 @@ fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
 
 /// Whether a step says why the request fails.
 fn is_told(error: &str, records: &[Record]) -> bool {
-    let mut causes =
-        records.iter().filter(|record| is_notable(record)).filter_map(|record| record.cause.as_ref());
+    let mut causes = records
+        .iter()
+        .filter(|record| is_notable(record))
+        .filter_map(|record| record.details().cause.as_ref());
     causes.any(|cause| error.contains(cause.as_str()))
 }
 

@@ -55,7 +55,7 @@ fn refused(message: String, code: &'static str) -> Fault {
 
 /// The steps of a plugin whose values are kept.
 fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<Record>, Fault> {
-    let own = |record: &Record| record.plugin.as_deref() == Some(plugin) && !record.values.is_empty();
+    let own = |record: &Record| record.plugin() == Some(plugin) && !record.details().values.is_empty();
     let records: Vec<Record> = trace.records().into_iter().filter(own).collect();
     if records.is_empty() {
         return Err(refused(
@@ -107,7 +107,7 @@ impl Stage {
     async fn play(&self, records: &[Record], turn: &Turn) -> Vec<Json> {
         let mut steps = Vec::new();
         for record in records {
-            for (before, after) in &record.values {
+            for (before, after) in &record.details().values {
                 let replayed = self.call(record, before, turn).await;
                 steps.push(compared(record, after.as_ref(), &replayed));
             }
