@@ -82,6 +82,27 @@ pub fn last_user(messages: &[Json]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn whatever_became_of_messages_is_checked_again() {
+        let unlike: [fn(&Json) -> bool; 5] = [
+            |body| body.set("model", "").is_ok(),
+            |body| body.set("messages", Json::array()).is_ok(),
+            |body| body.set("messages", Json::from(vec![Json::Null])).is_ok(),
+            |body| body.get("messages").unwrap().items()[1].set("role", "").is_ok(),
+            |body| body.get("messages").unwrap().items()[1].remove("role").is_some(),
+        ];
+        let text =
+            br#"{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
+        for change in unlike {
+            let body = Json::parse(text).unwrap();
+            let messages = body.get("messages").unwrap();
+            body.set("user", "ann").unwrap();
+            assert!(check_again(&body, &messages).is_ok());
+            assert!(change(&body));
+            assert!(check_again(&body, &messages).is_err(), "{body}");
+        }
+    }
+
     fn problem(body: &str) -> String {
         match check(&Json::parse(body.as_bytes()).unwrap()) {
             Err(fault) => fault.to_string(),
