@@ -469,7 +469,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
     }
 
     /// It has ended: with a word for how, why where it failed, and what came of its value. When that was, where
-    /// somebody looked.
+    /// somebody looked, and the time since then is nobody's: to keep values takes its own.
     pub fn end(mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) -> Option<End> {
         self.ended(word, cause, after)
     }
@@ -477,7 +477,8 @@ impl<T: Deref<Target = Trace>> Step<T> {
     fn ended(&mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) -> Option<End> {
         let begun = self.begun.take()?;
         let before = self.before.take();
-        if !begun.timed && word == CONTINUE && before.is_none() {
+        let keeps = before.is_some();
+        if !begun.timed && word == CONTINUE && !keeps {
             return None;
         }
         let end = begun.timed.then(|| self.trace.elapsed());
@@ -494,7 +495,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
         if let Some(cause) = cause {
             record.details_mut().cause = Some(short(cause));
         }
-        end.map(End)
+        end.filter(|_| !keeps).map(End)
     }
 
     fn change(&self, change: impl FnOnce(&mut Record)) {

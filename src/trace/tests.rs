@@ -117,6 +117,22 @@ fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
 }
 
 #[test]
+fn a_step_begins_when_the_one_before_ended_unless_values_were_kept_in_between() {
+    let traces = Traces::new(1);
+    let (plugin, value) = (Arc::from("a"), json("{}"));
+    let what = What::Hook(&plugin, "inlet");
+    let recording = traces.begin(Asked::default(), false);
+    let end = recording.trace().begin(what, &value).end("continue", None, Some(&value));
+    assert!(end.is_some());
+    recording.trace().begin_after(end, what, &value).end("continue", None, Some(&value));
+    let records = recording.trace().records();
+    assert_eq!(records[1].at, records[0].at + records[0].cost.took);
+    traces.keep_contents("a", true);
+    let kept = traces.begin(Asked::default(), false);
+    assert!(kept.trace().begin(what, &value).end("continue", None, Some(&value)).is_none());
+}
+
+#[test]
 fn one_trace_keeps_no_more_than_its_share() {
     let traces = Traces::new(2);
     let recording = traces.begin(asked("a"), true);
