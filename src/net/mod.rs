@@ -1,7 +1,8 @@
 //! Outward HTTP: one pooled client, server-sent events, and keys that never show.
 //!
 //! The only user of `reqwest`, and of `hyper` for calls. Who calls names the provider it talks to, so that an
-//! error can say which line of the configuration to look at.
+//! error can say which line of the configuration to look at. [`Yielding`] is how connections write, those that come in
+//! as well.
 
 mod call;
 mod client;
