@@ -5,6 +5,7 @@
 use super::compile::Script;
 use super::instrument::Captured;
 use super::reach::{Clock, Reach};
+use crate::breaker::Breaker;
 use crate::config::Secret;
 use crate::context::Turn;
 use rhai::Dynamic;
@@ -22,6 +23,7 @@ pub(super) const PRINTED_BYTES: usize = 64 * 1024;
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
+    pub(super) breaker: Arc<Breaker>,
     /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
     pub(super) secrets: Vec<Secret>,
 }
@@ -76,6 +78,15 @@ pub(super) fn remember_captured(shared: &Dynamic) {
             call.captured.add(shared.clone());
         }
     });
+}
+
+/// Stops the plugin of the running call for good, and takes the call from the thread without freeing what it holds.
+pub(super) fn forget() {
+    let call = CALL.try_with(|call| call.try_borrow_mut().ok().and_then(|mut call| call.take()));
+    if let Ok(Some(call)) = call {
+        call.caller.breaker.trip("it took far more memory than it may within one operation");
+        std::mem::forget(call);
+    }
 }
 
 /// Goes on with the running call in another turn.

@@ -202,15 +202,20 @@ impl Script {
             budget::obey(&mut engine);
         }
         ast.set_source(file.path.display().to_string());
+        let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
         Self {
             file: file.clone(),
             waiting: names.may_wait(),
             has_windows: names.modules.contains("stream"),
-            caller: Arc::new(Caller { plugin: file.id.clone(), secrets: secrets(&manifest.valves, &valves) }),
+            caller: Arc::new(Caller {
+                plugin: file.id.clone(),
+                breaker: breaker.clone(),
+                secrets: secrets(&manifest.valves, &valves),
+            }),
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),
-            breaker: Arc::new(Breaker::new(&*file.id, settings.breaker)),
+            breaker,
             hooks: Vec::new(),
             callbacks: Vec::new(),
             listening: Breaker::new(&*file.id, settings.breaker),

@@ -8,11 +8,13 @@
 //! stand still for longer than it may run. A quarter of the time passes by the wall clock, which costs
 //! nothing to read; who needs more than that is asked what it really used.
 
+mod abandon;
 mod clock;
 mod meter;
 mod processor;
 mod wait;
 
+pub(crate) use abandon::abandoned;
 pub(crate) use meter::{Guard, charge, doom, forgive, reserve, time_limit};
 pub(crate) use wait::{called, ended, wait, wait_for_person};
 
