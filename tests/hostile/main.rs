@@ -9,6 +9,7 @@
 mod files;
 mod host;
 mod inlets;
+mod loading;
 mod others;
 
 use host::{Answer, Host, Limits};
