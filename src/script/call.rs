@@ -2,10 +2,12 @@
 //!
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
+use super::budget;
 use super::compile::Script;
 use super::reach::{Clock, Reach};
 use crate::config::Secret;
 use crate::context::Turn;
+use crate::crash::{self, Mark, Version};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ const PRINTED_CHARACTERS: usize = 4_000;
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
+    /// Which version of it, as a crash is laid to it.
+    pub(super) version: Version,
     /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
     pub(super) secrets: Vec<Secret>,
 }
@@ -37,7 +41,10 @@ thread_local! {
 }
 
 /// Names the running call until it is dropped; the one before comes back then.
-pub(crate) struct Running(Option<Call>);
+pub(crate) struct Running {
+    before: Option<Call>,
+    mark: Mark,
+}
 
 impl Running {
     pub(super) fn enter(script: &Script, turn: &Turn) -> Self {
@@ -47,13 +54,15 @@ impl Running {
     /// A call that reaches something else than its script does.
     pub(super) fn reaching(script: &Script, turn: &Turn, reach: Arc<Reach>) -> Self {
         let call = Call { caller: script.caller.clone(), turn: turn.clone(), reach, printed: 0 };
-        Self(CALL.replace(Some(call)))
+        let mark = crash::running(&call.caller.version, budget::ticks());
+        Self { before: CALL.replace(Some(call)), mark }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        CALL.set(self.0.take());
+        CALL.set(self.before.take());
+        crash::stopped(self.mark);
     }
 }
 
@@ -68,10 +77,14 @@ pub(super) fn in_turn(turn: Turn) {
 
 /// Takes the running call from the thread, to be gone on with later.
 pub(super) fn put_aside() -> Option<Call> {
+    crash::stopped(Mark::default());
     CALL.take()
 }
 
 pub(super) fn go_on(call: Option<Call>) {
+    if let Some(call) = &call {
+        crash::running(&call.caller.version, budget::ticks());
+    }
     CALL.set(call);
 }
 

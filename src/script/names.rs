@@ -6,8 +6,8 @@ use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
 use crate::config::Capability;
 use crate::json::Json;
-use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use regex::RegexBuilder;
+use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 

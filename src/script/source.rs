@@ -3,6 +3,8 @@
 use super::imports::Imports;
 use super::pieces::{self, Piece};
 use super::problem::{Code, Problem};
+use crate::words::hex;
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -65,6 +67,12 @@ impl SourceFile {
         text: impl Into<Arc<str>>,
     ) -> Self {
         Self { kind, id: id.into(), path: path.into(), text: text.into(), imports: Imports::default() }
+    }
+
+    /// The hash of its text and of all that it imports: SHA-256 in hexadecimal digits.
+    pub fn hash(&self) -> String {
+        let own = hex(&Sha256::digest(self.text.as_bytes()));
+        if self.imports.is_empty() { own } else { self.imports.hash_with(&own) }
     }
 
     /// The same with what it imports.

@@ -42,9 +42,15 @@ const SHAPES: &[(&str, Shape)] = &[
     ("fn and blanks", |n| format!("fn {}inlet(body) {{ body }}", " ".repeat(n))),
     ("functions", |n| repeat("fn f%() { 1 }\n", n)),
     ("closures", |n| format!("fn inlet(body) {{ {} body }}", repeat("body.f(|x| x + %);", n))),
-    ("calls for their effect", |n| format!("fn inlet(body) {{ {} }}", repeat("if body.a { body.b.pop(); }\n", n))),
-    ("a long word before blocks", |n| format!("fn inlet(body) {{ {}{} }}", "a".repeat(n / 2), "{}".repeat(n / 4))),
-    ("blanks before blocks", |n| format!("fn inlet(body) {{ {}{} }}", " ".repeat(n / 2), "x{}".repeat(n / 6))),
+    ("calls for their effect", |n| {
+        format!("fn inlet(body) {{ {} }}", repeat("if body.a { body.b.pop(); }\n", n))
+    }),
+    ("a long word before blocks", |n| {
+        format!("fn inlet(body) {{ {}{} }}", "a".repeat(n / 2), "{}".repeat(n / 4))
+    }),
+    ("blanks before blocks", |n| {
+        format!("fn inlet(body) {{ {}{} }}", " ".repeat(n / 2), "x{}".repeat(n / 6))
+    }),
     ("hashes", |n| format!("fn inlet(body) {{ {} }}", "#".repeat(n))),
     ("hashes and braces", |n| format!("fn inlet(body) {{ {} }}", "#{".repeat(n / 2))),
     ("single quotes and backslashes", |n| format!("fn inlet(body) {{ '{} }}", "\\'".repeat(n / 2))),
@@ -55,7 +61,9 @@ const SHAPES: &[(&str, Shape)] = &[
     ("comments in comments", |n| format!("{} fn inlet(body) {{ body }}", "/*".repeat(n / 2))),
     ("slashes", |n| format!("fn inlet(body) {{ body }}\n{}", "/ ".repeat(n / 2))),
     ("imports that never end", |n| repeat("import `", n)),
-    ("imports within functions", |n| format!("fn inlet(body) {{ {} body }}", repeat("import \"lib/a%\" as a%;\n", n))),
+    ("imports within functions", |n| {
+        format!("fn inlet(body) {{ {} body }}", repeat("import \"lib/a%\" as a%;\n", n))
+    }),
     ("computed constants", |n| repeat("const C% = f(%);\n", n) + "fn inlet(body) { body }"),
     ("imports", |n| repeat("import \"lib/a%\" as a%;\n", n)),
     ("closing brackets", |n| format!("fn inlet(body) {{ body }}{}", "}".repeat(n))),
@@ -67,9 +75,15 @@ const SHAPES: &[(&str, Shape)] = &[
     }),
     ("requirements", |n| format!("/*\nrequirements: {}\n*/\nfn inlet(body) {{ body }}", repeat("r%,", n))),
     ("constants", |n| repeat("const C% = 1;\n", n) + "fn inlet(body) { body }"),
-    ("valves", |n| format!("const Valves = #{{ {} }};\nfn inlet(body) {{ body }}", repeat("v%: 1,", n.min(20_000)))),
-    ("patterns", |n| format!("fn inlet(body) {{ {} body }}", repeat("regex::is_match(body.a, \"a{1,9}b%\");\n", n))),
-    ("wrong patterns", |n| format!("fn inlet(body) {{ {} body }}", repeat("regex::is_match(body.a, \"(%\");\n", n))),
+    ("valves", |n| {
+        format!("const Valves = #{{ {} }};\nfn inlet(body) {{ body }}", repeat("v%: 1,", n.min(20_000)))
+    }),
+    ("patterns", |n| {
+        format!("fn inlet(body) {{ {} body }}", repeat("regex::is_match(body.a, \"a{1,9}b%\");\n", n))
+    }),
+    ("wrong patterns", |n| {
+        format!("fn inlet(body) {{ {} body }}", repeat("regex::is_match(body.a, \"(%\");\n", n))
+    }),
     ("unknown functions", |n| format!("fn inlet(body) {{ {} body }}", repeat("nothing%();\n", n))),
     ("unknown modules", |n| format!("fn inlet(body) {{ {} body }}", repeat("m%::f();\n", n))),
     ("properties", |n| format!("fn inlet(body) {{ {} body }}", repeat("body.p%;\n", n))),
@@ -80,7 +94,9 @@ const SHAPES: &[(&str, Shape)] = &[
     ("a long text", |n| format!("fn inlet(body) {{ body.a = \"{}\"; body }}", "x".repeat(n))),
     ("a sum", |n| format!("fn inlet(body) {{ 1{} }}", "+1".repeat(n / 2))),
     ("an array", |n| format!("fn inlet(body) {{ [{}] }}", "1,".repeat(n / 2))),
-    ("switches", |n| format!("fn inlet(body) {{ {} body }}", repeat("switch body.a { 1 => 2, _ => % }\n", n))),
+    ("switches", |n| {
+        format!("fn inlet(body) {{ {} body }}", repeat("switch body.a { 1 => 2, _ => % }\n", n))
+    }),
     ("loops", |n| format!("fn inlet(body) {{ {} body }}", repeat("for x in 0..% { }\n", n))),
     ("try", |n| format!("fn inlet(body) {{ {} body }}", repeat("try { 1 } catch (e) { % }\n", n))),
     ("blocks with variables", |n| format!("fn inlet(body) {{ {} body }}", repeat("{ let x = %; x; }\n", n))),
@@ -139,7 +155,9 @@ fn a_file_takes_time_to_load_in_proportion_to_its_length() {
                     eprintln!("{name} {kind:?}: {of_short:?} {of_long:?} {of_refused:?}");
                 }
                 if of_long > of_short * MAX_RATIO {
-                    wrong.push(format!("{name} as a {kind:?}: {of_short:?}, and ten times as long {of_long:?}"));
+                    wrong.push(format!(
+                        "{name} as a {kind:?}: {of_short:?}, and ten times as long {of_long:?}"
+                    ));
                 }
                 // A file that is too long is refused before anybody reads it.
                 if of_refused > FLOOR * 5 {
