@@ -15,7 +15,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-/// What the names of these files begin with; the id of the process follows.
+/// What the names of these files begin with. A part that is nobody else's follows: hosts in containers share
+/// folders and ids of processes, and a file that is mapped must never be shortened.
 const PREFIX: &str = "running-";
 const MAGIC: u64 = u64::from_le_bytes(*b"VHRUN001");
 
@@ -70,8 +71,12 @@ impl Record {
 
     fn begin(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{PREFIX}{}", std::process::id()));
-        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+        if WORDS_OF_PROCESS.get().is_some() {
+            return Err(io::Error::other("this process has a record already"));
+        }
+        let unique = uuid::Uuid::new_v4().simple();
+        let path = folder.join(format!("{PREFIX}{}-{unique}", std::process::id()));
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
         let begun = file.try_lock().map_err(io::Error::from).and_then(|()| {
             // Written whole, so that no store needs room on the disk that is not there.
             let mut bytes = MAGIC.to_le_bytes().to_vec();

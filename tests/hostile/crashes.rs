@@ -125,9 +125,12 @@ fn a_host_that_is_killed_while_scripts_run_quarantines_none() {
 
 /// Whether a file is being loaded, by what a host has written into its record.
 fn is_loading(folder: &Path, process: u32) -> bool {
-    let record = std::fs::read(folder.join(format!(".valvehouse/running-{process}"))).unwrap_or_default();
-    let slots = record.chunks_exact(64).skip(1).take(512);
-    slots.into_iter().any(|slot| slot[4] == 1)
+    let own = format!("running-{process}-");
+    let files = std::fs::read_dir(folder.join(".valvehouse")).into_iter().flatten().flatten();
+    let mut own = files.filter(|file| file.file_name().to_string_lossy().starts_with(&own));
+    let record = own.next().and_then(|file| std::fs::read(file.path()).ok()).unwrap_or_default();
+    let mut slots = record.chunks_exact(64).skip(1).take(512);
+    slots.any(|slot| slot[4] == 1)
 }
 
 #[test]
