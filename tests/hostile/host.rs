@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
 const ADDRESS_SPACE: u64 = 6 << 20;
@@ -73,7 +74,23 @@ pub(super) struct Host {
     child: Child,
     address: String,
     talk: JoinHandle<Vec<u8>>,
-    _folder: tempfile::TempDir,
+    _folder: Option<Arc<TempDir>>,
+}
+
+/// The folder of a project with one plugin beside the calm one, and more settings.
+pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    save(folder.path(), "valvehouse.toml", &format!("{CONFIG}{settings}"));
+    save(folder.path(), "filters/calm.rhai", CALM);
+    save(folder.path(), file, text);
+    Arc::new(folder)
+}
+
+/// Saves a file of a project.
+pub(super) fn save(folder: &Path, file: &str, text: &str) {
+    let path = folder.join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
 }
 
 /// The status and the text of an answer; 0 when there was none.
@@ -92,48 +109,44 @@ impl Answer {
 impl Host {
     /// Starts a host with one plugin beside the calm one.
     pub(super) fn start(file: &str, text: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let save = |file: &str, text: &str| {
-            let path = folder.path().join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        save("valvehouse.toml", CONFIG);
-        save("filters/calm.rhai", CALM);
-        save(file, text);
-        let mut child = spawn(folder.path());
+        let folder = project("", file, text);
+        Self { _folder: Some(folder.clone()), ..Self::start_in(&folder) }
+    }
+
+    /// Starts a host in a folder, which stays when it ends.
+    pub(super) fn start_in(folder: &Arc<TempDir>) -> Self {
         let (sender, address) = mpsc::channel();
-        let talk = listen(&mut child, sender);
-        let address = address.recv_timeout(PATIENCE).unwrap_or_default();
-        Self { child, address, talk, _folder: folder }
+        let mut host = Self::launch_in(folder, sender);
+        host.address = address.recv_timeout(PATIENCE).unwrap_or_default();
+        host
+    }
+
+    /// The same without waiting until it listens.
+    pub(super) fn launch_in(folder: &Arc<TempDir>, address: mpsc::Sender<String>) -> Self {
+        let mut child = spawn(folder.path());
+        let talk = listen(&mut child, address);
+        Self { child, address: String::new(), talk, _folder: Some(folder.clone()) }
+    }
+
+    /// Its process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has ended by itself; all it said.
+    pub(super) fn ended(mut self) -> String {
+        self.child.wait().unwrap();
+        String::from_utf8_lossy(&self.talk.join().unwrap()).into_owned()
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> String {
+        self.address.clone()
     }
 
     /// One chat with a model.
     pub(super) fn ask(&mut self, model: &str, text: &str, stream: bool) -> Answer {
-        let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
-        let answer = self.post(&body.to_string()).unwrap_or_default();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        // In a stream a failure is an event.
-        let failed = body.contains("data: {\"error\"");
-        let text = match serde_json::from_str::<Value>(body) {
-            Ok(body) => match body["choices"][0]["message"]["content"].as_str() {
-                Some(text) => text.to_owned(),
-                None => body.to_string(),
-            },
-            Err(_) => body.to_owned(),
-        };
-        Answer { status: if failed { 500 } else { status }, text }
-    }
-
-    fn post(&self, body: &str) -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
-        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        ask(&self.address, model, text, stream)
     }
 
     /// What all its threads had of the processors.
@@ -196,4 +209,32 @@ fn listen(child: &mut Child, address: mpsc::Sender<String>) -> JoinHandle<Vec<u8
         }
         talk
     })
+}
+
+/// One chat with a model of the host at an address.
+pub(super) fn ask(address: &str, model: &str, text: &str, stream: bool) -> Answer {
+    let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
+    let answer = post(address, &body.to_string()).unwrap_or_default();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    // In a stream a failure is an event.
+    let failed = body.contains("data: {\"error\"");
+    let text = match serde_json::from_str::<Value>(body) {
+        Ok(body) => match body["choices"][0]["message"]["content"].as_str() {
+            Some(text) => text.to_owned(),
+            None => body.to_string(),
+        },
+        Err(_) => body.to_owned(),
+    };
+    Answer { status: if failed { 500 } else { status }, text }
+}
+
+fn post(address: &str, body: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
+    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

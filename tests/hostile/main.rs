@@ -6,10 +6,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod crashes;
 mod files;
 mod host;
 mod inlets;
+mod loading;
 mod others;
+mod waits;
 
 use host::{Answer, Host, Limits};
 use std::sync::Mutex;

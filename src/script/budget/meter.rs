@@ -133,7 +133,11 @@ impl Meter {
         {
             return Some(exceeded);
         }
-        (operations.is_multiple_of(LOOK_UP) && call::is_over()).then_some(Exceeded::Over)
+        if operations.is_multiple_of(LOOK_UP) {
+            clock::want();
+            return call::is_over().then_some(Exceeded::Over);
+        }
+        None
     }
 
     fn grown_to(&self, memory: isize) -> Option<Exceeded> {

@@ -78,6 +78,17 @@ impl std::fmt::Display for Exceeded {
     }
 }
 
+/// Milliseconds on the clock of budgets, which goes on while scripts run.
+pub(crate) fn ticks() -> u64 {
+    clock::now()
+}
+
+/// The same where a call begins: the clock may have slept since the last one.
+pub(crate) fn ticks_at_start() -> u64 {
+    clock::want();
+    clock::now()
+}
+
 /// Makes an engine obey the budget of the thread it runs on.
 pub(crate) fn obey(engine: &mut Engine) {
     engine.on_progress(|_| meter::tick().map(Dynamic::from));
