@@ -453,7 +453,7 @@ mod tests {
     }
 
     fn ran(bytes: &[u8], id: &str) -> Option<Ran> {
-        left_over(&at_two_seconds(bytes)).unwrap().running.into_iter().find(|ran| ran.id == id)
+        left_over(&at_two_seconds(bytes))?.running.into_iter().find(|ran| ran.id == id)
     }
 
     /// One test, since a process has one record.

@@ -19,6 +19,8 @@ use stackful::Stackful;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::runtime::Handle;
+use tracing::dispatcher;
+use tracing::instrument::WithSubscriber;
 use tokio::sync::{mpsc, oneshot};
 
 /// Pieces of work at a time. Each has a stack, and a system gives a process only so many mappings.
@@ -61,8 +63,9 @@ pub async fn run<T: Send + 'static>(
     let (reply, value) = oneshot::channel();
     // What computes only can do so without a runtime.
     let runtime = Handle::try_current().ok();
+    let log = dispatcher::get_default(Clone::clone);
     let job = move || -> LocalBoxFuture<'static, ()> {
-        Box::pin(async move {
+        let piece = async move {
             let _place = place;
             let mut reply = reply;
             if reply.is_closed() {
@@ -79,7 +82,9 @@ pub async fn run<T: Send + 'static>(
             };
             // Whoever asked may have left just now.
             let _ = reply.send(value.map_err(|Abandoned| LaneError::Abandoned));
-        })
+        };
+        // What it logs goes where the log of whoever asked goes.
+        Box::pin(piece.with_subscriber(log))
     };
     Lane::next(pace).send(Box::new(job));
     value.await.unwrap_or(Err(LaneError::Panicked))

@@ -16,6 +16,7 @@ use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A script among filters.
 struct ScriptFilter {
@@ -23,7 +24,8 @@ struct ScriptFilter {
     users: Arc<UserValves>,
     /// Of its own hooks.
     tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
-    /// For each hook the calls that still have to be fast before it runs on the thread of its request.
+    /// For each hook the calls that still have to be fast before it runs on the thread of its request. From
+    /// [`MEASURED`] on it does, and so many more are measured exactly.
     unproven: [AtomicU32; Hook::ALL.len()],
 }
 
@@ -32,8 +34,12 @@ struct ScriptFilter {
 const FIRST: u32 = 3;
 /// The same after a slow call.
 const AFTER_SLOW: u32 = 8;
-/// Milliseconds of own time, in ticks of the budgets' clock, from which a call is slow.
+/// Own time from which a call is slow, in milliseconds on the clock of budgets.
 const SLOW: u64 = 3;
+/// The same where a thread cannot have been held up for so long by others alone.
+const SURELY_SLOW: u64 = 20;
+/// Of calls that are measured exactly after one that may have been slow: the first of them.
+const MEASURED: u32 = 1_000;
 
 impl Script {
     /// The filter this script is.
@@ -109,20 +115,33 @@ impl ScriptFilter {
 
     /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
     fn may_be_slow(&self, hook: Hook) -> bool {
-        self.tallies[hook as usize]
-            .as_ref()
-            .is_some_and(|tally| tally.is_slow() || self.unproven[hook as usize].load(Relaxed) > 0)
+        let unproven = self.unproven[hook as usize].load(Relaxed);
+        let is_unproven = (1..MEASURED).contains(&unproven);
+        self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow() || is_unproven)
     }
 
-    /// Takes note of how long a call took, in ticks.
-    fn watch(&self, hook: Hook, tally: &Tally, ticks: u64) {
-        let unproven = &self.unproven[hook as usize];
-        if ticks >= SLOW {
+    /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
+    fn watch(&self, hook: Hook, tally: &Tally, ticks: u64, measured: Option<Duration>) {
+        let (unproven, is_long) = (&self.unproven[hook as usize], ticks >= SLOW);
+        let left = unproven.load(Relaxed);
+        if left == 0 && !is_long {
+            return;
+        }
+        // The thread may only have waited for a processor.
+        let is_slow = match measured {
+            Some(time) => is_long && time >= Duration::from_millis(SLOW - 1),
+            None => ticks >= SURELY_SLOW,
+        };
+        if is_slow {
             tally.was_slow();
             unproven.store(AFTER_SLOW, Relaxed);
-        } else if unproven.load(Relaxed) > 0 && !tally.is_slow() {
+        } else if left == 0 {
+            unproven.store(MEASURED + AFTER_SLOW, Relaxed);
+        } else if left == MEASURED + 1 {
+            unproven.store(0, Relaxed);
+        } else if !tally.is_slow() {
             // Two at once may count as one: then one more is watched.
-            unproven.store(unproven.load(Relaxed).saturating_sub(1), Relaxed);
+            unproven.store(left - 1, Relaxed);
         }
     }
 
@@ -175,10 +194,13 @@ impl ScriptFilter {
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
         let timing = tally.begin();
-        let began = budget::ticks_at_start();
+        let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
+        let (began, processor) =
+            (budget::ticks_at_start(), is_measured.then(budget::processor_time).flatten());
         let (result, spent) = self.script.call(hook, args, &ctx.turn);
         let waited = u64::try_from(spent.waited.as_millis()).unwrap_or(u64::MAX);
         let ticks = budget::ticks().saturating_sub(began).saturating_sub(waited);
+        let measured = processor.and_then(|began| Some(budget::processor_time()?.saturating_sub(began)));
         if let Some(trace) = ctx.turn.trace() {
             trace.spend(hook.name(), self.script.id(), spent);
         }
@@ -188,7 +210,7 @@ impl ScriptFilter {
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
         };
         tally.end(&timing, spent, self.ending(hook, &verdict));
-        self.watch(hook, tally, ticks);
+        self.watch(hook, tally, ticks, measured);
         verdict
     }
 
@@ -356,7 +378,7 @@ mod tests {
         let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
         for _ in 0..FIRST {
             assert_eq!(pace(), Some(Pace::Slow));
-            filter.watch(Hook::Inlet, tally, 0);
+            filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
         }
         assert_eq!(pace(), None);
     }
@@ -366,14 +388,32 @@ mod tests {
         let (filter, pace) = with_pace("fn inlet(body) { body }");
         let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
         assert_eq!(pace(), None);
-        filter.watch(Hook::Inlet, tally, SLOW);
+        filter.watch(Hook::Inlet, tally, SURELY_SLOW, None);
         for _ in 0..AFTER_SLOW {
             assert_eq!(pace(), Some(Pace::Slow));
             // A fast call, which the tally times since the one before was slow.
             tally.end(&tally.begin(), crate::figures::Spent::default(), Ending::Continued);
-            filter.watch(Hook::Inlet, tally, 0);
+            filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
         }
         assert_eq!(pace(), None);
+    }
+
+    #[test]
+    fn who_may_have_waited_for_a_processor_is_measured_before_it_runs_elsewhere() {
+        let (filter, pace) = with_pace("fn inlet(body) { body }");
+        let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+        for _ in 0..2 {
+            filter.watch(Hook::Inlet, tally, SLOW, None);
+            for _ in 0..AFTER_SLOW {
+                assert_eq!(pace(), None);
+                assert!(filter.unproven[Hook::Inlet as usize].load(Relaxed) > MEASURED);
+                filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::ZERO));
+            }
+            assert_eq!(filter.unproven[Hook::Inlet as usize].load(Relaxed), 0);
+        }
+        filter.watch(Hook::Inlet, tally, SLOW, None);
+        filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::from_millis(2)));
+        assert_eq!(pace(), Some(Pace::Slow));
     }
 
     const MATCHING: &str = "/*\nmatch: secret, Grüße \n*/\nfn stream(event) { event.seen = true; }\nfn inlet(body) { body.seen = true; }";

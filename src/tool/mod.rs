@@ -59,6 +59,9 @@ pub struct Retry {
 /// Time that the delays before retries may take in one turn, over all its tools.
 const MAX_DELAYS: Duration = Duration::from_secs(120);
 
+/// What the host itself may take between the attempts of a tool, in all.
+const GRACE: Duration = Duration::from_millis(250);
+
 /// The delays before retries in one turn.
 #[derive(Default)]
 struct Delays(Mutex<Duration>);
@@ -367,7 +370,8 @@ impl Tool {
         let call = async { self.handler.call(args.copy(), own).await };
         let call = AssertUnwindSafe(call).catch_unwind();
         let name = &self.spec.name;
-        let timeout = self.spec.timeout.min(end.saturating_duration_since(Instant::now()));
+        let left = end.saturating_duration_since(Instant::now()) + GRACE;
+        let timeout = self.spec.timeout.min(left);
         match tokio::time::timeout(timeout, call).await {
             Ok(Ok(result)) => {
                 let ending = if result.is_ok() { Used::Well } else { Used::Failed };
@@ -445,7 +449,7 @@ mod tests {
         let tool = tool.timeout(Duration::from_secs(1));
         let began = Instant::now();
         let error = tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
-        assert_eq!(began.elapsed().as_millis(), 2_000);
-        assert!(error.message.contains("did not end within 500 ms"), "{error}");
+        assert_eq!(began.elapsed(), Duration::from_secs(2) + GRACE);
+        assert!(error.message.contains("did not end within 750 ms"), "{error}");
     }
 }

@@ -106,6 +106,22 @@ fn files() -> Vec<(&'static str, String, Comes)> {
             "fn push(a, b) { loop {} }\nfn inlet(body) { body.messages.push(1); body }".to_owned(),
             Fails(400),
         ),
+        (
+            "many patterns",
+            format!(
+                "fn inlet(body) {{ if body.never == 1 {{ {} }} body }}",
+                (0..5_000).map(|i| format!("regex::is_match(\"\", `\\w{{9}}{i}`);\n")).collect::<String>()
+            ),
+            Well,
+        ),
+        (
+            "large patterns",
+            format!(
+                "fn inlet(body) {{ if body.never == 1 {{ {} }} body }}",
+                (0..5_000).map(|i| format!("regex::is_match(\"\", `\\w{{200}}{i}`);\n")).collect::<String>()
+            ),
+            Well,
+        ),
         ("shadows deny", "fn deny(a) { }\nfn inlet(body) { deny(\"x\"); body }".to_owned(), Well),
         ("top level loop", "loop {}\nfn inlet(body) { body }".to_owned(), Well),
     ]

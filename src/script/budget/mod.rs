@@ -89,6 +89,11 @@ pub(crate) fn ticks_at_start() -> u64 {
     clock::now()
 }
 
+/// What this thread had of the processors; none where the system does not say.
+pub(crate) fn processor_time() -> Option<Duration> {
+    processor::on_processor()
+}
+
 /// Makes an engine obey the budget of the thread it runs on.
 pub(crate) fn obey(engine: &mut Engine) {
     engine.on_progress(|_| meter::tick().map(Dynamic::from));

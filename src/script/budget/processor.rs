@@ -29,12 +29,12 @@ fn on_processor_or_asleep() -> Option<Duration> {
 }
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-fn on_processor() -> Option<Duration> {
+pub(super) fn on_processor() -> Option<Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).ok()
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn on_processor() -> Option<Duration> {
+pub(super) fn on_processor() -> Option<Duration> {
     None
 }
