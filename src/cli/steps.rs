@@ -88,7 +88,8 @@ fn row(step: &Json, paint: Paint) -> Vec<String> {
     if count("operations") > 0 {
         notes.push(format!("{} operations, {} KB", count("operations"), (count("memory") + 1_023) / 1_024));
     }
-    if count("waited_us") > 0 {
+    // Less is what others needed of the lane, not what a script waited for.
+    if count("waited_us") >= 1_000 {
         notes.push(format!("waited {} ms", ms(count("waited_us"))));
     }
     if count("first_us") > 0 {
