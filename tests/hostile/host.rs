@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
 const ADDRESS_SPACE: u64 = 6 << 20;
@@ -25,7 +25,9 @@ provider = "demo"
 model = "demo"
 filters = ["hostile"]
 tools = ["hostile", "todo_list"]
+"#;
 
+const CALM_MODEL: &str = r#"
 [[models]]
 name = "calm"
 provider = "demo"
@@ -72,8 +74,9 @@ impl Limits {
 pub(super) struct Host {
     child: Child,
     address: String,
-    talk: JoinHandle<Vec<u8>>,
-    _folder: tempfile::TempDir,
+    talk: Arc<Mutex<Vec<u8>>>,
+    listener: JoinHandle<()>,
+    folder: tempfile::TempDir,
 }
 
 /// The status and the text of an answer; 0 when there was none.
@@ -92,20 +95,54 @@ impl Answer {
 impl Host {
     /// Starts a host with one plugin beside the calm one.
     pub(super) fn start(file: &str, text: &str) -> Self {
+        Self::start_with(CONFIG, ADDRESS_SPACE, [(file.to_owned(), text.to_owned())])
+    }
+
+    /// Starts a host with these files beside the calm filter, and so much virtual memory in KiB. The
+    /// configuration is followed by the calm model.
+    pub(super) fn start_with(
+        config: &str,
+        address_space: u64,
+        files: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let save = |file: &str, text: &str| {
-            let path = folder.path().join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        save("valvehouse.toml", CONFIG);
-        save("filters/calm.rhai", CALM);
-        save(file, text);
-        let mut child = spawn(folder.path());
+        save(folder.path(), "valvehouse.toml", &format!("{config}{CALM_MODEL}"));
+        save(folder.path(), "filters/calm.rhai", CALM);
+        files.into_iter().for_each(|(file, text)| save(folder.path(), &file, &text));
+        let mut child = spawn(folder.path(), address_space);
         let (sender, address) = mpsc::channel();
-        let talk = listen(&mut child, sender);
+        let talk = Arc::default();
+        let listener = listen(&mut child, Arc::clone(&talk), sender);
         let address = address.recv_timeout(PATIENCE).unwrap_or_default();
-        Self { child, address, talk, _folder: folder }
+        Self { child, address, talk, listener, folder }
+    }
+
+    /// Saves a file while the host runs, and waits until it reports that it loaded the plugin or not.
+    /// Returns `false` if it died or never did.
+    pub(super) fn load(&mut self, file: &str, text: &str) -> bool {
+        let id = Path::new(file).file_stem().and_then(|id| id.to_str()).unwrap_or_default().to_owned();
+        save(self.folder.path(), file, text);
+        let reported = format!("{id} ");
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE && !self.is_dead() {
+            let talk = self.talk.lock().unwrap();
+            if String::from_utf8_lossy(&talk).lines().any(|line| line.starts_with(&reported)) {
+                return true;
+            }
+            drop(talk);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    pub(super) fn is_dead(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// From here on [`Self::resident`] counts anew. Returns what is resident now.
+    pub(super) fn reset_peak(&self) -> u64 {
+        let _ = std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
+        self.status("VmRSS:")
     }
 
     /// One chat with a model.
@@ -147,9 +184,14 @@ impl Host {
 
     /// What it had resident at its most, in bytes.
     pub(super) fn resident(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// A line of the process's status, in bytes.
+    fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-        most.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+        value.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
     /// Ends it; the end of what it said.
@@ -157,7 +199,8 @@ impl Host {
         let ended = self.child.try_wait().unwrap();
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let talk = String::from_utf8_lossy(&self.talk.join().unwrap()).into_owned();
+        self.listener.join().unwrap();
+        let talk = String::from_utf8_lossy(&self.talk.lock().unwrap()).into_owned();
         match ended {
             None => talk,
             Some(status) => format!("{talk}\nTHE HOST IS DEAD: {status}"),
@@ -165,9 +208,15 @@ impl Host {
     }
 }
 
-fn spawn(project: &Path) -> Child {
+fn save(project: &Path, file: &str, text: &str) {
+    let path = project.join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn spawn(project: &Path, address_space: u64) -> Child {
     let limited =
-        format!("ulimit -v {ADDRESS_SPACE}; ulimit -c 0; exec \"$0\" --project \"$1\" serve --port 0");
+        format!("ulimit -v {address_space}; ulimit -c 0; exec \"$0\" --project \"$1\" serve --port 0");
     Command::new("sh")
         .args(["-c", &limited, env!("CARGO_BIN_EXE_valvehouse")])
         .arg(project)
@@ -182,18 +231,18 @@ fn spawn(project: &Path) -> Child {
 }
 
 /// Keeps the end of what it says, and sends on where it listens.
-fn listen(child: &mut Child, address: mpsc::Sender<String>) -> JoinHandle<Vec<u8>> {
+fn listen(child: &mut Child, talk: Arc<Mutex<Vec<u8>>>, address: mpsc::Sender<String>) -> JoinHandle<()> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     std::thread::spawn(move || {
-        let (mut talk, mut line) = (Vec::new(), Vec::new());
+        let mut line = Vec::new();
         while stderr.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             if let Some((_, at)) = String::from_utf8_lossy(&line).split_once("http://") {
                 let _ = address.send(at.split_whitespace().next().unwrap_or_default().to_owned());
             }
+            let mut talk = talk.lock().unwrap();
             talk.append(&mut line);
             let over = talk.len().saturating_sub(TALK);
             talk.drain(..over);
         }
-        talk
     })
 }

@@ -1,0 +1,294 @@
+//! A generated corpus: every function and operator that an engine of this host offers, in every place that a
+//! script is called from, with arguments that mean harm. A function that is registered later is in it by
+//! itself. `VALVEHOUSE_CASES=10000`, as `tests/run --long` sets it, runs all of it; otherwise a sample runs
+//! that has every function in it.
+
+mod cases;
+mod values;
+
+use super::host::{Host, Limits};
+use cases::{Case, Position};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Files of one host; a host that dies is followed by one with those that are left.
+const BATCH: usize = 96;
+/// Virtual memory of a host in KiB: what asks for more than that would end any usual machine.
+const ADDRESS_SPACE: u64 = 16 << 20;
+/// What a call may hold, and what a host may have resident beyond that.
+const BUDGET: u64 = 64 << 20;
+const BEYOND: u64 = 32 << 20;
+/// What may be resident on top of before when a batch is over and calm requests have followed it:
+/// freed pages that the allocator has not yet handed back.
+const BACK: u64 = BUDGET + BEYOND;
+/// Calm requests after which that is looked at.
+const CALLS: usize = 100;
+/// How long a call may run, in milliseconds.
+const TIME: u64 = 100;
+
+/// How a batch went.
+#[derive(Default)]
+struct Report {
+    /// By position.
+    ran: BTreeMap<Position, usize>,
+    /// By status; 0 where there was no answer.
+    answers: BTreeMap<u16, usize>,
+    wrong: Vec<String>,
+    slowest: (Duration, String),
+    largest: (u64, String),
+    /// Times of the calm requests that followed a case.
+    calm: Vec<Duration>,
+    /// Cases whose function was unknown to the interpreter, or whose file was refused.
+    not_called: Vec<String>,
+}
+
+impl Report {
+    fn add(&mut self, other: Self) {
+        let counts = other.ran.into_iter();
+        counts.for_each(|(position, count)| *self.ran.entry(position).or_default() += count);
+        other
+            .answers
+            .into_iter()
+            .for_each(|(status, count)| *self.answers.entry(status).or_default() += count);
+        self.wrong.extend(other.wrong);
+        self.calm.extend(other.calm);
+        self.not_called.extend(other.not_called);
+        if other.slowest.0 > self.slowest.0 {
+            self.slowest = other.slowest;
+        }
+        if other.largest.0 > self.largest.0 {
+            self.largest = other.largest;
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.ran.values().sum()
+    }
+
+    /// Counts and the worst figures.
+    fn summary(&mut self, all: usize) -> String {
+        let (reached, _) = cases::coverage();
+        let mut text = format!(
+            "corpus: {} of {all} cases, {reached} functions and operators: {:?}\n  answers {:?}\n",
+            self.count(),
+            self.ran,
+            self.answers
+        );
+        self.calm.sort_unstable();
+        let calm = |part: usize| self.calm.get(self.calm.len() * part / 1000).copied().unwrap_or_default();
+        let _ = write!(
+            text,
+            "  calm requests: median {:?}, p99 {:?}, longest {:?}\n  most time {:?} of the processor: {}\n  \
+             most memory {} MiB: {}\n",
+            calm(500),
+            calm(990),
+            self.calm.last(),
+            self.slowest.0,
+            self.slowest.1,
+            self.largest.0 >> 20,
+            self.largest.1,
+        );
+        text
+    }
+}
+
+/// One host and the cases that it is to run.
+struct Batch<'a> {
+    host: Host,
+    cases: &'a [Case],
+    limits: &'a Limits,
+    report: Report,
+}
+
+impl<'a> Batch<'a> {
+    fn start(cases: &'a [Case], limits: &'a Limits) -> Self {
+        let files = cases.iter().enumerate().filter(|(_, case)| !case.position.is_load());
+        let files = files.map(|(at, case)| (file(at, case), case.text()));
+        let host = Host::start_with(&config(cases), ADDRESS_SPACE, files);
+        Self { host, cases, limits, report: Report::default() }
+    }
+
+    /// Runs its cases until the host dies. Returns what came of them and how many it ran.
+    fn run(mut self) -> (Report, usize) {
+        (0..20).for_each(|_| drop(self.host.ask("calm", "hello", false)));
+        let before = self.host.reset_peak();
+        for (at, case) in self.cases.iter().enumerate() {
+            if !self.judge(at, case) {
+                let log = self.host.end();
+                let end = log.char_indices().rev().nth(300).map_or(0, |(at, _)| at);
+                self.report.wrong.push(format!("{}\n  log: …{}", shown(case), &log[end..]));
+                return (self.report, at + 1);
+            }
+        }
+        (0..CALLS).for_each(|_| drop(self.host.ask("calm", "hello", false)));
+        let kept = self.host.reset_peak().saturating_sub(before);
+        if kept > BACK {
+            let first = self.cases.first().map(shown).unwrap_or_default();
+            self.report
+                .wrong
+                .push(format!("{} MiB are left behind by the cases from {first} on", kept >> 20));
+        }
+        let log = self.host.end();
+        for (at, case) in self.cases.iter().enumerate() {
+            if not_called(&log, &id(at), case) {
+                self.report.not_called.push(shown(case));
+            }
+        }
+        (self.report, self.cases.len())
+    }
+
+    /// Runs one case. Returns `false` when the host is of no use any more.
+    fn judge(&mut self, at: usize, case: &Case) -> bool {
+        let resident = self.host.reset_peak();
+        let before = self.host.processor_time();
+        let answered = if case.position.is_load() {
+            let loaded = self.host.load(&file(at, case), &case.text());
+            if loaded { 200 } else { 0 }
+        } else {
+            let says = if case.position == Position::Handler {
+                format!("call {}", id(at))
+            } else {
+                "hello".to_owned()
+            };
+            self.host.ask(&id(at), &says, case.position == Position::Stream).status
+        };
+        let took = self.host.processor_time().saturating_sub(before);
+        let peak = self.host.resident().saturating_sub(resident);
+        let began = Instant::now();
+        let calm = self.host.ask("calm", "hello", false);
+        let waited = began.elapsed();
+
+        *self.report.ran.entry(case.position).or_default() += 1;
+        *self.report.answers.entry(answered).or_default() += 1;
+        if self.host.is_dead() {
+            self.report.wrong.push("THE HOST DIED:".to_owned());
+            return false;
+        }
+        if !calm.is(200) || !calm.text.contains("still here") {
+            self.report.wrong.push(format!("a calm request is answered with {calm:.200?} after:"));
+            return false;
+        }
+        self.report.calm.push(waited);
+        if answered == 0 {
+            self.report.wrong.push(format!("no answer: {}", shown(case)));
+        }
+        // A loop over an answer's events calls `stream` for each.
+        let calls = if case.position == Position::Stream { 8 } else { 1 };
+        if took > self.limits.time(Duration::from_millis(TIME) * calls) {
+            self.report.wrong.push(format!("{took:?} of the processor: {}", shown(case)));
+        }
+        if peak > BUDGET + BEYOND {
+            self.report.wrong.push(format!("{} MiB: {}", peak >> 20, shown(case)));
+        }
+        if took > self.report.slowest.0 {
+            self.report.slowest = (took, shown(case));
+        }
+        if peak > self.report.largest.0 {
+            self.report.largest = (peak, shown(case));
+        }
+        true
+    }
+}
+
+fn id(at: usize) -> String {
+    format!("f{at}")
+}
+
+fn file(at: usize, case: &Case) -> String {
+    format!("{}/{}.rhai", case.position.folder(), id(at))
+}
+
+fn shown(case: &Case) -> String {
+    format!("{:?} {}", case.position, case.code)
+}
+
+/// The breaker is off: each file is called for itself. A model of its own for each.
+fn config(cases: &[Case]) -> String {
+    let mut config = "[breaker]\nbreaks = 0\n".to_owned();
+    for (at, case) in cases.iter().enumerate() {
+        let (id, folder) = (id(at), case.position.folder());
+        let _ = write!(
+            config,
+            "[{folder}.{id}]\nbudget = {{ ms = {}, operations = 1_000_000 }}\n[grants.{id}]\nfiles = [\"data\"]\n\
+             http = [\"127.0.0.1\"]\nenv = [\"HOME\"]\nshell = true\n[[models]]\nname = \"{id}\"\n\
+             provider = \"demo\"\nmodel = \"demo\"\n{folder} = [\"{id}\"]\n",
+            // A tool's time is by the clock on the wall, which a busy machine may use up for it.
+            if case.position == Position::Handler { 10 * TIME } else { TIME },
+        );
+    }
+    config
+}
+
+/// Whether the log says that the case never came to its call.
+fn not_called(log: &str, id: &str, case: &Case) -> bool {
+    let reasons = ["unction not found", "error[V1", "ariable not found"];
+    let file = format!("{id}.rhai");
+    !case.code.contains("unknown_function")
+        && !case.code.contains(".foo")
+        && log.lines().any(|line| line.contains(&file) && reasons.iter().any(|reason| line.contains(reason)))
+}
+
+/// All cases, or a sample: one of each family in turn, another place and other arguments for each, until
+/// there are enough.
+fn chosen(all: Vec<Case>) -> Vec<Case> {
+    if std::env::var_os("VALVEHOUSE_CASES").is_some() {
+        return all;
+    }
+    let mut families: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    all.into_iter().for_each(|case| families.entry(case.family.clone()).or_default().push(case));
+    // Not at random, and yet spread: steps of a prime.
+    let pick = |(at, family): (usize, &Vec<Case>)| family[at * 7919 % family.len()].clone();
+    families.values().enumerate().map(pick).collect()
+}
+
+#[test]
+fn every_function_is_known_to_the_corpus() {
+    let (reached, missing) = cases::coverage();
+    assert!(reached > 400, "{reached}");
+    assert!(
+        missing.is_empty(),
+        "no hostile arguments for these: add their kinds to tests/hostile/corpus/values.rs:\n{missing:#?}"
+    );
+}
+
+#[test]
+fn no_function_with_hostile_arguments_hurts_its_host() {
+    let all = cases::all();
+    let whole = all.len();
+    let cases = chosen(all);
+    let limits = Limits::beside_harmless();
+    let report = Mutex::new(Report::default());
+    let batches = Mutex::new(cases.chunks(BATCH));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(mut left) = batches.lock().unwrap().next() else { return };
+                    while !left.is_empty() {
+                        let (more, ran) = Batch::start(left, &limits).run();
+                        report.lock().unwrap().add(more);
+                        left = &left[ran..];
+                    }
+                }
+            });
+        }
+    });
+    let mut report = report.into_inner().unwrap();
+    let summary = report.summary(whole);
+    println!("{summary}  never came to their call: {}", report.not_called.len());
+    report.not_called.iter().take(20).for_each(|case| println!("    {case}"));
+    assert!(
+        report.not_called.len() * 10 < report.count(),
+        "the cases try nothing:\n{:#?}",
+        report.not_called
+    );
+    assert!(
+        report.wrong.is_empty(),
+        "{} wrong with {} cases\n{summary}{}",
+        report.wrong.len(),
+        report.count(),
+        report.wrong.join("\n")
+    );
+}
