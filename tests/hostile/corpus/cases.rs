@@ -7,7 +7,7 @@ use valvehouse::script::reference::{Registration, registrations};
 
 /// Where a script is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Position {
+pub(in super::super) enum Position {
     Inlet,
     Outlet,
     Stream,
@@ -18,7 +18,7 @@ pub(super) enum Position {
 }
 
 impl Position {
-    pub(super) const ALL: [Self; 6] =
+    pub(in super::super) const ALL: [Self; 6] =
         [Self::Inlet, Self::Outlet, Self::Stream, Self::Handler, Self::Tools, Self::Pipes];
 
     pub(super) fn is_load(self) -> bool {
@@ -32,16 +32,16 @@ impl Position {
 
 /// One call in one place.
 #[derive(Clone, Debug)]
-pub(super) struct Case {
+pub(in super::super) struct Case {
     /// The function or form that it tries; all cases of one are of one family.
-    pub(super) family: String,
-    pub(super) position: Position,
-    pub(super) code: String,
+    pub(in super::super) family: String,
+    pub(in super::super) position: Position,
+    pub(in super::super) code: String,
 }
 
 impl Case {
     /// The whole file.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, id: &str) -> String {
         let Self { position, code, .. } = self;
         let code = format!("{}{code}", prelude(code));
         let capabilities = "requirements: kv, llm, files, http, shell, env\nallow_hosts: 127.0.0.1";
@@ -67,7 +67,7 @@ impl Case {
             }
             Position::Tools => {
                 format!(
-                    "/*\n{capabilities}\n*/\nfn tools() {{\n    {plain}\n    {code}\n    [#{{ name: \"t\", description: \"d\", handler: |args| 1 }}]\n}}\n"
+                    "/*\n{capabilities}\n*/\nfn tools() {{\n    {plain}\n    {code}\n    [#{{ name: \"{id}\", description: \"d\", handler: |args| 1 }}]\n}}\n"
                 )
             }
             Position::Pipes => {

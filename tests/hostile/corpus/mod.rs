@@ -4,10 +4,10 @@
 //! that has every function in it.
 
 mod cases;
-mod values;
+pub(super) mod values;
 
 use super::host::{Host, Limits};
-use cases::{Case, Position};
+pub(super) use cases::{Case, Position};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -30,22 +30,26 @@ const TIME: u64 = 100;
 
 /// How a batch went.
 #[derive(Default)]
-struct Report {
+pub(super) struct Report {
     /// By position.
     ran: BTreeMap<Position, usize>,
     /// By status; 0 where there was no answer.
-    answers: BTreeMap<u16, usize>,
-    wrong: Vec<String>,
+    pub(super) answers: BTreeMap<u16, usize>,
+    pub(super) wrong: Vec<String>,
+    /// What the hosts had of the processors.
+    pub(super) processor: Duration,
     slowest: (Duration, String),
     largest: (u64, String),
     /// Times of the calm requests that followed a case.
     calm: Vec<Duration>,
-    /// Cases whose function was unknown to the interpreter, or whose file was refused.
+    /// Cases whose function was unknown to the interpreter.
     not_called: Vec<String>,
+    /// Cases whose file was refused.
+    pub(super) not_loaded: Vec<String>,
 }
 
 impl Report {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         let counts = other.ran.into_iter();
         counts.for_each(|(position, count)| *self.ran.entry(position).or_default() += count);
         other
@@ -55,6 +59,8 @@ impl Report {
         self.wrong.extend(other.wrong);
         self.calm.extend(other.calm);
         self.not_called.extend(other.not_called);
+        self.not_loaded.extend(other.not_loaded);
+        self.processor += other.processor;
         if other.slowest.0 > self.slowest.0 {
             self.slowest = other.slowest;
         }
@@ -68,7 +74,7 @@ impl Report {
     }
 
     /// Counts and the worst figures.
-    fn summary(&mut self, all: usize) -> String {
+    pub(super) fn summary(&mut self, all: usize) -> String {
         let (reached, _) = cases::coverage();
         let mut text = format!(
             "corpus: {} of {all} cases, {reached} functions and operators: {:?}\n  answers {:?}\n",
@@ -105,7 +111,7 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn start(cases: &'a [Case], limits: &'a Limits) -> Self {
         let files = cases.iter().enumerate().filter(|(_, case)| !case.position.is_load());
-        let files = files.map(|(at, case)| (file(at, case), case.text()));
+        let files = files.map(|(at, case)| (file(at, case), case.text(&id(at))));
         let host = Host::start_with(&config(cases), ADDRESS_SPACE, files);
         Self { host, cases, limits, report: Report::default() }
     }
@@ -116,12 +122,19 @@ impl<'a> Batch<'a> {
         let before = self.host.reset_peak();
         for (at, case) in self.cases.iter().enumerate() {
             if !self.judge(at, case) {
+                self.report.processor = Duration::from_secs(1);
                 let log = self.host.end();
                 let end = log.char_indices().rev().nth(300).map_or(0, |(at, _)| at);
-                self.report.wrong.push(format!("{}\n  log: …{}", shown(case), &log[end..]));
+                self.report.wrong.push(format!(
+                    "{}\n{}\n  log: …{}",
+                    shown(case),
+                    case.text(&id(at)),
+                    &log[end..]
+                ));
                 return (self.report, at + 1);
             }
         }
+        self.report.processor = self.host.processor_time();
         (0..CALLS).for_each(|_| drop(self.host.ask("calm", "hello", false)));
         let kept = self.host.reset_peak().saturating_sub(before);
         if kept > BACK {
@@ -132,7 +145,13 @@ impl<'a> Batch<'a> {
         }
         let log = self.host.end();
         for (at, case) in self.cases.iter().enumerate() {
-            if not_called(&log, &id(at), case) {
+            let file = format!("{}.rhai", id(at));
+            let reports = |what: &str| log.lines().any(|line| line.contains(&file) && line.contains(what));
+            if reports("error[V1") {
+                self.report.not_loaded.push(format!("{}\n{}", log_of(&log, &file), case.text(&id(at))));
+            }
+            let is_meant = ["unknown_function", ".foo"].iter().any(|name| case.code.contains(name));
+            if !is_meant && reports("unction not found") {
                 self.report.not_called.push(shown(case));
             }
         }
@@ -144,7 +163,7 @@ impl<'a> Batch<'a> {
         let resident = self.host.reset_peak();
         let before = self.host.processor_time();
         let answered = if case.position.is_load() {
-            let loaded = self.host.load(&file(at, case), &case.text());
+            let loaded = self.host.load(&file(at, case), &case.text(&id(at)));
             if loaded { 200 } else { 0 }
         } else {
             let says = if case.position == Position::Handler {
@@ -221,13 +240,30 @@ fn config(cases: &[Case]) -> String {
     config
 }
 
-/// Whether the log says that the case never came to its call.
-fn not_called(log: &str, id: &str, case: &Case) -> bool {
-    let reasons = ["unction not found", "error[V1", "ariable not found"];
-    let file = format!("{id}.rhai");
-    !case.code.contains("unknown_function")
-        && !case.code.contains(".foo")
-        && log.lines().any(|line| line.contains(&file) && reasons.iter().any(|reason| line.contains(reason)))
+/// What the log says of a file.
+fn log_of<'a>(log: &'a str, file: &str) -> &'a str {
+    log.lines().find(|line| line.contains(file) && line.contains("error[")).unwrap_or_default()
+}
+
+/// Runs all of them, two hosts at a time.
+pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
+    let report = Mutex::new(Report::default());
+    let batches = Mutex::new(cases.chunks(BATCH.min(cases.len().div_ceil(2).max(1))));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(mut left) = batches.lock().unwrap().next() else { return };
+                    while !left.is_empty() {
+                        let (more, ran) = Batch::start(left, limits).run();
+                        report.lock().unwrap().add(more);
+                        left = &left[ran..];
+                    }
+                }
+            });
+        }
+    });
+    report.into_inner().unwrap()
 }
 
 /// All cases, or a sample: one of each family in turn, another place and other arguments for each, until
@@ -259,26 +295,11 @@ fn no_function_with_hostile_arguments_hurts_its_host() {
     let whole = all.len();
     let cases = chosen(all);
     let limits = Limits::beside_harmless();
-    let report = Mutex::new(Report::default());
-    let batches = Mutex::new(cases.chunks(BATCH));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let Some(mut left) = batches.lock().unwrap().next() else { return };
-                    while !left.is_empty() {
-                        let (more, ran) = Batch::start(left, &limits).run();
-                        report.lock().unwrap().add(more);
-                        left = &left[ran..];
-                    }
-                }
-            });
-        }
-    });
-    let mut report = report.into_inner().unwrap();
+    let mut report = run(&cases, &limits);
     let summary = report.summary(whole);
     println!("{summary}  never came to their call: {}", report.not_called.len());
     report.not_called.iter().take(20).for_each(|case| println!("    {case}"));
+    assert!(report.not_loaded.is_empty(), "not loaded:\n{}", report.not_loaded.join("\n"));
     assert!(
         report.not_called.len() * 10 < report.count(),
         "the cases try nothing:\n{:#?}",

@@ -71,7 +71,7 @@ const MAPS: &[&str] = &["#{}", "#{ a: 1 }", "keys", "cycle", "live_map", "body"]
 
 /// What a function that takes this kind may be given. None where a script can never have one, or where
 /// nobody has yet said how.
-pub(super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
+pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "str" | "String" | "ImmutableString" | "text" => TEXTS,
         "char" => &["'a'", "'ü'"],
@@ -137,7 +137,7 @@ pub(super) fn most(kind: &str) -> &'static str {
 }
 
 /// Kinds that no script can ever have: numbers of other sizes, and the answer of a server.
-pub(super) fn is_unreachable(kind: &str) -> bool {
+pub(in super::super) fn is_unreachable(kind: &str) -> bool {
     let sizes = ["i8", "i16", "i32", "i128", "u8", "u16", "u32", "u64", "u128", "f32"];
     sizes.contains(&kind) || kind.starts_with("std::ops::Range") || kind == "http_answer"
 }
