@@ -1,5 +1,6 @@
 //! How scripts answer and refuse: `skip`, `error`, `ok`, `deny`, `throw`, and what `catch` gets.
 
+use super::standard::shortened_text;
 use super::value::{json_of, live};
 use super::{call, problem};
 use crate::fault::Refusal;
@@ -35,7 +36,7 @@ impl Thrown {
         if let Some(again) = value.read_lock::<Self>() {
             return again.clone();
         }
-        let json = json_of(value).unwrap_or_else(|_| value.to_string().into());
+        let json = json_of(value).unwrap_or_else(|_| shortened_text(value, MAX_MESSAGE).into());
         let message = match &json {
             Json::Text(text) => text.to_string(),
             Json::Object(_) => match json.get("message") {
@@ -93,8 +94,11 @@ impl Thrown {
 
 /// A message as far as anybody would read it.
 fn readable(message: String) -> String {
-    shortened(message, 16 * 1024)
+    shortened(message, MAX_MESSAGE)
 }
+
+/// Bytes of a message that are kept.
+const MAX_MESSAGE: usize = 16 * 1024;
 
 pub(crate) fn register(module: &mut Module) {
     fn global(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {

@@ -3,9 +3,11 @@
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
 use super::compile::Script;
+use super::instrument::Captured;
 use super::reach::{Clock, Reach};
 use crate::config::Secret;
 use crate::context::Turn;
+use rhai::Dynamic;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 const PRINTED_LINES: u32 = 100;
 /// Characters of one printed line.
 const PRINTED_CHARACTERS: usize = 4_000;
+/// Bytes that are enough for them, and for seeing that there are more.
+pub(super) const PRINTED_BYTES: usize = 64 * 1024;
 
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
@@ -30,6 +34,7 @@ pub(crate) struct Call {
     /// What the plugin may reach beyond its turn.
     pub(crate) reach: Arc<Reach>,
     printed: u32,
+    captured: Captured,
 }
 
 thread_local! {
@@ -46,7 +51,13 @@ impl Running {
 
     /// A call that reaches something else than its script does.
     pub(super) fn reaching(script: &Script, turn: &Turn, reach: Arc<Reach>) -> Self {
-        let call = Call { caller: script.caller.clone(), turn: turn.clone(), reach, printed: 0 };
+        let call = Call {
+            caller: script.caller.clone(),
+            turn: turn.clone(),
+            reach,
+            printed: 0,
+            captured: Captured::default(),
+        };
         Self(CALL.replace(Some(call)))
     }
 }
@@ -55,6 +66,16 @@ impl Drop for Running {
     fn drop(&mut self) {
         CALL.set(self.0.take());
     }
+}
+
+/// Remembers a variable that the running call began to share with a closure, to be emptied at its end. Nothing is
+/// remembered outside of a call.
+pub(super) fn remember_captured(shared: &Dynamic) {
+    CALL.with_borrow_mut(|call| {
+        if let Some(call) = call {
+            call.captured.add(shared.clone());
+        }
+    });
 }
 
 /// Goes on with the running call in another turn.

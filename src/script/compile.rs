@@ -2,8 +2,9 @@
 
 use super::call::Caller;
 use super::callbacks::{self, CallbackFunction};
-use super::coverage::{self, Coverage};
+use super::coverage::Coverage;
 use super::hooks::{self, HookFunction};
+use super::instrument::Instrumented;
 use super::interpreter::Interpreter;
 use super::link::{self, Linked};
 use super::literal::KeyOrders;
@@ -330,16 +331,17 @@ fn folded(
         engine.set_optimization_level(OptimizationLevel::None);
     }
     let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
-    let probed = beside.coverage.map(|coverage| coverage::probed(&ast, coverage)).transpose()?;
+    let mut instrumented = Instrumented::default();
+    let own = instrumented.add(ast.clone(), beside.coverage.map(|coverage| &**coverage))?;
+    let of_modules = instrumented.add(linked.functions.clone(), None)?;
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
     let names = Names::of(&ast);
     let mut engine = engine::with_modules(|name| names.modules.contains(name));
     register(&mut engine);
-    if let Some((coverage, (functions, bodies))) = beside.coverage.zip(probed) {
-        coverage::register(&mut engine, bodies, coverage)?;
-        ast.combine(functions);
-    }
+    instrumented.register(&mut engine, beside.coverage)?;
+    let mut ast = own;
+    ast.combine(of_modules);
     if names.modules.contains("tokens") {
         // Its tables take longer to unpack than a hook may run.
         std::thread::spawn(crate::chat::tokens::prepare);

@@ -1,8 +1,6 @@
 //! An engine per plugin: cheap, since everything in it but the limits is shared.
 
-use super::package;
-use super::{answer, call, interpreter, tokens, value};
-use rhai::packages::{Package, StandardPackage};
+use super::{answer, call, interpreter, package, standard, tokens, value};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +21,8 @@ pub(crate) fn new() -> Engine {
 /// of value it has.
 pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
     let mut engine = Engine::new_raw();
-    engine.register_global_module(standard());
+    engine.register_global_module(standard::packages());
+    engine.register_global_module(standard::metered());
     engine.register_global_module(value::functions());
     engine.register_global_module(package::globals());
     engine.register_global_module(own());
@@ -74,11 +73,6 @@ pub(crate) fn resolve_names(engine: &mut Engine, constants: HashMap<String, Dyna
         }
         Ok(constants.get(name).cloned())
     });
-}
-
-fn standard() -> Shared<Module> {
-    static STANDARD: OnceLock<StandardPackage> = OnceLock::new();
-    STANDARD.get_or_init(StandardPackage::new).as_shared_module()
 }
 
 fn own() -> Shared<Module> {

@@ -103,7 +103,8 @@ impl Script {
     }
 
     pub(super) fn evaluate(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
-        self.interpreter.call(&self.engine, &self.ast, function, args)
+        // What closures of the call captured is emptied at its end.
+        self.interpreter.call(&self.engine, &self.ast, function, args).map(Dynamic::flatten)
     }
 
     fn too_heavy(&self, function: &str, limit: usize) -> Ended {

@@ -33,6 +33,8 @@ struct Meter {
     end: Cell<Option<Duration>>,
     /// How long it has waited for others.
     waited: Cell<Duration>,
+    /// Why it ends at its next operation, whatever its budgets say.
+    doomed: Cell<Option<Exceeded>>,
 }
 
 impl Meter {
@@ -48,6 +50,7 @@ impl Meter {
             wall: Cell::new(u64::MAX),
             end: Cell::new(None),
             waited: Cell::new(Duration::ZERO),
+            doomed: Cell::new(None),
         }
     }
 
@@ -62,6 +65,7 @@ impl Meter {
         self.wall.set(in_ticks(budget.wall));
         self.end.set(None);
         self.waited.set(Duration::ZERO);
+        self.doomed.set(None);
         self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
         self.set_deadline();
     }
@@ -89,6 +93,7 @@ impl Meter {
         self.wall.set(aside.wall.get());
         self.end.set(aside.end.get());
         self.waited.set(aside.waited.get());
+        self.doomed.set(aside.doomed.get());
     }
 
     fn stop(&self) {
@@ -105,7 +110,7 @@ impl Meter {
     #[inline(never)]
     fn exceeded_at(&self, operations: u64) -> Option<Exceeded> {
         if operations > self.limit.get() {
-            return Some(Exceeded::Operations(self.limit.get()));
+            return Some(self.doomed.get().unwrap_or(Exceeded::Operations(self.limit.get())));
         }
         let memory = memory::net();
         if memory > self.peak.get()
@@ -214,6 +219,48 @@ pub(super) fn tick() -> Option<Exceeded> {
         }
         meter.exceeded_at(operations)
     })
+}
+
+/// Adds the operations that a native's work is worth, and looks at every budget.
+///
+/// Called before the work is done, and never while a value is locked: on a lane others may run meanwhile.
+pub(crate) fn charge(operations: u64) -> Result<(), Exceeded> {
+    METER.with(|meter| {
+        if !meter.is_running() {
+            return Ok(());
+        }
+        let sum = meter.operations.get().saturating_add(operations);
+        meter.operations.set(sum);
+        meter.exceeded_at(sum).map_or(Ok(()), Err)
+    })
+}
+
+/// Checks that a native may allocate this many bytes more, before it does.
+pub(crate) fn reserve(bytes: usize) -> Result<(), Exceeded> {
+    METER.with(|meter| {
+        let limit = meter.budget.get().memory;
+        let held = usize::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0);
+        match meter.is_running() && held.saturating_add(bytes) > limit {
+            true => Err(Exceeded::Memory(limit)),
+            false => Ok(()),
+        }
+    })
+}
+
+/// The own running time that the running call may take in all.
+pub(crate) fn time_limit() -> Duration {
+    METER.with(|meter| meter.budget.get().time)
+}
+
+/// Ends the running call at its next operation, for what must not be ignored although the interpreter would
+/// ignore the error of the native that found it.
+pub(crate) fn doom(exceeded: Exceeded) {
+    METER.with(|meter| {
+        if meter.is_running() {
+            meter.doomed.set(Some(exceeded));
+            meter.limit.set(0);
+        }
+    });
 }
 
 /// So many operations were none of the running call's own.

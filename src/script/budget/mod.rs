@@ -13,7 +13,7 @@ mod meter;
 mod processor;
 mod wait;
 
-pub(crate) use meter::{Guard, forgive};
+pub(crate) use meter::{Guard, charge, doom, forgive, reserve, time_limit};
 pub(crate) use wait::{called, ended, wait, wait_for_person};
 
 use rhai::{Dynamic, Engine};
@@ -52,6 +52,8 @@ pub(crate) enum Exceeded {
     Memory(usize),
     Time(Duration),
     Wall(Duration),
+    /// It writes a text of more bytes than this.
+    Text(usize),
     /// Nobody waits for what it does any more.
     Over,
     /// It asked what nobody can answer now, and runs again when somebody has.
@@ -65,6 +67,9 @@ impl std::fmt::Display for Exceeded {
             Self::Memory(limit) => write!(f, "used up its memory of {} MB", limit >> 20),
             Self::Time(limit) => write!(f, "used up its time of {} ms", limit.as_millis()),
             Self::Wall(limit) => write!(f, "did not end within {} ms", limit.as_millis()),
+            Self::Text(limit) => {
+                write!(f, "tried to write a value as a text of more than {} MB", limit >> 20)
+            }
             Self::Paused => f.write_str("waits for a person"),
             Self::Over => f.write_str("was ended: nobody waits for this request any more"),
         }

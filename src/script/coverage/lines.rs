@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lines, from 1: a bit each.
 #[derive(Debug)]
-pub(super) struct Lines(Box<[AtomicU64]>);
+pub(in crate::script) struct Lines(Box<[AtomicU64]>);
 
 impl Lines {
     pub(super) fn new(count: usize) -> Self {
@@ -12,7 +12,7 @@ impl Lines {
     }
 
     /// A line that the file does not have is left out.
-    pub(super) fn add(&self, line: usize) {
+    pub(in crate::script) fn add(&self, line: usize) {
         let (word, bit) = place(line);
         // Most lines run many times.
         if let Some(word) = self.0.get(word)

@@ -1,18 +1,16 @@
 //! Which lines of a script ran: what `valvehouse test --coverage` counts.
 //!
 //! Rhai could tell of every statement it runs, at the price of each call of every host. Here only a script
-//! that is compiled for it does, with a probe before each statement ([`probes`]).
+//! that is compiled for it does, with a probe before each statement (`instrument`).
 
 mod lines;
-mod probes;
 #[cfg(test)]
 mod tests;
 
-pub(super) use probes::{probed, register};
+pub(in crate::script) use lines::Lines;
 
 use super::compile::Script;
 use super::source::SourceFile;
-use lines::Lines;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -33,6 +31,21 @@ impl Coverage {
     pub fn of(file: &SourceFile) -> Arc<Self> {
         let count = file.text.lines().count();
         Self { runnable: Lines::new(count), ran: Lines::new(count), called: Mutex::default() }.into()
+    }
+
+    /// Where lines that can run are noted.
+    pub(super) fn runnable_lines(&self) -> &Lines {
+        &self.runnable
+    }
+
+    /// Notes that a line ran.
+    pub(super) fn add_run(&self, line: usize) {
+        self.ran.add(line);
+    }
+
+    /// Notes that a function was called.
+    pub(super) fn add_call(&self, function: &str) {
+        self.called.lock().insert(function.to_owned());
     }
 
     /// The lines that can run, from 1.

@@ -4,6 +4,7 @@
 use super::output;
 use crate::json::Json;
 use crate::script::Shape;
+use crate::script::standard::shortened_text;
 use crate::script::value::{json_of, live};
 use rhai::{Dynamic, EvalAltResult, ImmutableString};
 
@@ -53,7 +54,11 @@ pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableStr
         Ok(Json::Null) => Ok(ImmutableString::new()),
         Ok(Json::Text(text)) => Ok(text.as_str().into()),
         Ok(json @ (Json::Array(_) | Json::Object(_))) => Ok(output::json(function, &json, None)?.into()),
-        Ok(_) | Err(_) => Ok(value.to_string().into()),
+        Ok(_) => Ok(value.to_string().into()),
+        Err(_) if !value.is_array() && !value.is_map() => {
+            Ok(shortened_text(value, output::MOST_BYTES).into())
+        }
+        Err(error) => Err(error),
     }
 }
 

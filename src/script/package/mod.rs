@@ -24,6 +24,7 @@ mod pattern;
 mod random;
 mod regex;
 mod shell;
+mod simulation;
 mod stream;
 mod template;
 mod text;

@@ -146,7 +146,11 @@ impl Measure {
         // A comma, or a line break and the indentation.
         let lead = self.indent.map_or(1, |indent| indent * depth + 1);
         match value {
-            Json::Text(text) => self.spend(text.len() + 2),
+            Json::Text(text) => {
+                // An escape of six characters each.
+                let control = text.bytes().filter(|byte| *byte < b' ').count();
+                self.spend(text.len() + control + 2)
+            }
             Json::Array(array) => {
                 self.spend(2)?;
                 array.with(|items| {

@@ -1,26 +1,196 @@
 //! Compiled patterns, kept for the next call: scripts write the pattern where they use it.
 
+use super::argument::RhaiResultOf;
+use super::simulation::{self, Spans};
+use crate::script::budget;
 use parking_lot::Mutex;
 use regex::{Regex, RegexBuilder};
+use regex_automata::Input;
+use regex_automata::hybrid::{dfa, regex as hybrid};
+use regex_automata::nfa::thompson::NFA;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// What a compiled pattern may need, in steps of 256 KiB; the last is the library's own limit.
 const SIZES: [usize; 4] = [1, 4, 16, 40];
 const STEP: usize = 256 << 10;
-/// How many steps are kept in all: 512 usual patterns, or fewer large ones.
-const CAPACITY: usize = 512;
+/// How many steps are kept in all: 256 usual patterns, or fewer large ones.
+const CAPACITY: usize = 256;
+/// Bytes of a pattern: reading one takes some hundred times as much memory.
+const MAX_LENGTH: usize = 64 << 10;
+/// Groups of a pattern that need no look at what they take.
+const FEW_GROUPS: usize = 20;
+/// Operations that compiling is worth, for each step of the size that comes of it.
+const OPERATIONS_OF_A_STEP: u64 = 500;
+
+/// A compiled pattern, and what its searches cost.
+pub(super) struct Pattern {
+    pub(super) regex: Regex,
+    /// The automaton that a search follows; `None` if it would be too large.
+    nfa: OnceLock<Option<NFA>>,
+    /// A faster way through large texts, which gives up where it would not be fast.
+    lazy: OnceLock<Option<hybrid::Regex>>,
+    caches: Mutex<Vec<hybrid::Cache>>,
+}
+
+impl Pattern {
+    fn new(regex: Regex) -> Self {
+        Self { regex, nfa: OnceLock::new(), lazy: OnceLock::new(), caches: Mutex::default() }
+    }
+
+    /// Returns the span of the leftmost match at or behind a place.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a budget that the search exceeds.
+    pub(super) fn find_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<std::ops::Range<usize>>> {
+        if self.is_cheap(text.len() - from, 1) {
+            return Ok(self.regex.find_at(text, from).map(|found| found.range()));
+        }
+        match self.span_at(text, from) {
+            Some(span) => Ok(span),
+            None => Ok(self.simulated(text, from, false, 1)?.and_then(|spans| spans.into_iter().next()?)),
+        }
+    }
+
+    /// Returns the spans of the leftmost match and of its groups.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) fn captures_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<Spans>> {
+        let groups = self.regex.captures_len();
+        if groups > FEW_GROUPS {
+            // The library keeps the places of all groups for each state of the automaton.
+            let states = self.nfa().map_or(usize::MAX, |nfa| nfa.states().len());
+            let bytes = states.saturating_mul(groups).saturating_mul(4 * size_of::<usize>());
+            budget::reserve(bytes).map_err(budget::ended)?;
+        }
+        if self.is_cheap(text.len() - from, groups) {
+            let found = self.regex.captures_at(text, from);
+            let spans = |found: regex::Captures<'_>| found.iter().map(|it| it.map(|it| it.range())).collect();
+            return Ok(found.map(spans));
+        }
+        match self.span_at(text, from) {
+            Some(None) => Ok(None),
+            Some(Some(span)) if groups == 1 => Ok(Some(vec![Some(span)])),
+            Some(Some(span)) => self.simulated(text, span.start, true, groups),
+            None => self.simulated(text, from, false, groups),
+        }
+    }
+
+    /// Returns `true` if a search cannot take longer than the call may, whichever engine the library takes for it.
+    fn is_cheap(&self, length: usize, groups: usize) -> bool {
+        /// Steps of a search that end within a microsecond.
+        const STEPS: usize = 50;
+        /// The longest that a search may go on without a look at the budget, in microseconds.
+        const LONGEST: usize = 500_000;
+        let micros = budget::time_limit().as_micros().min(LONGEST as u128) as usize;
+        // Patterns that search short texts are not taken apart.
+        if length <= 64 {
+            return true;
+        }
+        self.nfa().is_some_and(|nfa| {
+            let steps = nfa.states().len().saturating_mul(length).saturating_mul(1 + groups / 4);
+            steps <= micros.saturating_mul(STEPS)
+        })
+    }
+
+    fn nfa(&self) -> Option<&NFA> {
+        let build = || {
+            NFA::compiler()
+                .configure(NFA::config().nfa_size_limit(Some(64 * STEP)))
+                .build(self.regex.as_str())
+                .ok()
+        };
+        self.nfa.get_or_init(build).as_ref()
+    }
+
+    /// The span of the leftmost match; `None` where the search gave up.
+    fn span_at(&self, text: &str, from: usize) -> Option<Option<std::ops::Range<usize>>> {
+        let lazy = self.lazy.get_or_init(|| {
+            let states = self.nfa()?.states().len();
+            let config = dfa::Config::new()
+                .cache_capacity(1 << 20)
+                .skip_cache_capacity_check(true)
+                .unicode_word_boundary(true)
+                .minimum_cache_clear_count(Some(2))
+                .minimum_bytes_per_state(Some(10.max(states / 4)));
+            hybrid::Regex::builder().dfa(config).build(self.regex.as_str()).ok()
+        });
+        let lazy = lazy.as_ref()?;
+        let cache = self.caches.lock().pop();
+        let mut cache = cache.unwrap_or_else(|| lazy.create_cache());
+        let found = lazy.try_search(&mut cache, &Input::new(text).range(from..));
+        self.caches.lock().push(cache);
+        found.ok().map(|found| found.map(|found| found.range()))
+    }
+
+    fn simulated(
+        &self,
+        text: &str,
+        from: usize,
+        is_anchored: bool,
+        groups: usize,
+    ) -> RhaiResultOf<Option<Spans>> {
+        match self.nfa() {
+            Some(nfa) => simulation::search(nfa, text, from, is_anchored, groups),
+            None => {
+                Err(super::argument::fail("regex", "this pattern is too large for a text of this length"))
+            }
+        }
+    }
+
+    /// All matches from left to right, as `regex` finds them: no empty one right behind another.
+    pub(super) fn each<'t>(
+        &self,
+        text: &'t str,
+        mut each: impl FnMut(&Spans) -> RhaiResultOf<()>,
+        with_groups: bool,
+    ) -> RhaiResultOf<()> {
+        let (mut from, mut last_end) = (0, None);
+        while from <= text.len() {
+            let found = match with_groups {
+                true => self.captures_at(text, from)?,
+                false => self.find_at(text, from)?.map(|span| vec![Some(span)]),
+            };
+            let Some(spans) = found else { break };
+            let Some(Some(whole)) = spans.first().cloned() else { break };
+            if whole.is_empty() && last_end == Some(whole.end) {
+                from = next_character(text, whole.end);
+                continue;
+            }
+            each(&spans)?;
+            (from, last_end) = (whole.end, Some(whole.end));
+        }
+        Ok(())
+    }
+}
+
+/// The place behind the character at a place.
+fn next_character(text: &str, at: usize) -> usize {
+    at + text[at..].chars().next().map_or(1, char::len_utf8)
+}
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
 /// The pattern, compiled now or before.
-pub(super) fn compiled(pattern: &str) -> Result<Arc<Regex>, String> {
+pub(super) fn compiled(pattern: &str) -> Result<Arc<Pattern>, String> {
     if let Some(regex) = CACHE.lock().get(pattern) {
         return Ok(regex);
     }
+    if pattern.len() > MAX_LENGTH {
+        return Err(format!(
+            "a pattern may have {} KiB at most, this one has {} bytes",
+            MAX_LENGTH >> 10,
+            pattern.len()
+        ));
+    }
     // Compiled beside the lock: two calls may compile the same pattern, none waits for another's.
     let (regex, size) = build(pattern).map_err(|error| explain(pattern, &error))?;
-    let regex = Arc::new(regex);
+    // What it took is charged to the call at its next operation at the latest.
+    let _ = budget::charge(size as u64 * OPERATIONS_OF_A_STEP);
+    let regex = Arc::new(Pattern::new(regex));
     CACHE.lock().put(pattern, regex.clone(), size);
     Ok(regex)
 }
@@ -73,20 +243,20 @@ struct Cache {
 }
 
 struct Entry {
-    regex: Arc<Regex>,
+    regex: Arc<Pattern>,
     size: usize,
     used: u64,
 }
 
 impl Cache {
-    fn get(&mut self, pattern: &str) -> Option<Arc<Regex>> {
+    fn get(&mut self, pattern: &str) -> Option<Arc<Pattern>> {
         let entry = self.entries.get_mut(pattern)?;
         self.clock += 1;
         entry.used = self.clock;
         Some(entry.regex.clone())
     }
 
-    fn put(&mut self, pattern: &str, regex: Arc<Regex>, size: usize) {
+    fn put(&mut self, pattern: &str, regex: Arc<Pattern>, size: usize) {
         self.clock += 1;
         let entry = Entry { regex, size, used: self.clock };
         let old = self.entries.insert(pattern.into(), entry);
@@ -125,7 +295,7 @@ mod tests {
     #[test]
     fn the_cache_forgets_what_was_not_used_for_longest() {
         let mut cache = Cache::default();
-        let regex = Arc::new(Regex::new("a").unwrap());
+        let regex = Arc::new(Pattern::new(Regex::new("a").unwrap()));
         for number in 0..CAPACITY {
             cache.put(&number.to_string(), regex.clone(), 1);
         }

@@ -2,9 +2,9 @@
 
 use super::argument::{RhaiResultOf, fail, text};
 use super::output::{List, Pulse, Text, check_size};
-use super::pattern;
+use super::pattern::{self, Pattern};
+use super::simulation::Spans;
 use super::template::Template;
-use ::regex::{Captures, Regex};
 use rhai::plugin::*;
 use rhai::{Array, FnPtr, ImmutableString};
 use std::sync::Arc;
@@ -15,32 +15,33 @@ pub(super) mod functions {
     /// stand at lines, `(?s)` lets `.` match line breaks.
     #[rhai_fn(return_raw)]
     pub fn is_match(text: &str, pattern: &str) -> RhaiResultOf<bool> {
-        Ok(compiled("regex::is_match", pattern)?.is_match(text))
+        Ok(compiled("regex::is_match", pattern)?.find_at(text, 0)?.is_some())
     }
 
     /// The first match as text, or `()`.
     #[rhai_fn(return_raw)]
     pub fn find(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
-        let found = compiled("regex::find", pattern)?.find(text).map(|found| found.as_str());
-        Ok(found.map_or(Dynamic::UNIT, Into::into))
+        let found = compiled("regex::find", pattern)?.find_at(text, 0)?;
+        Ok(found.map_or(Dynamic::UNIT, |span| text[span].into()))
     }
 
     /// All matches as texts, from left to right.
     #[rhai_fn(return_raw)]
     pub fn find_all(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::find_all"), Pulse::new(&context));
-        for found in compiled("regex::find_all", pattern)?.find_iter(text) {
+        let push = |spans: &Spans| {
             pulse.beat()?;
-            list.push(Some(found.as_str()))?;
-        }
+            list.push(group(text, spans, 0))
+        };
+        compiled("regex::find_all", pattern)?.each(text, push, false)?;
         Ok(list.finish())
     }
 
     /// The first match and its groups, `[whole, group 1, …]`, or `()`; a group that took no part is `()`.
     #[rhai_fn(return_raw)]
     pub fn captures(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
-        match compiled("regex::captures", pattern)?.captures(text) {
-            Some(found) => Ok(groups("regex::captures", &found)?.finish().into()),
+        match compiled("regex::captures", pattern)?.captures_at(text, 0)? {
+            Some(found) => Ok(groups("regex::captures", text, &found)?.finish().into()),
             None => Ok(Dynamic::UNIT),
         }
     }
@@ -49,10 +50,11 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn captures_all(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::captures_all"), Pulse::new(&context));
-        for found in compiled("regex::captures_all", pattern)?.captures_iter(text) {
+        let push = |spans: &Spans| {
             pulse.beat()?;
-            list.push_list(groups("regex::captures_all", &found)?)?;
-        }
+            list.push_list(groups("regex::captures_all", text, spans)?)
+        };
+        compiled("regex::captures_all", pattern)?.each(text, push, true)?;
         Ok(list.finish())
     }
 
@@ -66,8 +68,11 @@ pub(super) mod functions {
         replacement: &str,
     ) -> RhaiResultOf<ImmutableString> {
         let regex = compiled("regex::replace", pattern)?;
-        let template = Template::parse(replacement, &regex).map_err(|why| fail("regex::replace", why))?;
-        replace_each(&context, text, &regex, |found, into| template.expand(found, into))
+        let template =
+            Template::parse(replacement, &regex.regex).map_err(|why| fail("regex::replace", why))?;
+        let with_groups = template.has_groups();
+        let whole = text.clone();
+        replace_each(&context, text, &regex, with_groups, |found, into| template.expand(&whole, found, into))
     }
 
     /// The text with every match replaced by what the closure returns for its groups:
@@ -80,8 +85,9 @@ pub(super) mod functions {
         replacement: FnPtr,
     ) -> RhaiResultOf<ImmutableString> {
         let regex = compiled("regex::replace", pattern)?;
-        replace_each(&context, text, &regex, |found, into| {
-            let groups = groups("regex::replace", found)?.finish();
+        let whole = text.clone();
+        replace_each(&context, text, &regex, true, |found, into| {
+            let groups = groups("regex::replace", &whole, found)?.finish();
             let answer = replacement.call_raw(&context, None, [groups.into()])?;
             into.push(&super::text("regex::replace", &answer)?)
         })
@@ -91,10 +97,16 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn split(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::split"), Pulse::new(&context));
-        for part in compiled("regex::split", pattern)?.split(text) {
+        let mut end = 0;
+        let push = |spans: &Spans| {
             pulse.beat()?;
-            list.push(Some(part))?;
-        }
+            let Some(Some(span)) = spans.first() else { return Ok(()) };
+            list.push(Some(&text[end..span.start]))?;
+            end = span.end;
+            Ok(())
+        };
+        compiled("regex::split", pattern)?.each(text, push, false)?;
+        list.push(Some(&text[end..]))?;
         Ok(list.finish())
     }
 
@@ -106,14 +118,19 @@ pub(super) mod functions {
     }
 }
 
-fn compiled(function: &str, pattern: &str) -> RhaiResultOf<Arc<Regex>> {
+fn compiled(function: &str, pattern: &str) -> RhaiResultOf<Arc<Pattern>> {
     pattern::compiled(pattern).map_err(|why| fail(function, why))
 }
 
-fn groups(function: &'static str, found: &Captures<'_>) -> RhaiResultOf<List> {
+/// The text of a group; `None` where it took no part.
+fn group<'t>(text: &'t str, spans: &Spans, index: usize) -> Option<&'t str> {
+    spans.get(index)?.clone().map(|span| &text[span])
+}
+
+fn groups(function: &'static str, text: &str, spans: &Spans) -> RhaiResultOf<List> {
     let mut list = List::new(function);
-    for group in found.iter() {
-        list.push(group.map(|group| group.as_str()))?;
+    for index in 0..spans.len() {
+        list.push(group(text, spans, index))?;
     }
     Ok(list)
 }
@@ -121,17 +138,20 @@ fn groups(function: &'static str, found: &Captures<'_>) -> RhaiResultOf<List> {
 fn replace_each(
     context: &NativeCallContext<'_>,
     text: ImmutableString,
-    regex: &Regex,
-    mut replace: impl FnMut(&Captures<'_>, &mut Text) -> RhaiResultOf<()>,
+    pattern: &Pattern,
+    with_groups: bool,
+    mut replace: impl FnMut(&Spans, &mut Text) -> RhaiResultOf<()>,
 ) -> RhaiResultOf<ImmutableString> {
     let (mut replaced, mut pulse, mut end) = (Text::new("regex::replace"), Pulse::new(context), 0);
-    for found in regex.captures_iter(&text) {
+    let each = |spans: &Spans| {
         pulse.beat()?;
-        let whole = found.get_match();
-        replaced.push(&text[end..whole.start()])?;
-        replace(&found, &mut replaced)?;
-        end = whole.end();
-    }
+        let Some(Some(whole)) = spans.first() else { return Ok(()) };
+        replaced.push(&text[end..whole.start])?;
+        replace(spans, &mut replaced)?;
+        end = whole.end;
+        Ok(())
+    };
+    pattern.each(&text, each, with_groups)?;
     replaced.push(&text[end..])?;
     Ok(replaced.finish().into())
 }

@@ -1,11 +1,11 @@
 //! `stream::window`: what a script looks for in a stream is found however the stream cuts it.
 
 use super::argument::{AnyMap, RhaiResultOf, count, fail, text, unfit};
-use super::pattern;
+use super::pattern::{self, Pattern};
+use super::simulation::Spans;
 use crate::chat::window::{Look, last_words, pass};
 use crate::json::Json;
 use crate::script::value::{Map, json_of};
-use ::regex::Regex;
 use compact_str::CompactString;
 use rhai::plugin::*;
 use rhai::{EvalAltResult, FnPtr, ImmutableString};
@@ -61,7 +61,7 @@ pub(super) mod functions {
 /// What says how much of the end of a text waits.
 enum Tail {
     Words,
-    Pattern(Arc<Regex>),
+    Pattern(Arc<Pattern>),
     Closure(FnPtr),
 }
 
@@ -86,7 +86,15 @@ impl Look for Script<'_> {
     fn unfinished(&mut self, text: &str) -> RhaiResultOf<usize> {
         let tail = match &self.tail {
             Tail::Words => return Ok(last_words(text, self.longest)),
-            Tail::Pattern(tail) => tail.find_iter(text).last().filter(|found| found.end() == text.len()),
+            Tail::Pattern(tail) => {
+                let mut last = None;
+                let note = |spans: &Spans| {
+                    last = spans.first().cloned().flatten();
+                    Ok(())
+                };
+                tail.each(text, note, false)?;
+                last.filter(|last| last.end == text.len())
+            }
             Tail::Closure(tail) => {
                 let tail: Dynamic = tail.call_raw(self.context, None, [text.into()])?;
                 let tail: ImmutableString = super::argument::text(NAME, &tail)?;
@@ -96,7 +104,7 @@ impl Look for Script<'_> {
                 return Ok(self.within(&tail));
             }
         };
-        Ok(tail.map_or(0, |tail| self.within(tail.as_str())))
+        Ok(tail.map_or(0, |tail| self.within(&text[tail])))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::argument::RhaiResultOf;
 use super::output::Text;
-use regex::{Captures, Regex};
+use super::simulation::Spans;
+use regex::Regex;
 
 /// A replacement, its groups looked up once.
 pub(super) struct Template<'a>(Vec<Piece<'a>>);
@@ -34,12 +35,17 @@ impl<'a> Template<'a> {
         Ok(Self(pieces))
     }
 
+    /// Returns `true` if it names a group besides the whole match.
+    pub(super) fn has_groups(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Group(1..)))
+    }
+
     /// Adds the replacement for one match; a group that took no part in it is nothing.
-    pub(super) fn expand(&self, groups: &Captures<'_>, into: &mut Text) -> RhaiResultOf<()> {
+    pub(super) fn expand(&self, text: &str, groups: &Spans, into: &mut Text) -> RhaiResultOf<()> {
         for piece in &self.0 {
             into.push(match piece {
                 Piece::Text(text) => text,
-                Piece::Group(index) => groups.get(*index).map_or("", |group| group.as_str()),
+                Piece::Group(index) => groups.get(*index).cloned().flatten().map_or("", |span| &text[span]),
             })?;
         }
         Ok(())

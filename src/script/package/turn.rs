@@ -2,6 +2,7 @@
 
 use crate::context::NobodyAnswers;
 use crate::json::{Json, Object};
+use crate::script::standard::shortened_text;
 use crate::script::value::{error, json_of, live};
 use crate::script::{Shape, budget, call};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
@@ -111,7 +112,7 @@ pub(super) fn log() -> Module {
 fn line_of(value: &Dynamic) -> String {
     match json_of(value) {
         Ok(json @ (Json::Array(_) | Json::Object(_))) => json.to_string(),
-        _ => value.to_string(),
+        _ => shortened_text(value, call::PRINTED_BYTES),
     }
 }
 

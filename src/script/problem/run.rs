@@ -4,6 +4,7 @@ use super::place::position_at;
 use super::{Code, Problem, foreign, lower_first};
 use crate::script::rename;
 use crate::script::sources::{Source, Sources};
+use crate::script::standard::shortened_text;
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
 
@@ -90,7 +91,7 @@ fn message_of(error: &EvalAltResult) -> String {
             .map_or("was ended".into(), |exceeded| exceeded.to_string()),
         EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<crate::script::answer::Thrown>() {
             Some(thrown) => thrown.refusal.message.clone(),
-            None => value.to_string(),
+            None => shortened_text(value, 2_000),
         },
         // The place is said by us, with the file.
         other => without_place(&other.to_string()).chars().take(2_000).collect(),

@@ -5,7 +5,7 @@
 
 use super::convert::json_of;
 use super::{List, Map};
-use crate::json::Array;
+use crate::json::{Array, Object};
 use crate::script::testing;
 use rhai::{Dynamic, Engine, EvalAltResult, EvalContext};
 use std::collections::HashSet;
@@ -49,7 +49,8 @@ fn lend(
     if !args.iter().any(|arg| arg.is::<List>() || arg.is::<Map>()) || own_names().contains(name) {
         return Ok(None);
     }
-    let mut plain: Vec<Dynamic> = args.iter().map(|arg| plain_of(arg)).collect();
+    let max = context.engine().max_array_size();
+    let mut plain = args.iter().map(|arg| plain_of(arg, max)).collect::<Answer<Vec<Dynamic>>>()?;
     let mut refs: Vec<&mut Dynamic> = plain.iter_mut().collect();
     let answer = match context.call_native_fn_raw(name, true, &mut refs) {
         Ok(answer) => answer,
@@ -70,28 +71,36 @@ fn lend(
     }
     match list {
         Some(list) if SELECTING.contains(&name) && answer.is_array() => {
-            let items = answer.into_typed_array::<Dynamic>().unwrap_or_default();
-            let items = items.iter().map(json_of).collect::<Answer<Vec<_>>>()?;
+            let items = json_of(&answer)?.items();
             Ok(Some(Dynamic::from(List { shape: list.shape, array: Array::new(items) })))
         }
         _ => Ok(Some(answer)),
     }
 }
 
-fn plain_of(value: &Dynamic) -> Dynamic {
+fn plain_of(value: &Dynamic, max: usize) -> Answer<Dynamic> {
+    let too_many = || EvalAltResult::ErrorDataTooLarge("Size of array/BLOB".into(), rhai::Position::NONE);
     if let Some(list) = value.read_lock::<List>() {
-        return list.elements().into();
+        if list.array.len() > max {
+            return Err(too_many().into());
+        }
+        return Ok(list.elements().into());
     }
     if let Some(map) = value.read_lock::<Map>() {
-        return map.fields().into();
+        if map.object.len() > max {
+            return Err(too_many().into());
+        }
+        return Ok(map.fields().into());
     }
-    value.clone()
+    Ok(value.clone())
 }
 
 fn write_back(args: &[&mut Dynamic], plain: &[Dynamic]) -> Answer<()> {
     let (Some(first), Some(changed)) = (args.first(), plain.first()) else { return Ok(()) };
-    if let (Some(list), Ok(items)) = (first.read_lock::<List>(), changed.as_array_ref()) {
-        let items = items.iter().map(json_of).collect::<Answer<Vec<_>>>()?;
+    if let Some(list) = first.read_lock::<List>()
+        && changed.is_array()
+    {
+        let items = json_of(changed)?.items();
         return list.array.replace(items).map_err(super::convert::misplaced);
     }
     if let (Some(map), Ok(fields)) = (first.read_lock::<Map>(), changed.as_map_ref()) {
@@ -100,8 +109,9 @@ fn write_back(args: &[&mut Dynamic], plain: &[Dynamic]) -> Answer<()> {
                 map.object.remove(&key);
             }
         }
-        for (key, value) in fields.iter() {
-            map.object.set(key, json_of(value)?).map_err(super::convert::misplaced)?;
+        let fields = json_of(changed)?;
+        for (key, value) in fields.as_object().map(Object::entries).unwrap_or_default() {
+            map.object.set(&key, value).map_err(super::convert::misplaced)?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::map::{AT, COPIES, COPY, FINDS};
 use super::{List, Shape, method, pure};
 use crate::json::{Array, Json};
+use crate::script::budget;
 use rhai::{Dynamic, EvalAltResult, INT, Module};
 use std::ops::{Range, RangeInclusive};
 
@@ -118,8 +119,9 @@ pub(super) fn register(module: &mut Module) {
     pure("==").set_into_module(module, |a: rhai::Array, b: List| equals(&b, a));
     pure("!=").set_into_module(module, |a: rhai::Array, b: List| !equals(&b, a));
 
-    pure("+").set_into_module(module, |a: &mut List, b: List| {
-        List::new(a.shape, [a.array.items(), b.array.items()].concat())
+    pure("+").set_into_module(module, |a: &mut List, b: List| -> Answer<List> {
+        reserve_items(a.array.len() + b.array.len())?;
+        Ok(List::new(a.shape, [a.array.items(), b.array.items()].concat()))
     });
     pure("+").set_into_module(module, |a: &mut List, b: rhai::Array| -> Answer<List> {
         Ok(List::new(a.shape, [a.array.items(), json_items(b)?].concat()))
@@ -143,8 +145,14 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
+/// Checks that a call may hold this many elements more, while they are copied twice.
+fn reserve_items(count: usize) -> Answer<()> {
+    budget::reserve(count * 2 * size_of::<Json>()).map_err(budget::ended)
+}
+
+/// The elements of an array of Rhai's own, converted together: they share one limit.
 fn json_items(array: rhai::Array) -> Answer<Vec<Json>> {
-    array.iter().map(json_of).collect()
+    Ok(json_of(&array.into())?.items())
 }
 
 fn extend(list: &mut List, other: rhai::Array) -> Answer<()> {

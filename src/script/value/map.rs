@@ -121,13 +121,19 @@ pub(super) fn register(module: &mut Module) {
     pure("clear").set_into_module(module, |map: &mut Map| map.object.clear());
     for name in ["mixin", "+="] {
         pure(name).set_into_module(module, |map: &mut Map, other: rhai::Map| -> Answer<()> {
-            other.iter().try_for_each(|(key, value)| map.set_field(key, value))
+            entries_of(other)?
+                .into_iter()
+                .try_for_each(|(key, value)| map.object.set(&key, value))
+                .map_err(misplaced)
         });
         pure(name).set_into_module(module, |map: &mut Map, other: Map| mix_in(&map.object, &other));
     }
     pure("+").set_into_module(module, |map: &mut Map, other: rhai::Map| -> Answer<Map> {
         let sum = Map { shape: map.shape, object: map.object.entries().into_iter().collect() };
-        other.iter().try_for_each(|(key, value)| sum.set_field(key, value))?;
+        entries_of(other)?
+            .into_iter()
+            .try_for_each(|(key, value)| sum.object.set(&key, value))
+            .map_err(misplaced)?;
         Ok(sum)
     });
     pure("+").set_into_module(module, |map: &mut Map, other: Map| -> Answer<Map> {
@@ -191,6 +197,11 @@ fn variables(map: &Map) -> Map {
         (Shape::Context, Some(Json::Object(object))) => Map { shape: Shape::Plain, object },
         _ => map.clone(),
     }
+}
+
+/// The entries of a map of Rhai's own, converted together: they share one limit.
+fn entries_of(map: rhai::Map) -> Answer<Vec<(compact_str::CompactString, Json)>> {
+    Ok(json_of(&map.into())?.as_object().map(Object::entries).unwrap_or_default())
 }
 
 fn mix_in(object: &Object, other: &Map) -> Answer<()> {

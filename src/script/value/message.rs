@@ -318,10 +318,20 @@ fn system(list: &List) -> Option<Json> {
     })
 }
 
+/// Bytes of a system message that a script writes.
+const MAX_SYSTEM: usize = 8 << 20;
+
 fn write_system(list: &List, text: &str, join: fn(&str, &str) -> String) -> Answer<()> {
     match system(list) {
         Some(found) => {
             let old = message::text_of(&found);
+            let bytes = old.len() + text.len();
+            if bytes > MAX_SYSTEM {
+                let most = MAX_SYSTEM >> 20;
+                return Err(error(format!(
+                    "cannot write the system message: {bytes} bytes; at most {most} MiB"
+                )));
+            }
             let text = if old.is_empty() { text.to_owned() } else { join(&old, text) };
             message::set_text(&found, &text);
             Ok(())

@@ -1,0 +1,327 @@
+//! The module of wrappers that an engine finds before Rhai's own functions.
+
+use super::cost::{Cost, cost};
+use super::measure::{self, Scale, Size, TooLarge};
+use super::original::original;
+use super::sorting::{self, Comparer};
+use crate::script::budget::{self, Exceeded};
+use rhai::packages::{Package, StandardPackage};
+use rhai::{
+    Array, Dynamic, Engine, EvalAltResult, FnNamespace, FnPtr, FuncMetadata, FuncRegistration,
+    ImmutableString, Module, NativeCallContext, RhaiFunc, Shared,
+};
+use std::sync::OnceLock;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Bytes that a native touches for one operation of the interpreter, at least.
+const BYTES: usize = 512;
+/// Elements that it copies or compares for one.
+const ELEMENTS: usize = 16;
+/// What an element of a new array takes that holds a short text of its own.
+const TEXT: usize = 80;
+
+/// Rhai's standard packages as they are.
+pub(in crate::script) fn packages() -> Shared<Module> {
+    static PACKAGES: OnceLock<StandardPackage> = OnceLock::new();
+    PACKAGES.get_or_init(StandardPackage::new).as_shared_module()
+}
+
+/// The wrappers, to be registered after the packages.
+pub(in crate::script) fn metered() -> Shared<Module> {
+    static METERED: OnceLock<Shared<Module>> = OnceLock::new();
+    METERED
+        .get_or_init(|| {
+            let mut engine = Engine::new_raw();
+            engine.register_global_module(packages());
+            let mut module = Module::new();
+            for function in functions(&engine) {
+                if let Some(cost) = cost(&function.name, &function.param_types)
+                    && cost.is_metered()
+                    && let Some(original) = original(&engine, &function)
+                {
+                    register(&mut module, &function, cost, original);
+                }
+            }
+            module.build_index();
+            module.into()
+        })
+        .clone()
+}
+
+/// All functions of the standard packages.
+pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
+    engine.collect_fn_metadata(None, |info| Some(info.metadata.clone()), true)
+}
+
+fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
+    let (is_method, is_pure, is_volatile) =
+        (original.is_method(), original.is_pure(), original.is_volatile());
+    let call = move |context: Option<NativeCallContext<'_>>, args: &mut [&mut Dynamic]| {
+        let Some(context) = context else { return call_original(&original, None, args) };
+        match called_instead(cost, &context, args) {
+            Some(answer) => answer,
+            None => {
+                before(cost, context.engine(), args)?;
+                call_original(&original, Some(context), args)
+            }
+        }
+    };
+    let func = Shared::new(call);
+    let func = match is_method {
+        true => RhaiFunc::Method { func, has_context: true, is_pure, is_volatile },
+        false => RhaiFunc::Pure { func, has_context: true, is_pure, is_volatile },
+    };
+    FuncRegistration::new(function.name.as_str())
+        .with_namespace(FnNamespace::Global)
+        .with_params_info(function.params_info.iter())
+        .set_into_module_raw(module, &function.param_types, func);
+}
+
+fn call_original(
+    original: &RhaiFunc,
+    context: Option<NativeCallContext<'_>>,
+    args: &mut [&mut Dynamic],
+) -> Answer<Dynamic> {
+    let context = context.filter(|_| original.has_context());
+    match original {
+        RhaiFunc::StaticPlugin { func } => func.call(context, args),
+        RhaiFunc::Plugin { func } => func.call(context, args),
+        RhaiFunc::Pure { func, .. } | RhaiFunc::Method { func, .. } => func(context, args),
+        _ => Ok(Dynamic::UNIT),
+    }
+}
+
+/// What is done in place of Rhai's own function.
+fn called_instead(
+    cost: Cost,
+    context: &NativeCallContext<'_>,
+    args: &mut [&mut Dynamic],
+) -> Option<Answer<Dynamic>> {
+    match cost {
+        Cost::Refused => Some(Err(crate::script::value::error("this function is not offered to scripts"))),
+        Cost::SortingBy => Some(with_comparer(context, args, sorting::sorted_by).and_then(|array| {
+            replace_array(args, array);
+            Ok(Dynamic::UNIT)
+        })),
+        Cost::OrderingBy => Some(with_comparer(context, args, sorting::sorted_by).map(Dynamic::from)),
+        Cost::Deduplication => Some(with_comparer(context, args, sorting::deduplicated).map(|array| {
+            replace_array(args, array);
+            Dynamic::UNIT
+        })),
+        _ => None,
+    }
+}
+
+/// Hands a copy of the array and the comparer to what orders.
+fn with_comparer(
+    context: &NativeCallContext<'_>,
+    args: &mut [&mut Dynamic],
+    order: impl FnOnce(&NativeCallContext<'_>, Array, &Comparer) -> Answer<Array>,
+) -> Answer<Array> {
+    let array = args.first().and_then(|array| array.as_array_ref().ok().map(|array| array.clone()));
+    let comparer = match args.get(1) {
+        Some(name) if name.is_string() => Comparer::Function(FnPtr::new(name.to_string())?),
+        Some(function) => {
+            function.read_lock::<FnPtr>().map_or(Comparer::Equality, |it| Comparer::Function(it.clone()))
+        }
+        None => Comparer::Equality,
+    };
+    order(context, array.unwrap_or_default(), &comparer)
+}
+
+fn replace_array(args: &mut [&mut Dynamic], array: Array) {
+    if let Some(first) = args.first_mut()
+        && let Some(mut place) = first.write_lock::<Array>()
+    {
+        *place = array;
+    }
+}
+
+/// Charges, reserves and checks what a call is going to do.
+fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> {
+    match cost {
+        Cost::Measured => {
+            let size = size(engine, args).map_err(TooLarge::into_error)?;
+            charge(size.elements / ELEMENTS + size.bytes / BYTES)
+        }
+        Cost::Sorting => {
+            let size = size(engine, args).map_err(TooLarge::into_error)?;
+            let rounds = size.elements.max(1).ilog2() as usize + 1;
+            charge(rounds * (size.elements / ELEMENTS + size.bytes / BYTES))
+        }
+        Cost::Text => before_text(engine, args),
+        Cost::Json => {
+            if args.iter().any(|arg| measure::holds_function(arg)) {
+                return Err(crate::script::value::error("a function is no JSON value"));
+            }
+            before_text(engine, args)
+        }
+        Cost::Replacement => before_replacement(engine, args),
+        Cost::Pieces => before_pieces(engine, args),
+        Cost::Recoding => {
+            let bytes = text(args, 0).map_or(0, |text| text.len());
+            charge(bytes / (BYTES / 8))?;
+            reserve(bytes.saturating_mul(4))
+        }
+        Cost::Padding => before_padding(engine, args),
+        Cost::Parsing => before_parsing(engine, args),
+        Cost::OnePass
+        | Cost::Counted
+        | Cost::Refused
+        | Cost::SortingBy
+        | Cost::OrderingBy
+        | Cost::Deduplication => Ok(()),
+    }
+}
+
+/// What refers to nothing is written at once. The error of a text form is ignored by whoever writes several values
+/// into one text: the call is ended at its next operation.
+fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let is_small = |value: &Dynamic| match value.as_immutable_string_ref() {
+        Ok(text) => text.len() < BYTES,
+        Err(_) => !(value.is_array() || value.is_map() || value.is_blob() || value.is_variant()),
+    };
+    if args.iter().all(|arg| is_small(arg)) {
+        return Ok(());
+    }
+    let size = size(engine, args).map_err(|too_large| {
+        budget::doom(Exceeded::Text(engine.max_string_size()));
+        too_large.into_error()
+    })?;
+    // Each byte may be written as an escape of six.
+    let checked =
+        charge(size.elements + size.bytes / BYTES).and_then(|()| reserve(size.bytes.saturating_mul(6)));
+    checked.inspect_err(|error| {
+        if let EvalAltResult::ErrorTerminated(why, _) = &**error
+            && let Some(exceeded) = why.read_lock::<Exceeded>()
+        {
+            budget::doom(*exceeded);
+        }
+    })
+}
+
+fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let Some(whole) = text(args, 0) else { return Ok(()) };
+    charge(whole.len() / BYTES)?;
+    let (Some(needle), Some(substitute)) = (text_or_char(args, 1), text_or_char(args, 2)) else {
+        return Ok(());
+    };
+    if substitute.len() <= needle.len() {
+        return Ok(());
+    }
+    let count = match needle.is_empty() {
+        true => whole.chars().count() + 1,
+        false => whole.matches(needle.as_str()).count(),
+    };
+    let more = count.saturating_mul(substitute.len() - needle.len());
+    let bytes = whole.len().saturating_add(more);
+    if bytes > engine.max_string_size() {
+        return Err(TooLarge::Text.into_error());
+    }
+    charge(bytes / BYTES)?;
+    reserve(bytes * 2)
+}
+
+fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let Some(whole) = text(args, 0) else { return Ok(()) };
+    charge(whole.len() / BYTES)?;
+    let max = engine.max_array_size();
+    let segments = args.get(2).and_then(|count| count.as_int().ok());
+    let segments = segments.map_or(max + 1, |count| usize::try_from(count).unwrap_or(0));
+    let pieces = match text_or_char(args, 1) {
+        Some(delimiter) if delimiter.is_empty() => whole.chars().take(max + 1).count() + 2,
+        Some(delimiter) => whole.matches(delimiter.as_str()).take(max + 1).count() + 1,
+        // One character each, or words, of which there are at most half as many.
+        None => whole.chars().take(max + 1).count(),
+    };
+    let pieces = pieces.min(segments);
+    let is_words = args.len() == 1;
+    if pieces > max && !is_words
+        || is_words && pieces > max && whole.split_whitespace().take(max + 1).count() > max
+    {
+        return Err(TooLarge::Array.into_error());
+    }
+    charge(pieces.min(max) / ELEMENTS)?;
+    reserve(pieces.min(max) * TEXT + whole.len())
+}
+
+fn before_padding(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let length = args.get(1).and_then(|length| length.as_int().ok()).unwrap_or(0);
+    let length = usize::try_from(length).unwrap_or(0);
+    let has = args.first().and_then(|array| array.as_array_ref().ok().map(|array| array.len())).unwrap_or(0);
+    let missing = length.saturating_sub(has);
+    if missing == 0 {
+        return Ok(());
+    }
+    let mut scale = Scale::of(engine);
+    if let Some(item) = args.get(2) {
+        scale.add(item).map_err(TooLarge::into_error)?;
+    }
+    let elements = missing.saturating_mul(scale.size().elements + 1);
+    if elements.saturating_add(has) > engine.max_array_size() {
+        return Err(TooLarge::Array.into_error());
+    }
+    charge(elements / ELEMENTS)?;
+    reserve(elements * size_of::<Dynamic>() * 2)
+}
+
+/// Each value of a JSON text has a sign of its own before or behind it.
+fn before_parsing(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let Some(json) = text(args, 0) else { return Ok(()) };
+    charge(json.len() / (BYTES / 8))?;
+    let (mut values, mut is_quoted, mut is_escaped) = (0_usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b'[' | b'{' | b',' if !is_quoted => values += 1,
+            _ => {}
+        }
+    }
+    if values > engine.max_array_size() {
+        return Err(TooLarge::Array.into_error());
+    }
+    reserve(json.len() + values * TEXT * 2)
+}
+
+/// Checks that a value is not larger, with all that it refers to, than a script may hold.
+///
+/// # Errors
+///
+/// Returns an error that no script can catch.
+pub(in crate::script) fn check_size(engine: &Engine, value: &Dynamic) -> Answer<()> {
+    match value.is_array() || value.is_map() {
+        true => Scale::of(engine).add(value).map_err(TooLarge::into_error),
+        false => Ok(()),
+    }
+}
+
+fn size(engine: &Engine, args: &[&mut Dynamic]) -> Result<Size, TooLarge> {
+    let mut scale = Scale::of(engine);
+    args.iter().try_for_each(|arg| scale.add(arg))?;
+    Ok(scale.size())
+}
+
+fn text(args: &[&mut Dynamic], index: usize) -> Option<ImmutableString> {
+    args.get(index)?.as_immutable_string_ref().ok().map(|text| text.clone())
+}
+
+fn text_or_char(args: &[&mut Dynamic], index: usize) -> Option<ImmutableString> {
+    match args.get(index)?.as_char() {
+        Ok(character) => Some(character.to_string().into()),
+        Err(_) => text(args, index),
+    }
+}
+
+fn charge(operations: usize) -> Answer<()> {
+    if operations == 0 {
+        return Ok(());
+    }
+    budget::charge(operations as u64).map_err(budget::ended)
+}
+
+fn reserve(bytes: usize) -> Answer<()> {
+    budget::reserve(bytes).map_err(budget::ended)
+}
