@@ -13,6 +13,7 @@ mod inlets;
 mod leaks;
 mod natives;
 mod others;
+mod random;
 
 use host::{Answer, Host, Limits};
 use std::sync::Mutex;
