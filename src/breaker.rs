@@ -136,6 +136,15 @@ impl Breaker {
         }
     }
 
+    /// Opens it for good, whatever the settings say: only a new one lets calls through again.
+    pub fn trip(&self, cause: &str) {
+        let mut record = self.record.lock();
+        record.cause = cause.to_owned();
+        record.opened.get_or_insert_with(Instant::now);
+        self.retry_at.store(FOR_GOOD, Relaxed);
+        tracing::error!(plugin = self.name, "{cause}: it is not used any more until it is saved again");
+    }
+
     /// What a call that may not be is answered with.
     pub fn refusal(&self, rest: Duration) -> Refusal {
         let retry_after = Some(seconds(rest));
@@ -203,6 +212,9 @@ impl Breaker {
         })
     }
 }
+
+/// The clock never comes so far.
+const FOR_GOOD: u64 = u64::MAX >> 2;
 
 /// Whole seconds, as `retry-after` counts them.
 fn seconds(rest: Duration) -> f64 {

@@ -10,11 +10,12 @@
 //! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
 //! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
 
-// -- words: plain values, no input or output
+// -- words: plain values, no input or output but what a crash leaves behind
 pub mod memory;
 pub mod json;
 pub mod words;
 pub mod fault;
+pub mod crash;
 pub mod chat;
 pub mod anthropic;
 pub mod limits;

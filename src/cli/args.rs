@@ -138,6 +138,8 @@ pub(super) enum Command {
     Rollback(Rollback),
     /// Let a missing security filter go, so that requests are answered again
     ConfirmRemoval(ConfirmRemoval),
+    /// Run a quarantined version of a plugin again
+    Release(Release),
     /// Look after the store itself
     #[command(subcommand)]
     Store(Store),
@@ -374,6 +376,17 @@ pub(super) struct Config {
   valvehouse confirm-removal pii_guard")]
 pub(super) struct ConfirmRemoval {
     /// The filter whose file is gone on purpose
+    pub(super) id: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse release pii_guard
+
+A version is quarantined when it ended the process of a host. Saving another text releases the
+plugin, too. valvehouse explain-code V008 says when that happens.")]
+pub(super) struct Release {
+    /// The plugin whose version is quarantined
     pub(super) id: String,
 }
 

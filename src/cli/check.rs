@@ -9,6 +9,7 @@ use super::test::{self, Case};
 use super::{report, sarif};
 use crate::app;
 use crate::config::{Config, Grants};
+use crate::crash::Quarantine;
 use crate::json::Json;
 use crate::script::testing::Suite;
 use crate::script::{
@@ -154,8 +155,15 @@ impl Findings {
         let problems = match read {
             Err(problem) => vec![problem],
             Ok(Read { file, .. }) => {
-                let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
-                Script::check(&file, &settings)
+                let quarantined = Quarantine::of(&config.project).of_plugin(&file.id);
+                match Problem::of_quarantine(&file, &quarantined) {
+                    // What ended a host would end this command too.
+                    Some(problem) => vec![problem],
+                    None => {
+                        let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
+                        Script::check(&file, &settings)
+                    }
+                }
             }
         };
         self.tell_once(problems);

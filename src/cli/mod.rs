@@ -4,6 +4,7 @@
 
 mod answering;
 mod args;
+mod crashes;
 mod descriptors;
 mod exit;
 mod invoke;
@@ -33,6 +34,7 @@ mod history;
 mod list;
 mod lsp;
 mod new;
+mod release;
 mod repl;
 mod resume;
 mod rollback;

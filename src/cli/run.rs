@@ -6,7 +6,8 @@ use super::output::Output;
 use super::serving::Reading;
 use super::{
     chat, check, config, confirm_removal, definitions, dev, explain, explain_code, grant, history, invoke,
-    key, list, log, lsp, new, repl, resume, rollback, runs, serve, store, test, trace, trial, valves,
+    key, list, log, lsp, new, release, repl, resume, rollback, runs, serve, store, test, trace, trial,
+    valves,
 };
 use clap::Parser;
 use std::ffi::OsString;
@@ -88,6 +89,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::History(asked) => history::run(&asked, &config, out).await,
         Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
         Command::ConfirmRemoval(asked) => confirm_removal::run(&asked, &config, out).await,
+        Command::Release(asked) => release::run(&asked, &config, out),
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
         Command::ExplainCode(asked) => explain_code::run(&asked, out),

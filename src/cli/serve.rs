@@ -1,5 +1,6 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
+use super::crashes;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
 use super::serving::{Reading, Serving};
@@ -16,6 +17,8 @@ use tokio::sync::broadcast;
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
     let serving = Serving::open(&config.server.listen).await?;
+    // Deleted when this function ends: whatever loads or runs is attributed from here on.
+    let _record = crashes::record(&config);
     let app = App::open(config).await?;
     greet(&app, serving.address, out);
     tell_waiting(&app, out).await;

@@ -139,7 +139,8 @@ impl Tally {
     pub fn begin(&self) -> Timing {
         // Those that went on are nearly all, and one look is cheaper than a sum.
         let calls = self.ended[Ending::Continued as usize].load(Relaxed);
-        Timing((calls < ALL_MEASURED || calls.is_multiple_of(MEASURED)).then(Instant::now))
+        let is_timed = calls < ALL_MEASURED || calls.is_multiple_of(MEASURED) || self.is_slow();
+        Timing(is_timed.then(Instant::now))
     }
 
     /// It has ended.
@@ -188,6 +189,11 @@ impl Tally {
     /// holds up nobody.
     pub fn is_slow(&self) -> bool {
         self.slow.load(Relaxed)
+    }
+
+    /// A call that was not timed took long all the same.
+    pub fn was_slow(&self) {
+        self.slow.store(true, Relaxed);
     }
 
     /// What they came to so far.

@@ -4,6 +4,7 @@ use super::kept::Kept;
 use crate::breaker::BreakerSettings;
 use crate::breaker::Open;
 use crate::config::Grants;
+use crate::crash::Quarantined;
 use crate::fault::{Breakage, Refusal};
 use crate::figures::Sum;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
@@ -88,6 +89,8 @@ pub(super) struct Given {
     pub(super) grants: Grants,
     /// What the configuration says of its valves and limits.
     pub(super) configured: Option<Configured>,
+    /// Its versions that are not run, since they ended the process.
+    pub(super) quarantined: Vec<Quarantined>,
 }
 
 /// What the configuration says of a script, but for what it may reach.

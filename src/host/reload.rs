@@ -12,6 +12,7 @@ use super::shelf::Shelf;
 use super::snapshot::Snapshot;
 use super::{Change, Report};
 use crate::config::Grants;
+use crate::crash::Quarantine;
 use crate::figures::{Figures, Tools};
 use crate::json::Json;
 use crate::script::{
@@ -55,6 +56,8 @@ pub(super) struct Reload {
     waiting: Option<Instant>,
     /// When the look that was through last began, in milliseconds since 1970.
     looked_at: i64,
+    /// The versions that are not run, since they ended the process.
+    quarantine: Quarantine,
     /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
     unwritten: BTreeSet<Arc<str>>,
 }
@@ -145,6 +148,7 @@ impl Reload {
         let last_good =
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
         Ok(Self {
+            quarantine: Quarantine::of(&plan.project),
             plan,
             loader: Loader::default(),
             store,
@@ -171,6 +175,7 @@ impl Reload {
         if let Err(error) = self.read_store().await {
             tracing::warn!("going on with what is known of the store: {error}");
         }
+        self.touched.extend(self.quarantine.refresh());
         let empty = BTreeMap::new();
         let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
         let generation = current.map_or(0, |current| current.generation);
@@ -431,10 +436,12 @@ impl Reload {
             valves: plans.map(|plan| plan.configured),
             breaker: self.plan.breaker,
         };
-        Given { valves, grants: self.grants(id), configured: Some(configured) }
+        let quarantined = self.quarantine.of_plugin(id);
+        Given { valves, grants: self.grants(id), configured: Some(configured), quarantined }
     }
 
     pub(super) fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
+        Problem::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let settings = Settings {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
@@ -484,7 +491,10 @@ impl Reload {
             Some(script) if before.is_some_and(|before| before.given == given) => Some(script.clone()),
             // What was taken back is taken back, from what runs as well.
             Some(script) => recompiled(&script.file).or_else(|| {
-                before.is_some_and(|before| before.given.grants == given.grants).then(|| script.clone())
+                let is_allowed = |before: &Arc<Plugin>| {
+                    before.given.grants == given.grants && before.given.quarantined == given.quarantined
+                };
+                before.is_some_and(is_allowed).then(|| script.clone())
             }),
             None => self.last_good.get(&**id).and_then(|version| {
                 let imports = Imports::from_json(&version.imports, self.plan.folder(kind));

@@ -5,11 +5,13 @@
 //! it began on, so that nothing it holds ever changes threads. Whoever drops what [`run`] returned
 //! ends the work: the next time it would wait or give way it is told to stop.
 
+mod apart;
 mod stackful;
 
 #[cfg(test)]
 mod tests;
 
+pub use apart::{Abandoned, abandon, run_apart};
 pub use stackful::{STACK, Stopped, give_way, is_here, wait};
 
 use futures::future::LocalBoxFuture;
@@ -33,6 +35,9 @@ pub enum LaneError {
     /// The system gave no stack.
     #[error("there is no memory for the stack of one more script that waits: {0}")]
     NoStack(#[from] std::io::Error),
+    /// It was left behind: it went far beyond what it may take.
+    #[error("the call took far more memory than it may, and was abandoned")]
+    Abandoned,
     /// It panicked, which was told where it happened.
     #[error("the work on a lane panicked")]
     Panicked,
@@ -73,7 +78,7 @@ pub async fn run<T: Send + 'static>(
                 value = &mut piece => value,
             };
             // Whoever asked may have left just now.
-            let _ = reply.send(Ok(value));
+            let _ = reply.send(value.map_err(|Abandoned| LaneError::Abandoned));
         })
     };
     Lane::next(pace).send(Box::new(job));

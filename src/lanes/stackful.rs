@@ -3,6 +3,7 @@
 // The one thing a coroutine cannot say safely: that a reference to it is good while its stack runs.
 #![allow(unsafe_code)]
 
+use super::Abandoned;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
@@ -34,7 +35,8 @@ enum Signal {
 
 /// Work that runs on a stack of its own whenever it is polled.
 pub(super) struct Stackful<T: 'static> {
-    coroutine: Coroutine<Signal, (), T>,
+    /// None once it is over or abandoned.
+    coroutine: Option<Coroutine<Signal, (), T>>,
     /// Whose timers and sockets the work uses.
     runtime: Option<Handle>,
 }
@@ -46,7 +48,7 @@ impl<T> Stackful<T> {
             let _running = Running::enter(yielder, signal);
             work()
         });
-        Ok(Self { coroutine, runtime })
+        Ok(Self { coroutine: Some(coroutine), runtime })
     }
 }
 
@@ -54,14 +56,20 @@ impl<T> Stackful<T> {
 impl<T> Unpin for Stackful<T> {}
 
 impl<T> Future for Stackful<T> {
-    type Output = T;
+    type Output = Result<T, Abandoned>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let _runtime = this.runtime.as_ref().map(Handle::enter);
-        match this.coroutine.resume(Signal::GoOn(context.waker().clone())) {
+        let Some(coroutine) = &mut this.coroutine else { return Poll::Ready(Err(Abandoned)) };
+        match coroutine.resume(Signal::GoOn(context.waker().clone())) {
+            CoroutineResult::Yield(()) if was_abandoned() => {
+                // Its stack is still in use by what must never run again.
+                std::mem::forget(this.coroutine.take());
+                Poll::Ready(Err(Abandoned))
+            }
             CoroutineResult::Yield(()) => Poll::Pending,
-            CoroutineResult::Return(value) => Poll::Ready(value),
+            CoroutineResult::Return(value) => Poll::Ready(Ok(value)),
         }
     }
 }
@@ -70,13 +78,34 @@ impl<T> Drop for Stackful<T> {
     /// Lets the work come to its end: what it holds is dropped by itself, in its own order.
     fn drop(&mut self) {
         let _runtime = self.runtime.as_ref().map(Handle::enter);
-        while self.coroutine.started() && !self.coroutine.done() {
-            self.coroutine.resume(Signal::End);
+        let Some(coroutine) = &mut self.coroutine else { return };
+        while coroutine.started() && !coroutine.done() {
+            coroutine.resume(Signal::End);
+            if was_abandoned() {
+                std::mem::forget(self.coroutine.take());
+                return;
+            }
         }
     }
 }
 
+fn was_abandoned() -> bool {
+    ABANDONED.replace(false)
+}
+
+/// Leaves the work that runs on this lane behind, and never returns; elsewhere returns at once.
+pub(super) fn abandon() {
+    let mut away = Away(HERE.take());
+    let Ok(here) = away.here() else { return };
+    ABANDONED.set(true);
+    loop {
+        here.suspend();
+    }
+}
+
 thread_local! {
+    /// Whether the work that has just been suspended is left behind.
+    static ABANDONED: Cell<bool> = const { Cell::new(false) };
     /// The work whose stack this thread is on.
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };
 }

@@ -13,6 +13,55 @@ thread_local! {
     static NET: Cell<isize> = const { Cell::new(0) };
 }
 
+/// The smallest allocation that is looked at: what grows without end asks for more than this before long, and hardly
+/// anything of the host's does while it holds a lock.
+const LARGE: usize = 1 << 20;
+
+thread_local! {
+    /// What the thread may have allocated before `EXCEEDED` is called.
+    static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
+    static EXCEEDED: Cell<fn()> = const { Cell::new(|| {}) };
+}
+
+/// Sets how much this thread may have allocated in all, and what is called before a large allocation would pass that.
+/// If it returns, the allocation goes ahead, and there is no ceiling any more.
+pub fn set_ceiling(net: isize, exceeded: fn()) {
+    CEILING.set(net);
+    EXCEEDED.set(exceeded);
+}
+
+/// Takes the ceiling away.
+pub fn clear_ceiling() {
+    CEILING.set(isize::MAX);
+}
+
+/// Does what must not be abandoned on its way, since others wait for it.
+pub fn protected<T>(work: impl FnOnce() -> T) -> T {
+    let ceiling = CEILING.replace(isize::MAX);
+    let made = work();
+    CEILING.set(ceiling);
+    made
+}
+
+#[cold]
+#[inline(never)]
+fn exceeded(bytes: usize) {
+    // Nothing is allocated yet, and whoever is called may allocate.
+    CEILING.set(isize::MAX);
+    NET.set(NET.get().wrapping_sub(bytes.cast_signed()));
+    EXCEEDED.get()();
+    NET.set(NET.get().wrapping_add(bytes.cast_signed()));
+}
+
+/// Counts a new allocation, or what one grows by.
+fn count_new(bytes: usize, more: isize) {
+    let net = NET.get().wrapping_add(more);
+    NET.set(net);
+    if bytes >= LARGE && net > CEILING.get() {
+        exceeded(more.max(0).cast_unsigned());
+    }
+}
+
 /// Bytes this thread has allocated and not freed; 0 where another allocator is installed.
 pub fn net() -> isize {
     NET.get()
@@ -21,7 +70,7 @@ pub fn net() -> isize {
 /// Does what takes memory for somebody else than who is counted.
 pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     let before = NET.get();
-    let made = work();
+    let made = protected(work);
     NET.set(before);
     made
 }
@@ -48,10 +97,11 @@ fn count(bytes: isize) {
 }
 
 // SAFETY: every call is handed to mimalloc as it came, whose contract is the same; counting neither
-// allocates nor panics.
+// allocates nor panics. What is called at the ceiling may allocate, before anything of this call is done: it returns,
+// or the stack never runs again.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size().cast_signed());
+        count_new(layout.size(), layout.size().cast_signed());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.alloc(layout) }
     }
@@ -63,13 +113,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size().cast_signed());
+        count_new(layout.size(), layout.size().cast_signed());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size.cast_signed() - layout.size().cast_signed());
+        count_new(size, size.cast_signed() - layout.size().cast_signed());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

@@ -14,5 +14,10 @@
 mod counting;
 mod pages;
 
-pub use counting::{Counting, net, uncounted};
+/// Unit tests are held to the limits of the binary.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: Counting = Counting::new();
+
+pub use counting::{Counting, clear_ceiling, net, protected, set_ceiling, uncounted};
 pub use pages::{give_back_code, in_small_pages};

@@ -2,11 +2,14 @@
 //!
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
+use super::budget;
 use super::compile::Script;
 use super::instrument::Captured;
 use super::reach::{Clock, Reach};
+use crate::breaker::Breaker;
 use crate::config::Secret;
 use crate::context::Turn;
+use crate::crash::{self, Mark, Version};
 use rhai::Dynamic;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -22,6 +25,9 @@ pub(super) const PRINTED_BYTES: usize = 64 * 1024;
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
+    pub(super) breaker: Arc<Breaker>,
+    /// Which version of it, as a crash is laid to it.
+    pub(super) version: Version,
     /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
     pub(super) secrets: Vec<Secret>,
 }
@@ -42,7 +48,10 @@ thread_local! {
 }
 
 /// Names the running call until it is dropped; the one before comes back then.
-pub(crate) struct Running(Option<Call>);
+pub(crate) struct Running {
+    before: Option<Call>,
+    mark: Mark,
+}
 
 impl Running {
     pub(super) fn enter(script: &Script, turn: &Turn) -> Self {
@@ -58,13 +67,15 @@ impl Running {
             printed: 0,
             captured: Captured::default(),
         };
-        Self(CALL.replace(Some(call)))
+        let mark = crash::running(&call.caller.version, budget::ticks());
+        Self { before: CALL.replace(Some(call)), mark }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        CALL.set(self.0.take());
+        CALL.set(self.before.take());
+        crash::stopped(self.mark);
     }
 }
 
@@ -78,6 +89,15 @@ pub(super) fn remember_captured(shared: &Dynamic) {
     });
 }
 
+/// Stops the plugin of the running call for good, and takes the call from the thread without freeing what it holds.
+pub(super) fn forget() {
+    let call = CALL.try_with(|call| call.try_borrow_mut().ok().and_then(|mut call| call.take()));
+    if let Ok(Some(call)) = call {
+        call.caller.breaker.trip("it took far more memory than it may within one operation");
+        std::mem::forget(call);
+    }
+}
+
 /// Goes on with the running call in another turn.
 pub(super) fn in_turn(turn: Turn) {
     CALL.with_borrow_mut(|call| {
@@ -89,10 +109,14 @@ pub(super) fn in_turn(turn: Turn) {
 
 /// Takes the running call from the thread, to be gone on with later.
 pub(super) fn put_aside() -> Option<Call> {
+    crash::stopped(Mark::default());
     CALL.take()
 }
 
 pub(super) fn go_on(call: Option<Call>) {
+    if let Some(call) = &call {
+        crash::running(&call.caller.version, budget::ticks());
+    }
     CALL.set(call);
 }
 

@@ -18,9 +18,10 @@ use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{budget, doubts, endings, engine, literal, shadow};
+use super::{budget, cheap, doubts, endings, engine, literal, shadow};
 use crate::breaker::Breaker;
 use crate::config::{Capability, Secret};
+use crate::crash::{self, Version};
 use crate::figures::Figures;
 use crate::filter::Hook;
 use crate::json::Json;
@@ -82,6 +83,7 @@ impl Script {
         coverage: Option<&Arc<Coverage>>,
     ) -> Result<Self, Vec<Problem>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
+        let _loading = crash::loading(id, &file.hash(), budget::ticks_at_start());
         check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
         let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
@@ -202,15 +204,21 @@ impl Script {
             budget::obey(&mut engine);
         }
         ast.set_source(file.path.display().to_string());
+        let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
         Self {
             file: file.clone(),
             waiting: names.may_wait(),
             has_windows: names.modules.contains("stream"),
-            caller: Arc::new(Caller { plugin: file.id.clone(), secrets: secrets(&manifest.valves, &valves) }),
+            caller: Arc::new(Caller {
+                plugin: file.id.clone(),
+                breaker: breaker.clone(),
+                version: Version::of(&file.id, &file.hash()),
+                secrets: secrets(&manifest.valves, &valves),
+            }),
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),
-            breaker: Arc::new(Breaker::new(&*file.id, settings.breaker)),
+            breaker,
             hooks: Vec::new(),
             callbacks: Vec::new(),
             listening: Breaker::new(&*file.id, settings.breaker),
@@ -253,6 +261,11 @@ impl Script {
     /// Whether a call may wait for somebody.
     pub(super) fn waits(&self) -> bool {
         self.waiting
+    }
+
+    /// Returns `true` if a hook's syntax shows that no call of it takes long.
+    pub(super) fn is_cheap(&self, hook: Hook) -> bool {
+        cheap::is_cheap(&self.ast, hook.name())
     }
 
     pub(super) fn hook(&self, hook: Hook) -> Option<&HookFunction> {

@@ -8,6 +8,7 @@
 use super::{package, pieces};
 use crate::filter::Hook;
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// Words that a statement with a block begins with.
 const BLOCKS: [&str; 7] = ["if", "for", "while", "loop", "do", "switch", "try"];
@@ -17,131 +18,190 @@ const GOING_ON: [&str; 3] = ["else", "catch", "until"];
 /// A script whose hooks give nothing where they only seem to give something. Lines stay where they are.
 pub(super) fn settled(source: &str) -> Cow<'_, str> {
     let code = pieces::code_only(source);
+    let code = Code::of(&code);
     let mut places = Vec::new();
-    for (from, to) in bodies(&code) {
-        ends_of(&code, from, to, &mut places);
+    for (from, to) in code.bodies() {
+        code.ends_of(from, to, &mut places);
     }
     if places.is_empty() {
         return source.into();
     }
-    let mut settled = source.to_owned();
     places.sort_unstable();
-    for place in places.into_iter().rev() {
-        settled.insert_str(place, "()");
+    let mut settled = String::with_capacity(source.len() + 2 * places.len());
+    let mut from = 0;
+    for place in places {
+        settled.push_str(&source[from..place]);
+        settled.push_str("()");
+        from = place;
     }
+    settled.push_str(&source[from..]);
     settled.into()
 }
 
-/// What stands between the braces of each hook.
-fn bodies(code: &str) -> Vec<(usize, usize)> {
-    let hooks = code.match_indices("fn").filter(|(at, _)| !code[..*at].ends_with(is_part));
-    hooks
-        .filter_map(|(at, word)| {
-            let rest = &code[at + word.len()..];
-            let name = rest.trim_start();
-            let open = name.find('(').filter(|_| name.len() < rest.len())?;
-            Hook::named(name[..open].trim_end())?;
-            let open = code.len() - name.len() + open;
-            let brace = closing(code, open)? + 1;
-            let brace = brace + code[brace..].find('{')?;
-            Some((brace + 1, closing(code, brace)?))
-        })
-        .collect()
+/// The code of a file, with what is looked up in it again and again: everything here takes time in
+/// proportion to its length, whatever stands in it.
+struct Code<'a> {
+    text: &'a str,
+    /// For each bracket the place of the one that closes or opens it.
+    partners: Vec<Option<u32>>,
+    /// The names of its functions.
+    functions: HashSet<&'a str>,
 }
 
-/// Notes the places behind the last statement of a block, on every way through it, that give what nobody wants.
-fn ends_of(code: &str, from: usize, to: usize, places: &mut Vec<usize>) {
-    let Some((start, end)) = last_statement(code, from, to) else { return };
-    let statement = &code[start..end];
-    if let Some(call) = statement.strip_suffix(';') {
-        if is_done_for_its_effect(code, call.trim_end()) {
-            places.push(end);
-        }
-    } else if first_word(statement) == "if" {
-        let mut at = start;
-        while let Some(brace) = next_block(code, at, end) {
-            let Some(close) = closing(code, brace) else { return };
-            ends_of(code, brace + 1, close, places);
-            at = close + 1;
-        }
-    }
-}
-
-/// The last statement of a block, with its `;`; none where its value was meant, since there is no `;`.
-fn last_statement(code: &str, from: usize, to: usize) -> Option<(usize, usize)> {
-    let (mut start, mut at, mut last) = (from, from, None);
-    while at < to {
-        let letter = code.as_bytes()[at];
-        let ends = match letter {
-            b'(' | b'[' | b'{' => {
-                let is_block = letter == b'{' && !code[..at].ends_with('#');
-                at = closing(code, at)?;
-                is_block
-                    && BLOCKS.contains(&first_word(code[start..].trim_start()))
-                    && !GOING_ON.contains(&first_word(code[at + 1..].trim_start()))
+impl<'a> Code<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut partners = vec![None; text.len()];
+        let mut open = Vec::new();
+        for (at, byte) in (0_u32..).zip(text.bytes()) {
+            match byte {
+                b'(' | b'[' | b'{' => open.push(at),
+                b')' | b']' | b'}' => {
+                    if let Some(opened) = open.pop() {
+                        partners[opened as usize] = Some(at);
+                        partners[at as usize] = Some(opened);
+                    }
+                }
+                _ => {}
             }
-            letter => letter == b';',
+        }
+        let functions = definitions(text).map(|(name, _)| name).collect();
+        Self { text, partners, functions }
+    }
+
+    /// The bracket that closes the one at a place, or that it closes.
+    fn partner(&self, at: usize) -> Option<usize> {
+        self.partners[at].map(|partner| partner as usize)
+    }
+
+    /// What stands between the braces of each hook.
+    fn bodies(&self) -> Vec<(usize, usize)> {
+        let hooks = definitions(self.text).filter(|(name, _)| Hook::named(name).is_some());
+        let body = |(_, behind): (&str, usize)| {
+            let open = self.behind_blanks(behind);
+            let parameters = self.text[open..].starts_with('(').then(|| self.partner(open)).flatten()?;
+            let brace = self.behind_blanks(parameters + 1);
+            let close = self.text[brace..].starts_with('{').then(|| self.partner(brace)).flatten()?;
+            Some((brace + 1, close))
         };
-        at += 1;
-        if ends {
-            let begin = start + code[start..at].len() - code[start..at].trim_start().len();
-            last = (code[begin..at].len() > 1).then_some((begin, at)).or(last);
-            start = at;
+        hooks.filter_map(body).collect()
+    }
+
+    fn behind_blanks(&self, at: usize) -> usize {
+        self.text.len() - self.text[at..].trim_start().len()
+    }
+
+    /// Notes the places behind the last statement of a block, on every way through it, that give what nobody
+    /// wants.
+    fn ends_of(&self, from: usize, to: usize, places: &mut Vec<usize>) {
+        let mut blocks = vec![(from, to)];
+        while let Some((from, to)) = blocks.pop() {
+            let Some((start, end)) = self.last_statement(from, to) else { continue };
+            if self.text[start..end].ends_with(';') {
+                if self.is_done_for_its_effect(start, end - 1) {
+                    places.push(end);
+                }
+            } else if first_word(&self.text[start..end]) == "if" {
+                let mut at = start;
+                while let Some(brace) = self.next_block(at, end) {
+                    let Some(close) = self.partner(brace) else { break };
+                    blocks.push((brace + 1, close));
+                    at = close + 1;
+                }
+            }
         }
     }
-    last.filter(|_| code[start..to].trim().is_empty())
-}
 
-/// The next block of an `if` and what goes on with it; maps in its conditions are none.
-fn next_block(code: &str, from: usize, to: usize) -> Option<usize> {
-    let mut at = from;
-    while at < to {
-        match code.as_bytes()[at] {
-            b'{' if !code[..at].ends_with('#') => return Some(at),
-            b'(' | b'[' | b'{' => at = closing(code, at)? + 1,
-            _ => at += 1,
+    /// The last statement of a block, with its `;`; none where its value was meant, since there is no `;`.
+    fn last_statement(&self, from: usize, to: usize) -> Option<(usize, usize)> {
+        let code = self.text;
+        let (mut start, mut at, mut last) = (from, from, None);
+        let mut has_block = begins_with(&code[self.behind_blanks(start)..], &BLOCKS);
+        while at < to {
+            let letter = code.as_bytes()[at];
+            let ends = match letter {
+                b'(' | b'[' | b'{' => {
+                    let is_block = letter == b'{' && !code[..at].ends_with('#');
+                    at = self.partner(at)?;
+                    is_block && has_block && !begins_with(code[at + 1..].trim_start(), &GOING_ON)
+                }
+                letter => letter == b';',
+            };
+            at += 1;
+            if ends {
+                let begin = start + code[start..at].len() - code[start..at].trim_start().len();
+                last = (code[begin..at].len() > 1).then_some((begin, at)).or(last);
+                start = at;
+                has_block = begins_with(&code[self.behind_blanks(start)..], &BLOCKS);
+            }
         }
+        last.filter(|_| code[start..to].trim().is_empty())
     }
-    None
-}
 
-/// `body.messages.keep_last(9)`, `kv::incr("asked")`
-fn is_done_for_its_effect(code: &str, call: &str) -> bool {
-    let Some(open) = call.ends_with(')').then(|| opening(call)).flatten() else { return false };
-    let before = call[..open].trim_end();
-    let name = &before[before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1)..];
-    let caller = before[..before.len() - name.len()].trim_end();
-    // A value is given, or two are compared.
-    if name.is_empty() || has_operator(caller) {
-        return false;
-    }
-    if caller.ends_with("::") {
-        let module = first_word(caller);
-        return package::modules().iter().any(|(known, _)| *known == module);
-    }
-    let is_own = code.match_indices(name).any(|(at, _)| {
-        let function = code[..at].trim_end().strip_suffix("fn");
-        function.is_some_and(|before| !before.ends_with(is_part))
-            && !code[at + name.len()..].starts_with(is_part)
-    });
-    caller.ends_with('.') && !caller.is_empty() && !is_own && !is_keyword(first_word(caller))
-}
-
-/// Whether something else than names, dots and brackets stands there.
-fn has_operator(caller: &str) -> bool {
-    let (mut at, bytes) = (0, caller.as_bytes());
-    while at < bytes.len() {
-        match bytes[at] {
-            b'(' | b'[' | b'{' => match closing(caller, at) {
-                Some(close) => at = close + 1,
-                None => return true,
-            },
-            b'.' | b':' | b'_' | b'?' | b' ' | b'\n' | b'\r' | b'\t' => at += 1,
-            byte if byte.is_ascii_alphanumeric() || !byte.is_ascii() => at += 1,
-            _ => return true,
+    /// The next block of an `if` and what goes on with it; maps in its conditions are none.
+    fn next_block(&self, from: usize, to: usize) -> Option<usize> {
+        let mut at = from;
+        while at < to {
+            match self.text.as_bytes()[at] {
+                b'{' if !self.text[..at].ends_with('#') => return Some(at),
+                b'(' | b'[' | b'{' => at = self.partner(at)? + 1,
+                _ => at += 1,
+            }
         }
+        None
     }
-    false
+
+    /// `body.messages.keep_last(9)`, `kv::incr("asked")`
+    fn is_done_for_its_effect(&self, start: usize, end: usize) -> bool {
+        let call = self.text[start..end].trim_end();
+        let close = (start + call.len()).saturating_sub(1);
+        let open = call.ends_with(')').then(|| self.partner(close)).flatten();
+        let Some(open) = open.filter(|open| *open >= start) else { return false };
+        let before = self.text[start..open].trim_end();
+        let name = &before[before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1)..];
+        let caller = before[..before.len() - name.len()].trim_end();
+        // A value is given, or two are compared.
+        if name.is_empty() || self.has_operator(start, start + caller.len()) {
+            return false;
+        }
+        if caller.ends_with("::") {
+            let module = first_word(caller);
+            return package::modules().iter().any(|(known, _)| *known == module);
+        }
+        caller.ends_with('.') && !self.functions.contains(name) && !is_keyword(first_word(caller))
+    }
+
+    /// Whether something else than names, dots and brackets stands there.
+    fn has_operator(&self, from: usize, to: usize) -> bool {
+        let (mut at, bytes) = (from, self.text.as_bytes());
+        while at < to {
+            match bytes[at] {
+                b'(' | b'[' | b'{' => match self.partner(at) {
+                    Some(close) if close < to => at = close + 1,
+                    _ => return true,
+                },
+                b'.' | b':' | b'_' | b'?' | b' ' | b'\n' | b'\r' | b'\t' => at += 1,
+                byte if byte.is_ascii_alphanumeric() || !byte.is_ascii() => at += 1,
+                _ => return true,
+            }
+        }
+        false
+    }
+}
+
+/// The names behind each `fn`, and where they end.
+fn definitions(code: &str) -> impl Iterator<Item = (&str, usize)> {
+    let words = code.match_indices("fn").filter(|(at, _)| !code[..*at].ends_with(is_part));
+    words.filter_map(|(at, word)| {
+        let rest = &code[at + word.len()..];
+        let behind = rest.trim_start();
+        let name = first_word(behind);
+        (behind.len() < rest.len() && !name.is_empty())
+            .then(|| (name, code.len() - behind.len() + name.len()))
+    })
+}
+
+fn begins_with(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(is_part)))
 }
 
 fn is_keyword(word: &str) -> bool {
@@ -154,32 +214,6 @@ fn first_word(text: &str) -> &str {
 
 fn is_part(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
-}
-
-/// The bracket that closes the one at a place.
-fn closing(code: &str, open: usize) -> Option<usize> {
-    let mut depth = 0_u32;
-    code.bytes().enumerate().skip(open).find_map(|(at, byte)| {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => return None,
-        }
-        (depth == 0).then_some(at)
-    })
-}
-
-/// The bracket that the last one closes.
-fn opening(code: &str) -> Option<usize> {
-    let mut depth = 0_u32;
-    code.bytes().enumerate().rev().find_map(|(at, byte)| {
-        match byte {
-            b')' | b']' | b'}' => depth += 1,
-            b'(' | b'[' | b'{' => depth = depth.saturating_sub(1),
-            _ => return None,
-        }
-        (depth == 0).then_some(at)
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::hooks::Param;
 use super::interpreter::Args;
 use super::run::Ended;
 use super::value::{List, Map, json_of, live};
-use super::{Shape, UserValves, windows};
+use super::{Shape, UserValves, budget, windows};
 use crate::chat::event;
 use crate::fault::Breakage;
 use crate::figures::{Ending, Tally};
@@ -15,6 +15,7 @@ use crate::json::{Json, Object};
 use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A script among filters.
 struct ScriptFilter {
@@ -22,7 +23,17 @@ struct ScriptFilter {
     users: Arc<UserValves>,
     /// Of its own hooks.
     tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+    /// For each hook the calls that still have to be fast before it runs on the thread of its request.
+    unproven: [AtomicU32; Hook::ALL.len()],
 }
+
+/// Calls of a new version that are watched before it runs on the thread of its request, unless its syntax
+/// shows that they cannot take long.
+const FIRST: u32 = 3;
+/// The same after a slow call.
+const AFTER_SLOW: u32 = 8;
+/// Milliseconds of own time, in ticks of the budgets' clock, from which a call is slow.
+const SLOW: u64 = 3;
 
 impl Script {
     /// The filter this script is.
@@ -35,7 +46,7 @@ impl Script {
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
         let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
-        let run = ScriptFilter { script: self, users, tallies };
+        let run = ScriptFilter::new(self, users, tallies);
         Filter::new(name, hooks, Arc::new(run))
             .breaker(breaker)
             .priority(priority)
@@ -68,7 +79,7 @@ impl Run for ScriptFilter {
     }
 
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
-        let pace = match self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow()) {
+        let pace = match self.may_be_slow(hook) {
             true => Pace::Slow,
             false if self.script.waits() => Pace::Waits,
             false => return None,
@@ -87,6 +98,34 @@ const fn shape_of(hook: Hook) -> Shape {
 }
 
 impl ScriptFilter {
+    fn new(
+        script: Arc<Script>,
+        users: Arc<UserValves>,
+        tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+    ) -> Self {
+        let unproven = Hook::ALL.map(|hook| AtomicU32::new(if script.is_cheap(hook) { 0 } else { FIRST }));
+        Self { script, users, tallies, unproven }
+    }
+
+    /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
+    fn may_be_slow(&self, hook: Hook) -> bool {
+        self.tallies[hook as usize]
+            .as_ref()
+            .is_some_and(|tally| tally.is_slow() || self.unproven[hook as usize].load(Relaxed) > 0)
+    }
+
+    /// Takes note of how long a call took, in ticks.
+    fn watch(&self, hook: Hook, tally: &Tally, ticks: u64) {
+        let unproven = &self.unproven[hook as usize];
+        if ticks >= SLOW {
+            tally.was_slow();
+            unproven.store(AFTER_SLOW, Relaxed);
+        } else if unproven.load(Relaxed) > 0 && !tally.is_slow() {
+            // Two at once may count as one: then one more is watched.
+            unproven.store(unproven.load(Relaxed).saturating_sub(1), Relaxed);
+        }
+    }
+
     fn state(&self, ctx: &FilterContext) -> Json {
         ctx.turn.state(self.script.id())
     }
@@ -136,7 +175,10 @@ impl ScriptFilter {
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
         let timing = tally.begin();
+        let began = budget::ticks_at_start();
         let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        let waited = u64::try_from(spent.waited.as_millis()).unwrap_or(u64::MAX);
+        let ticks = budget::ticks().saturating_sub(began).saturating_sub(waited);
         if let Some(trace) = ctx.turn.trace() {
             trace.spend(hook.name(), self.script.id(), spent);
         }
@@ -146,6 +188,7 @@ impl ScriptFilter {
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
         };
         tally.end(&timing, spent, self.ending(hook, &verdict));
+        self.watch(hook, tally, ticks);
         verdict
     }
 
@@ -289,6 +332,48 @@ mod tests {
         match Chain::new(vec![filter]).run(hook, Json::parse(value.as_bytes()).unwrap(), &turn).await? {
             Outcome::Done(value) | Outcome::Skipped(value) => Ok(value),
         }
+    }
+
+    /// The filter of a text, and how it runs a hook next.
+    fn with_pace(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Pace>) {
+        let script = Arc::new(script(text));
+        let tallies = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.figures().of(hook.name())));
+        let filter = Arc::new(ScriptFilter::new(script, Arc::default(), tallies));
+        let asked = filter.clone();
+        let pace = move || {
+            let value = Json::parse(br#"{"messages":[]}"#).unwrap();
+            asked.pace(Hook::Inlet, &FilterContext { value, turn: Turn::default() })
+        };
+        (filter, pace)
+    }
+
+    #[test]
+    fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap() {
+        let (_, cheap) = with_pace("fn inlet(body) { body.seen = true; body }");
+        assert_eq!(cheap(), None);
+
+        let (filter, pace) = with_pace("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
+        let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+        for _ in 0..FIRST {
+            assert_eq!(pace(), Some(Pace::Slow));
+            filter.watch(Hook::Inlet, tally, 0);
+        }
+        assert_eq!(pace(), None);
+    }
+
+    #[test]
+    fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
+        let (filter, pace) = with_pace("fn inlet(body) { body }");
+        let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+        assert_eq!(pace(), None);
+        filter.watch(Hook::Inlet, tally, SLOW);
+        for _ in 0..AFTER_SLOW {
+            assert_eq!(pace(), Some(Pace::Slow));
+            // A fast call, which the tally times since the one before was slow.
+            tally.end(&tally.begin(), crate::figures::Spent::default(), Ending::Continued);
+            filter.watch(Hook::Inlet, tally, 0);
+        }
+        assert_eq!(pace(), None);
     }
 
     const MATCHING: &str = "/*\nmatch: secret, Grüße \n*/\nfn stream(event) { event.seen = true; }\nfn inlet(body) { body.seen = true; }";

@@ -250,6 +250,9 @@ pub fn imported_by(text: &str) -> Vec<String> {
     named_in(text).into_iter().collect()
 }
 
+/// Most letters between the quotes behind `import` that are read.
+const MAX_QUOTED: usize = 1_024;
+
 /// The texts that stand behind the word `import`. In a comment it does no harm: what is not imported
 /// is only read.
 fn named_in(text: &str) -> BTreeSet<String> {
@@ -261,8 +264,10 @@ fn named_in(text: &str) -> BTreeSet<String> {
         }
         let rest = text[at + word.len()..].trim_start();
         let Some(quote) = rest.chars().next().filter(|quote| ['"', '`'].contains(quote)) else { continue };
-        if let Some((name, _)) = rest[1..].split_once(quote) {
-            names.insert(name.to_owned());
+        // What is longer is no name, and a quote that is never closed is not searched for again and again.
+        let mut letters = rest[1..].char_indices().take(MAX_QUOTED);
+        if let Some((end, _)) = letters.find(|(_, letter)| *letter == quote) {
+            names.insert(rest[1..=end].to_owned());
         }
         if names.len() > MAX_MODULES {
             break;

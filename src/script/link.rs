@@ -7,7 +7,7 @@
 use super::compile::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
-use super::problem::{self, Code, Problem};
+use super::problem::{self, Code, MOST_TOLD, Problem};
 use super::rename::{self, Own, Plan};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
@@ -117,6 +117,9 @@ impl<'a> Linker<'a> {
         let (written, wrong) = written_in(as_written, file, source);
         self.problems.extend(wrong);
         for Written { name, alias, position } in written {
+            if self.problems.len() > MOST_TOLD {
+                break;
+            }
             let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
             if package::modules().iter().any(|(module, _)| *module == alias) {
                 let taken =
@@ -400,6 +403,9 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
     let mut at_top = HashSet::new();
     for statement in as_written.statements() {
         let Stmt::Import(import, position) = statement else { continue };
+        if problems.len() >= MOST_TOLD {
+            break;
+        }
         at_top.insert(*position);
         let (what, alias) = &**import;
         match what {
@@ -426,7 +432,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
             problems
                 .push(told.help("imports stand at the top of a file: nothing is read while a script runs"));
         }
-        true
+        problems.len() < MOST_TOLD
     });
     (written, problems)
 }

@@ -6,8 +6,9 @@ use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
 use crate::config::Capability;
 use crate::json::Json;
+use regex::RegexBuilder;
 use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 /// Capabilities whose functions may wait for somebody else.
@@ -16,6 +17,14 @@ pub(super) const WAITING: [Capability; 4] =
 
 /// How long patterns are tried at load; those behind are tried when they are used.
 const CHECKING: Duration = Duration::from_millis(200);
+
+/// Most different patterns of a file that are checked at load; the others are when they are used.
+const MAX_PATTERNS: usize = 1_000;
+/// How many of them are kept compiled for the first call.
+const PREPARED: usize = 32;
+/// Memory of a compiled pattern that may be kept, and the most that any may take, in bytes.
+const SMALL_PATTERN: usize = 256 << 10;
+const LARGE_PATTERN: usize = 10 << 20;
 
 /// How patterns are written.
 const PATTERNS: &str = "patterns are written as in RE2: without look-ahead, look-behind and back-references; what stands \
@@ -104,6 +113,7 @@ pub(super) fn misused(
 ) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let began = Instant::now();
+    let mut patterns = Patterns::default();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         let Some((call, position)) = path.last().and_then(call_of) else { return true };
         let Some(module) = module_of(call) else { return true };
@@ -117,13 +127,37 @@ pub(super) fn misused(
         if module == "regex"
             && began.elapsed() < CHECKING
             && let Some((pattern, place)) = call.args.get(1).and_then(|pattern| text_of(pattern, constants))
-            && let Err(why) = package::check_pattern(&pattern)
+            && let Some(why) = patterns.wrong(pattern)
         {
             problems.push(Problem::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
         }
         problems.len() < MOST_TOLD
     });
     problems
+}
+
+/// The patterns of a file, each with what is wrong with it.
+#[derive(Default)]
+struct Patterns(HashMap<String, Option<String>>);
+
+impl Patterns {
+    fn wrong(&mut self, pattern: String) -> Option<String> {
+        let count = self.0.len();
+        if count >= MAX_PATTERNS && !self.0.contains_key(&pattern) {
+            return None;
+        }
+        self.0.entry(pattern).or_insert_with_key(|pattern| check(pattern, count < PREPARED).err()).clone()
+    }
+}
+
+/// Checks a pattern. A prepared one is kept compiled for the first call, where that takes little memory.
+fn check(pattern: &str, is_prepared: bool) -> Result<(), String> {
+    let compiled = |size| RegexBuilder::new(pattern).size_limit(size).build().map(drop);
+    match compiled(SMALL_PATTERN) {
+        Ok(()) if !is_prepared => Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) if !is_prepared || compiled(LARGE_PATTERN).is_ok() => Ok(()),
+        Ok(()) | Err(_) => package::check_pattern(pattern),
+    }
 }
 
 /// A text that stands there, or in the constant that is named there.

@@ -18,7 +18,7 @@ pub(super) enum Piece {
 
 /// The pieces of a script in their order: each byte is in one of them.
 pub(super) fn of(source: &str) -> Vec<(Piece, Range<usize>)> {
-    let mut cutter = Cutter { source, at: 0, began: 0, nesting: 0, pieces: Vec::new() };
+    let mut cutter = Cutter { source, at: 0, began: 0, nesting: 0, uncharacterized: 0, pieces: Vec::new() };
     cutter.code(false);
     cutter.pieces
 }
@@ -44,6 +44,8 @@ struct Cutter<'a> {
     began: usize,
     /// How many texts in backticks it stands in.
     nesting: usize,
+    /// No `'` before this place is closed before it: each line is searched once.
+    uncharacterized: usize,
     pieces: Vec<(Piece, Range<usize>)>,
 }
 
@@ -66,13 +68,15 @@ impl Cutter<'_> {
                 }
                 '/' if self.rest().starts_with("/*") => self.piece(Piece::Comment, comment(self.rest())),
                 '"' => self.piece(Piece::Quotes, quoted(self.rest(), '"')),
-                '\'' => match character(self.rest()) {
+                '\'' => match self.character() {
                     Some(length) => self.piece(Piece::Quotes, length),
                     None => self.at += 1,
                 },
-                '#' if raw(self.rest()).is_some() => {
-                    self.piece(Piece::Quotes, raw(self.rest()).unwrap_or(1));
-                }
+                '#' => match raw(self.rest()) {
+                    Some(length) => self.piece(Piece::Quotes, length),
+                    // None of them opens one either: each is looked at once.
+                    None => self.at += hashes(self.rest()),
+                },
                 '`' => self.backticks(),
                 letter => self.at += letter.len_utf8(),
             }
@@ -99,6 +103,19 @@ impl Cutter<'_> {
             }
         }
         self.end(Piece::Backticks);
+    }
+
+    /// How long `'x'` is; none where it is no character, as in a comment of another language.
+    fn character(&mut self) -> Option<usize> {
+        if self.at < self.uncharacterized {
+            return None;
+        }
+        let length = quoted(self.rest(), '\'');
+        let is_closed = length > 1 && self.rest()[..length].ends_with('\'');
+        if !is_closed {
+            self.uncharacterized = self.at + length;
+        }
+        is_closed.then_some(length)
     }
 
     fn next(&self) -> Option<char> {
@@ -160,15 +177,13 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// How long `'x'` is; none where it is no character, as in a comment of another language.
-fn character(text: &str) -> Option<usize> {
-    let length = quoted(text, '\'');
-    text[..length].ends_with('\'').then_some(length).filter(|length| *length > 1)
+fn hashes(text: &str) -> usize {
+    text.len() - text.trim_start_matches('#').len()
 }
 
 /// How long `#"…"#` is.
 fn raw(text: &str) -> Option<usize> {
-    let hashes = text.len() - text.trim_start_matches('#').len();
+    let hashes = hashes(text);
     let inner = text[hashes..].strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
     Some(inner.find(&end).map_or(text.len(), |at| hashes + 1 + at + end.len()))

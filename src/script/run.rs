@@ -1,7 +1,7 @@
 //! Calling a compiled script: one function, within its budget.
 
 use super::answer::Thrown;
-use super::budget::{Budget, Guard};
+use super::budget::{self, Budget, Guard};
 use super::call::{Running, hidden};
 use super::compile::Script;
 use super::interpreter::Args;
@@ -11,6 +11,7 @@ use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::figures::Spent;
 use crate::filter::Hook;
+use crate::lanes;
 use rhai::{Dynamic, EvalAltResult};
 use std::time::Duration;
 
@@ -76,8 +77,10 @@ impl Script {
 
     /// Calls a function that says what is in the file, outside of any turn.
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
-        let _guard = Guard::enter(self.settings.hook);
-        self.evaluate(function, Args::new())
+        let budget = self.settings.hook;
+        let _guard = Guard::enter(budget);
+        let listed = lanes::run_apart(|| self.evaluate(function, Args::new()));
+        listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
     }
 
     fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
@@ -93,7 +96,7 @@ impl Script {
     ) -> (Result<T, Ended>, Spent) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = Running::enter(self, turn);
-        let result = work();
+        let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
         if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {
@@ -130,5 +133,59 @@ impl Script {
     /// A text that others read, without what the script's secret valves are set to.
     fn hide(&self, text: String) -> String {
         hidden(&self.caller.secrets, &text).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::breaker::Admission;
+    use crate::script::{Kind, Settings, SourceFile};
+
+    fn script() -> Script {
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "fn inlet(body) { body }");
+        Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+
+    /// What a native would do that nobody metered.
+    fn takes_too_much(script: &Script) -> Option<String> {
+        let turn = Turn::default();
+        let (result, _) = script.within(script.settings.hook, "inlet", &turn, || {
+            let mut grown: Vec<u8> = Vec::new();
+            while grown.len() < 1 << 30 {
+                grown.resize(grown.len() * 2 + 1_000, 1);
+            }
+            Ok(Dynamic::from(grown.len() as i64))
+        });
+        match result {
+            Err(Ended::Broken { summary, .. }) => Some(summary),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_call_that_takes_far_more_than_its_memory_within_one_native_is_abandoned() {
+        let script = script();
+        assert_eq!(takes_too_much(&script).as_deref(), Some("used up its memory of 64 MB"));
+        assert!(matches!(script.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        let other = self::script();
+        let (result, _) = other.within(other.settings.hook, "inlet", &Turn::default(), || Ok(Dynamic::ONE));
+        assert!(result.is_ok() && other.breaker.admit() == Admission::Usual);
+    }
+
+    #[tokio::test]
+    async fn so_is_one_on_a_lane_which_goes_on_with_others() {
+        let ended = lanes::run(lanes::Pace::Waits, || takes_too_much(&script())).await;
+        assert!(matches!(ended, Err(lanes::LaneError::Abandoned)), "{ended:?}");
+        assert_eq!(lanes::run(lanes::Pace::Waits, || 5).await.unwrap(), 5);
+    }
+
+    #[test]
+    fn what_is_large_and_within_the_budget_is_allocated() {
+        let script = script();
+        let (result, _) = script.within(script.settings.hook, "inlet", &Turn::default(), || {
+            Ok(Dynamic::from(vec![1_u8; 60 << 20].len() as i64))
+        });
+        assert!(result.is_ok());
     }
 }

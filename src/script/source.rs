@@ -1,7 +1,10 @@
 //! A script's file, as far as it is known before anybody reads what it says.
 
 use super::imports::Imports;
+use super::pieces::{self, Piece};
 use super::problem::{Code, Problem};
+use crate::words::hex;
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +13,9 @@ pub(super) const MAX_SOURCE: usize = 256 * 1024;
 
 /// Most lines of a file.
 pub(super) const MAX_LINES: usize = 60_000;
+
+/// Most brackets that stand in each other: the parser takes half as many.
+const MAX_NESTING: u32 = 256;
 
 /// What a script is for: the folder it lies in decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +69,12 @@ impl SourceFile {
         Self { kind, id: id.into(), path: path.into(), text: text.into(), imports: Imports::default() }
     }
 
+    /// The hash of its text and of all that it imports: SHA-256 in hexadecimal digits.
+    pub fn hash(&self) -> String {
+        let own = hex(&Sha256::digest(self.text.as_bytes()));
+        if self.imports.is_empty() { own } else { self.imports.hash_with(&own) }
+    }
+
     /// The same with what it imports.
     #[must_use]
     pub fn importing(self, imports: Imports) -> Self {
@@ -85,5 +97,30 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
     if file.text.lines().count() > MAX_LINES {
         return Err(problem(format!("the script has more than {MAX_LINES} lines")).help("split it"));
     }
-    Ok(())
+    match too_deep(&file.text) {
+        Some(at) => Err(Problem::of(
+            Code::TooComplex,
+            file,
+            format!("cannot read the script: brackets nest more than {MAX_NESTING} deep"),
+        )
+        .at_byte(&file.text, at)
+        .help("split the expression, or move the inner blocks into functions")),
+        None => Ok(()),
+    }
+}
+
+/// The first bracket that stands in too many others.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut depth = 0_u32;
+    for (_, range) in pieces::of(text).into_iter().filter(|(piece, _)| *piece == Piece::Code) {
+        for (at, byte) in range.clone().zip(text[range].bytes()) {
+            match byte {
+                b'(' | b'[' | b'{' if depth == MAX_NESTING => return Some(at),
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    None
 }

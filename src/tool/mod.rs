@@ -18,9 +18,11 @@ use crate::filter::Filter;
 use crate::json::Json;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a model reads of a tool, and how the host runs it.
 #[derive(Debug, Clone)]
@@ -52,6 +54,26 @@ pub struct Retry {
     pub max: u32,
     /// The pause before each.
     pub delay: Duration,
+}
+
+/// Time that the delays before retries may take in one turn, over all its tools.
+const MAX_DELAYS: Duration = Duration::from_secs(120);
+
+/// The delays before retries in one turn.
+#[derive(Default)]
+struct Delays(Mutex<Duration>);
+
+impl Delays {
+    /// Adds one more; returns `false` if it does not fit any more.
+    fn add(&self, delay: Duration) -> bool {
+        let mut all = self.0.lock();
+        let sum = all.saturating_add(delay);
+        let fits = sum <= MAX_DELAYS;
+        if fits {
+            *all = sum;
+        }
+        fits
+    }
 }
 
 /// Whose words a tool's schema is given in.
@@ -295,14 +317,22 @@ impl Tool {
         checked.map_err(|error| Refusal::new(format!("{} cannot run: {error}", self.spec.name)).into())
     }
 
-    /// Runs it with arguments that are checked: timeout and retries as its spec says.
+    /// Runs it with arguments that are checked: timeout and retries as its spec says. All attempts and the
+    /// delays between them take at most the timeout times the number of attempts, and the delays of all tools
+    /// in one turn at most two minutes: a retry that would pass either limit is not made.
     pub async fn run(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let using = self.figures.begin();
+        let end = Instant::now() + self.spec.timeout.saturating_mul(self.spec.retry.max.saturating_add(1));
         let mut tries = 0;
         loop {
-            let (result, ending) = self.try_once(&args, turn).await;
+            let (result, ending) = self.try_once(&args, turn, end).await;
             match result {
-                Err(error) if !error.fatal && tries < self.spec.retry.max && !turn.is_paused() => {
+                Err(error)
+                    if !error.fatal
+                        && tries < self.spec.retry.max
+                        && !turn.is_paused()
+                        && self.may_delay(end, turn) =>
+                {
                     tries += 1;
                     turn.tell(|| self.retried(tries, &error));
                     tracing::info!(tool = self.spec.name, tries, "trying again: {error}");
@@ -316,20 +346,36 @@ impl Tool {
         }
     }
 
-    async fn try_once(&self, args: &Json, turn: &Turn) -> (Result<ToolResult, ToolError>, Used) {
+    /// Returns `true` if a retry after its delay is within both limits, and counts the delay to the turn's.
+    fn may_delay(&self, end: Instant, turn: &Turn) -> bool {
+        let delay = self.spec.retry.delay;
+        let is_allowed = Instant::now() + delay < end && turn.local::<Delays>().add(delay);
+        if !is_allowed {
+            tracing::info!(tool = self.spec.name, ?delay, "no further retry: it would take too long");
+        }
+        is_allowed
+    }
+
+    async fn try_once(
+        &self,
+        args: &Json,
+        turn: &Turn,
+        end: Instant,
+    ) -> (Result<ToolResult, ToolError>, Used) {
         // A panic ends this call only.
         let own = turn.in_context(turn.context().fork());
         let call = async { self.handler.call(args.copy(), own).await };
         let call = AssertUnwindSafe(call).catch_unwind();
         let name = &self.spec.name;
-        match tokio::time::timeout(self.spec.timeout, call).await {
+        let timeout = self.spec.timeout.min(end.saturating_duration_since(Instant::now()));
+        match tokio::time::timeout(timeout, call).await {
             Ok(Ok(result)) => {
                 let ending = if result.is_ok() { Used::Well } else { Used::Failed };
                 (result, ending)
             }
             Ok(Err(_)) => (Err(format!("tool {name} panicked").into()), Used::Panicked),
             Err(_) => {
-                let limit = self.spec.timeout.as_millis();
+                let limit = timeout.as_millis();
                 (Err(format!("tool {name} did not end within {limit} ms").into()), Used::TooSlow)
             }
         }
@@ -351,5 +397,55 @@ impl Tool {
 impl std::fmt::Debug for Tool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tool({})", self.spec.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tool that always fails, and how many times it was tried.
+    fn failing(retry: u32, delay: Duration, timeout: Duration) -> (Tool, Arc<Mutex<u32>>) {
+        let tries = Arc::new(Mutex::new(0));
+        let counted = tries.clone();
+        let fail = move |_: Json| {
+            *counted.lock() += 1;
+            Err("no".into())
+        };
+        (Tool::from_fn("fails", fail).retry(retry, delay).timeout(timeout), tries)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retries_end_with_the_timeout_times_the_attempts() {
+        let (tool, tries) = failing(10, Duration::from_secs(60), Duration::from_secs(5));
+        let began = Instant::now();
+        tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
+        assert!(began.elapsed() <= Duration::from_secs(55), "{:?}", began.elapsed());
+        assert_eq!(*tries.lock(), 1);
+        let (tool, tries) = failing(10, Duration::from_millis(900), Duration::from_secs(1));
+        tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
+        assert_eq!(*tries.lock(), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_delays_of_all_tools_of_a_turn_are_bounded() {
+        let turn = Turn::default();
+        let began = Instant::now();
+        for _ in 0..5 {
+            let (tool, _) = failing(10, Duration::from_secs(60), Duration::from_secs(3_600));
+            tool.invoke(Json::object(), &turn).await.unwrap_err();
+        }
+        assert_eq!(began.elapsed().as_secs(), MAX_DELAYS.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_last_attempt_has_only_the_time_that_is_left() {
+        let hang = |_: Json, _: Context| std::future::pending::<Result<ToolResult, ToolError>>();
+        let tool = Tool::new(ToolSpec::new("hangs"), hang).retry(1, Duration::from_millis(500));
+        let tool = tool.timeout(Duration::from_secs(1));
+        let began = Instant::now();
+        let error = tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
+        assert_eq!(began.elapsed().as_millis(), 2_000);
+        assert!(error.message.contains("did not end within 500 ms"), "{error}");
     }
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
 const ADDRESS_SPACE: u64 = 6 << 20;
@@ -76,7 +77,23 @@ pub(super) struct Host {
     address: String,
     talk: Arc<Mutex<Vec<u8>>>,
     listener: JoinHandle<()>,
-    folder: tempfile::TempDir,
+    folder: Arc<TempDir>,
+}
+
+/// The folder of a project with one plugin beside the calm one, and more settings.
+pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    save(folder.path(), "valvehouse.toml", &format!("{CONFIG}{CALM_MODEL}{settings}"));
+    save(folder.path(), "filters/calm.rhai", CALM);
+    save(folder.path(), file, text);
+    Arc::new(folder)
+}
+
+/// Saves a file of a project.
+pub(super) fn save(folder: &Path, file: &str, text: &str) {
+    let path = folder.join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
 }
 
 /// The status and the text of an answer; 0 when there was none.
@@ -95,7 +112,7 @@ impl Answer {
 impl Host {
     /// Starts a host with one plugin beside the calm one.
     pub(super) fn start(file: &str, text: &str) -> Self {
-        Self::start_with(CONFIG, ADDRESS_SPACE, [(file.to_owned(), text.to_owned())])
+        Self::start_in(&project("", file, text))
     }
 
     /// Starts a host with these files beside the calm filter, and so much virtual memory in KiB. The
@@ -109,12 +126,31 @@ impl Host {
         save(folder.path(), "valvehouse.toml", &format!("{config}{CALM_MODEL}"));
         save(folder.path(), "filters/calm.rhai", CALM);
         files.into_iter().for_each(|(file, text)| save(folder.path(), &file, &text));
-        let mut child = spawn(folder.path(), address_space);
         let (sender, address) = mpsc::channel();
+        Self::launch(&Arc::new(folder), address_space, sender).listening(&address)
+    }
+
+    /// Starts a host in a folder, which stays when it ends.
+    pub(super) fn start_in(folder: &Arc<TempDir>) -> Self {
+        let (sender, address) = mpsc::channel();
+        Self::launch_in(folder, sender).listening(&address)
+    }
+
+    /// The same without waiting until it listens.
+    pub(super) fn launch_in(folder: &Arc<TempDir>, address: mpsc::Sender<String>) -> Self {
+        Self::launch(folder, ADDRESS_SPACE, address)
+    }
+
+    fn launch(folder: &Arc<TempDir>, address_space: u64, address: mpsc::Sender<String>) -> Self {
+        let mut child = spawn(folder.path(), address_space);
         let talk = Arc::default();
-        let listener = listen(&mut child, Arc::clone(&talk), sender);
-        let address = address.recv_timeout(PATIENCE).unwrap_or_default();
-        Self { child, address, talk, listener, folder }
+        let listener = listen(&mut child, Arc::clone(&talk), address);
+        Self { child, address: String::new(), talk, listener, folder: folder.clone() }
+    }
+
+    fn listening(mut self, address: &mpsc::Receiver<String>) -> Self {
+        self.address = address.recv_timeout(PATIENCE).unwrap_or_default();
+        self
     }
 
     /// Saves a file while the host runs, and waits until it reports that it loaded the plugin or not.
@@ -145,32 +181,25 @@ impl Host {
         self.status("VmRSS:")
     }
 
-    /// One chat with a model.
-    pub(super) fn ask(&mut self, model: &str, text: &str, stream: bool) -> Answer {
-        let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
-        let answer = self.post(&body.to_string()).unwrap_or_default();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        // In a stream a failure is an event.
-        let failed = body.contains("data: {\"error\"");
-        let text = match serde_json::from_str::<Value>(body) {
-            Ok(body) => match body["choices"][0]["message"]["content"].as_str() {
-                Some(text) => text.to_owned(),
-                None => body.to_string(),
-            },
-            Err(_) => body.to_owned(),
-        };
-        Answer { status: if failed { 500 } else { status }, text }
+    /// Its process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
-    fn post(&self, body: &str) -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
-        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+    /// Waits until it has ended by itself; all it said.
+    pub(super) fn ended(mut self) -> String {
+        self.child.wait().unwrap();
+        self.whole_talk()
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    /// One chat with a model.
+    pub(super) fn ask(&mut self, model: &str, text: &str, stream: bool) -> Answer {
+        ask(&self.address, model, text, stream)
     }
 
     /// What all its threads had of the processors.
@@ -194,24 +223,23 @@ impl Host {
         value.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
+    /// The end of what a process said that has ended.
+    fn whole_talk(self) -> String {
+        self.listener.join().unwrap();
+        String::from_utf8_lossy(&self.talk.lock().unwrap()).into_owned()
+    }
+
     /// Ends it; the end of what it said.
     pub(super) fn end(mut self) -> String {
         let ended = self.child.try_wait().unwrap();
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.listener.join().unwrap();
-        let talk = String::from_utf8_lossy(&self.talk.lock().unwrap()).into_owned();
+        let talk = self.whole_talk();
         match ended {
             None => talk,
             Some(status) => format!("{talk}\nTHE HOST IS DEAD: {status}"),
         }
     }
-}
-
-fn save(project: &Path, file: &str, text: &str) {
-    let path = project.join(file);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
 }
 
 fn spawn(project: &Path, address_space: u64) -> Child {
@@ -245,4 +273,32 @@ fn listen(child: &mut Child, talk: Arc<Mutex<Vec<u8>>>, address: mpsc::Sender<St
             talk.drain(..over);
         }
     })
+}
+
+/// One chat with a model of the host at an address.
+pub(super) fn ask(address: &str, model: &str, text: &str, stream: bool) -> Answer {
+    let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
+    let answer = post(address, &body.to_string()).unwrap_or_default();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    // In a stream a failure is an event.
+    let failed = body.contains("data: {\"error\"");
+    let text = match serde_json::from_str::<Value>(body) {
+        Ok(body) => match body["choices"][0]["message"]["content"].as_str() {
+            Some(text) => text.to_owned(),
+            None => body.to_string(),
+        },
+        Err(_) => body.to_owned(),
+    };
+    Answer { status: if failed { 500 } else { status }, text }
+}
+
+fn post(address: &str, body: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
+    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

@@ -7,13 +7,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod corpus;
+mod crashes;
 mod files;
 mod host;
 mod inlets;
 mod leaks;
+mod loading;
 mod natives;
 mod others;
 mod random;
+mod waits;
 
 use host::{Answer, Host, Limits};
 use std::sync::Mutex;

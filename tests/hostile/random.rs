@@ -53,8 +53,9 @@ struct Program<'a> {
     closures: usize,
 }
 
-const KINDS: &[&str] =
-    &["str", "INT", "FLOAT", "Array", "Map", "Blob", "FnPtr", "Dynamic", "AnyArray", "AnyMap", "bool", "char"];
+const KINDS: &[&str] = &[
+    "str", "INT", "FLOAT", "Array", "Map", "Blob", "FnPtr", "Dynamic", "AnyArray", "AnyMap", "bool", "char",
+];
 
 impl<'a> Program<'a> {
     fn new(seed: u64, functions: &'a [Registration]) -> Self {
@@ -128,12 +129,22 @@ impl<'a> Program<'a> {
             10 | 11 => {
                 let (holder, held) = (self.variable(), self.variable());
                 self.closures += 1;
-                let put = *self.numbers.one_of(&["HOLDER.f = || HELD;", "let f = || HELD; HOLDER.push(f);", "HOLDER = || HELD;"]);
+                let put = *self.numbers.one_of(&[
+                    "HOLDER.f = || HELD;",
+                    "let f = || HELD; HOLDER.push(f);",
+                    "HOLDER = || HELD;",
+                ]);
                 caught(&put.replace("HOLDER", &holder).replace("HELD", &held))
             }
             12 | 13 => {
                 let over = if self.numbers.chance(50) {
-                    (*self.numbers.one_of(&["0..9", "0..5_000", "0..9223372036854775807", "range(0, 90_000, 7)"])).to_owned()
+                    (*self.numbers.one_of(&[
+                        "0..9",
+                        "0..5_000",
+                        "0..9223372036854775807",
+                        "range(0, 90_000, 7)",
+                    ]))
+                    .to_owned()
                 } else {
                     self.variable()
                 };
@@ -164,12 +175,27 @@ impl<'a> Program<'a> {
             }
             18 if self.numbers.chance(30) => {
                 let (body, value) = (self.block(), self.expression("Dynamic"));
-                let end = *self.numbers.one_of(&["throw VALUE;", "return VALUE;", "loop { VALUE; }", "deny(VALUE);", "skip(VALUE);"]);
+                let end = *self.numbers.one_of(&[
+                    "throw VALUE;",
+                    "return VALUE;",
+                    "loop { VALUE; }",
+                    "deny(VALUE);",
+                    "skip(VALUE);",
+                ]);
                 format!("if body.len() >= 0 {{ {body} {} }}\n    ", end.replace("VALUE", &value))
             }
             _ => {
                 let value = self.variable();
-                let write = *self.numbers.one_of(&["`${V}`;", "print(V);", "V.to_string();", "V == V;", "[V, V].sort();", "V in [V];", "V.to_json();", "debug(V);"]);
+                let write = *self.numbers.one_of(&[
+                    "`${V}`;",
+                    "print(V);",
+                    "V.to_string();",
+                    "V == V;",
+                    "[V, V].sort();",
+                    "V in [V];",
+                    "V.to_json();",
+                    "debug(V);",
+                ]);
                 caught(&write.replace('V', &value))
             }
         }
@@ -258,7 +284,9 @@ impl<'a> Program<'a> {
         let Registration { module, name, .. } = &function;
         match arguments.split_first() {
             _ if !module.is_empty() => format!("{module}::{name}({})", arguments.join(", ")),
-            Some((first, others)) if self.numbers.chance(50) && !first.starts_with(['|', '-']) && !first.contains("..") => {
+            Some((first, others))
+                if self.numbers.chance(50) && !first.starts_with(['|', '-']) && !first.contains("..") =>
+            {
                 format!("({first}).{name}({})", others.join(", "))
             }
             _ => format!("{name}({})", arguments.join(", ")),
@@ -306,7 +334,10 @@ fn random_programs_do_not_hurt_their_host() {
         report.add(run(&cases, &limits));
         made += cases.len();
         if seconds > 0 {
-            println!("{made} programs, {:?} of processor time, answers {:?}", report.processor, report.answers);
+            println!(
+                "{made} programs, {:?} of processor time, answers {:?}",
+                report.processor, report.answers
+            );
         }
     }
     println!("{}  not loaded: {}", report.summary(made), report.not_loaded.len());

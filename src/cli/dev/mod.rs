@@ -12,6 +12,7 @@ mod tests;
 mod view;
 
 use super::args::Dev as Asked;
+use super::crashes;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::serving::{Reading, Serving};
@@ -28,6 +29,8 @@ pub(super) async fn run(
     out: &Output,
 ) -> Result<Exit, Failure> {
     let serving = Serving::open(&config.server.listen).await?;
+    // Deleted when this function ends: whatever loads or runs is attributed from here on.
+    let _record = crashes::record(&config);
     let app = App::open(config).await?;
     app.traces.keep_everything();
     let stop = serving.stop();

@@ -22,6 +22,8 @@ const LONGEST_LINE: usize = 1_000;
 const MOST_AROUND: usize = 20;
 /// Most memory a pattern may take, in bytes.
 const MOST_PATTERN: usize = 1 << 20;
+/// Bytes of a pattern: reading one takes some hundred times as much memory.
+const MAX_PATTERN_LENGTH: usize = 64 << 10;
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +122,10 @@ struct Search {
 
 impl Search {
     fn new(what: Grepping<'_>) -> Result<Self, Failure> {
+        if what.pattern.len() > MAX_PATTERN_LENGTH {
+            let most = MAX_PATTERN_LENGTH >> 10;
+            return Err(Failure::new(format!("cannot search for a pattern of more than {most} KiB")));
+        }
         let pattern = RegexBuilder::new(what.pattern).size_limit(MOST_PATTERN).build().map_err(|error| {
             let why = error.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");

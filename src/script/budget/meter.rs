@@ -68,6 +68,14 @@ impl Meter {
         self.doomed.set(None);
         self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
         self.set_deadline();
+        self.set_ceiling();
+    }
+
+    /// Where the call's own checks failed to end it, the allocator does: at twice its memory.
+    fn set_ceiling(&self) {
+        let limit = isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX);
+        let ceiling = self.memory.get().saturating_add(limit).saturating_add(limit.max(BEYOND));
+        memory::set_ceiling(ceiling, super::abandon::abandon);
     }
 
     /// Whether a call runs.
@@ -94,12 +102,14 @@ impl Meter {
         self.end.set(aside.end.get());
         self.waited.set(aside.waited.get());
         self.doomed.set(aside.doomed.get());
+        self.set_ceiling();
     }
 
     fn stop(&self) {
         self.limit.set(u64::MAX);
         self.peak.set(isize::MAX);
         self.deadline.set(u64::MAX);
+        memory::clear_ceiling();
     }
 
     fn set_deadline(&self) {
@@ -123,7 +133,11 @@ impl Meter {
         {
             return Some(exceeded);
         }
-        (operations.is_multiple_of(LOOK_UP) && call::is_over()).then_some(Exceeded::Over)
+        if operations.is_multiple_of(LOOK_UP) {
+            clock::want();
+            return call::is_over().then_some(Exceeded::Over);
+        }
+        None
     }
 
     fn grown_to(&self, memory: isize) -> Option<Exceeded> {
@@ -167,6 +181,8 @@ impl Meter {
     }
 }
 
+/// Bytes beyond its budget that a call is let go on with, at least: more than any native of ours may take.
+const BEYOND: isize = 64 << 20;
 /// Operations between two looks at memory and clock: no few of them take much of either.
 const LOOK: u64 = 4;
 /// Operations between two looks at whether anybody still waits for the result.
@@ -261,6 +277,11 @@ pub(crate) fn doom(exceeded: Exceeded) {
             meter.limit.set(0);
         }
     });
+}
+
+/// No call runs on this thread any more: the one that did never goes on.
+pub(super) fn forget() {
+    METER.with(Meter::stop);
 }
 
 /// So many operations were none of the running call's own.

@@ -8,11 +8,13 @@
 //! stand still for longer than it may run. A quarter of the time passes by the wall clock, which costs
 //! nothing to read; who needs more than that is asked what it really used.
 
+mod abandon;
 mod clock;
 mod meter;
 mod processor;
 mod wait;
 
+pub(crate) use abandon::abandoned;
 pub(crate) use meter::{Guard, charge, doom, forgive, reserve, time_limit};
 pub(crate) use wait::{called, ended, wait, wait_for_person};
 
@@ -74,6 +76,17 @@ impl std::fmt::Display for Exceeded {
             Self::Over => f.write_str("was ended: nobody waits for this request any more"),
         }
     }
+}
+
+/// Milliseconds on the clock of budgets, which goes on while scripts run.
+pub(crate) fn ticks() -> u64 {
+    clock::now()
+}
+
+/// The same where a call begins: the clock may have slept since the last one.
+pub(crate) fn ticks_at_start() -> u64 {
+    clock::want();
+    clock::now()
 }
 
 /// Makes an engine obey the budget of the thread it runs on.

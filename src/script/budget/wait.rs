@@ -12,6 +12,7 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 /// Waits for something with the clock of own running time stopped, as long as the call may last and
 /// somebody waits for it.
 pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+    clock::want();
     let (wall, budget) = meter::limits();
     let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));
     let awaited = async {
@@ -22,7 +23,12 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
             () = tokio::time::sleep(until_wall) => Err(Exceeded::Wall(budget.wall)),
         }
     };
-    let wait = || lanes::wait(awaited, |put_aside| meter::aside(put_aside));
+    let wait = || {
+        let waited = lanes::wait(awaited, |put_aside| meter::aside(put_aside));
+        // The clock may have slept meanwhile: what was waited counts all the same.
+        clock::want();
+        waited
+    };
     let result = match meter::with_clock_stopped(wait) {
         Ok(result) => result,
         Err(Stopped::Over) => Err(Exceeded::Over),
@@ -47,6 +53,7 @@ pub(crate) fn wait_for_person<F: Future>(turn: &Turn, future: F) -> Answer<F::Ou
     if budget.hurries_people {
         return wait(turn, future);
     }
+    clock::want();
     let began = clock::now();
     meter::set_wall(u64::MAX);
     let result = wait(turn, future);

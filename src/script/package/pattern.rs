@@ -14,8 +14,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 /// What a compiled pattern may need, in steps of 256 KiB; the last is the library's own limit.
 const SIZES: [usize; 4] = [1, 4, 16, 40];
 const STEP: usize = 256 << 10;
-/// How many steps are kept in all: 256 usual patterns, or fewer large ones.
-const CAPACITY: usize = 256;
+/// How many steps are kept in all: 128 usual patterns, or fewer large ones.
+const CAPACITY: usize = 128;
 /// Bytes of a pattern: reading one takes some hundred times as much memory.
 const MAX_LENGTH: usize = 64 << 10;
 /// Groups of a pattern that need no look at what they take.

@@ -38,6 +38,8 @@ codes! {
     SameId = "V006",
     /// A guard's file is gone.
     GuardGone = "V007",
+    /// This version ended the process.
+    Quarantined = "V008",
 
     // -- how it is written
     /// The parser cannot read on.

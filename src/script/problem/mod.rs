@@ -18,6 +18,7 @@ pub(in crate::script) use run::{at_run, help_for_run, summary_of_run, without_pl
 pub(in crate::script) use unclosed::comment as unclosed_comment;
 
 use super::source::SourceFile;
+use crate::crash::Quarantined;
 use std::path::{Path, PathBuf};
 
 /// How much a problem matters.
@@ -77,6 +78,15 @@ impl Problem {
     /// A problem of a script's file as a whole.
     pub(crate) fn of(code: Code, file: &SourceFile, message: impl Into<String>) -> Self {
         Self::new(code, &file.id, &file.path, message)
+    }
+
+    /// The problem of a file whose text is a version that is not run, since it ended the process.
+    pub fn of_quarantine(file: &SourceFile, quarantined: &[Quarantined]) -> Option<Self> {
+        let hash = (!quarantined.is_empty()).then(|| file.hash())?;
+        let version = quarantined.iter().find(|version| *version.id == *file.id && version.hash == hash)?;
+        let what = format!("cannot run this version: it is quarantined, since {}", version.why);
+        let help = format!("save another text, or release it: valvehouse release {}", file.id);
+        Some(Self::of(Code::Quarantined, file, what).help(help))
     }
 
     /// The same, with how to mend it.

@@ -55,16 +55,20 @@ pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
 }
 
 fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
+    let is_form = cost == Cost::Text && function.num_params == 1;
     let (is_method, is_pure, is_volatile) =
         (original.is_method(), original.is_pure(), original.is_volatile());
     let call = move |context: Option<NativeCallContext<'_>>, args: &mut [&mut Dynamic]| {
         let Some(context) = context else { return call_original(&original, None, args) };
         match called_instead(cost, &context, args) {
             Some(answer) => answer,
-            None => {
-                before(cost, context.engine(), args)?;
-                call_original(&original, Some(context), args)
-            }
+            None => match before(cost, context.engine(), args) {
+                Ok(()) => call_original(&original, Some(context), args),
+                // Who writes several values into one text takes an error for a value without a text form of its own,
+                // and writes it without a limit. The call ends at its next operation.
+                Err(_) if is_form => Ok(Dynamic::from(ImmutableString::new())),
+                Err(error) => Err(error),
+            },
         }
     };
     let func = Shared::new(call);

@@ -1,0 +1,18 @@
+//! What a host that ended abnormally left behind, said in the log of the next.
+
+use crate::config::Config;
+use crate::crash::Record;
+
+/// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.
+pub(super) fn record(config: &Config) -> Option<Record> {
+    let (record, caught) = Record::open(&config.project);
+    for version in caught {
+        let id = version.id.as_str();
+        tracing::error!(
+            plugin = id,
+            "this version is quarantined: {}; save another text, or release it: valvehouse release {id}",
+            version.why
+        );
+    }
+    record
+}

@@ -1,0 +1,26 @@
+//! `valvehouse release`: lets versions of a plugin run again that ended the process of a host.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::{Output, count};
+use crate::config::Config;
+use crate::crash::Quarantine;
+use crate::json::Json;
+
+pub(super) fn run(asked: &args::Release, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let id = asked.id.as_str();
+    let released = Quarantine::release(&config.project, id)
+        .map_err(|error| Failure::new(Exit::Internal, format!("cannot release `{id}`: {error}")))?;
+    if released == 0 {
+        return Err(Failure::data(format!("cannot release `{id}`: none of its versions is quarantined")));
+    }
+    if out.is_json() {
+        out.json(&Json::from([("id", id.into()), ("released", released.into())]))?;
+    } else {
+        out.line(&format!(
+            "{id}: {} released; running hosts follow within seconds",
+            count(released, "version")
+        ))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,26 @@
+//! Which versions of plugins run, kept where the next start finds it when this process ends abnormally.
+//!
+//! A host that serves opens a [`Record`]: a small file in `.valvehouse/`, mapped into memory. Each thread has a
+//! slot in it and stores there which version runs, for the price of a store or two. The file is deleted when the
+//! host ends in order. A file that is left over was left by a process that is gone: the next start reads it,
+//! decides which version ended the process, and puts that version into [`Quarantine`].
+//!
+//! The rule is fair to plugins that merely ran when somebody killed a healthy host:
+//!
+//! - The process was ended by a fault of its own (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, as after a stack
+//!   overflow or a failed allocation): the version that ran on the thread of the fault, and nobody else.
+//! - It was ended from outside (SIGKILL, the system out of memory, power): a version whose file was being loaded
+//!   for [`LONG_LOAD`] or more; and a version that ran for [`LONG_CALL`] or more without letting others go first,
+//!   the second time within [`MEMORY`]. Scripts let others go first every few milliseconds, so that only one that
+//!   is stuck in a single function comes to that.
+
+mod quarantine;
+mod record;
+mod verdict;
+
+pub use quarantine::{Quarantine, Quarantined};
+pub use record::{Mark, Record, Version, loading, running, stopped};
+pub use verdict::{LONG_CALL, LONG_LOAD, MEMORY};
+
+/// Stores that the clock of budgets has come to this millisecond.
+pub(crate) use record::beat;

@@ -1,0 +1,212 @@
+//! The versions that are not run, since they ended the process: a list in the project's state folder.
+
+use super::verdict::Ran;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The folder of a project in which a host keeps its state.
+pub(super) const FOLDER: &str = ".valvehouse";
+const FILE: &str = "quarantine.json";
+/// Who writes the list holds this file.
+const LOCK: &str = "quarantine.lock";
+/// The most versions that are listed: the oldest are dropped.
+const MAX_ENTRIES: usize = 200;
+
+/// A version that is not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The plugin.
+    pub id: String,
+    /// The hash of its text and of all that it imports.
+    pub hash: String,
+    /// What it did.
+    pub why: String,
+}
+
+/// The versions of a project that are not run, as the list was read last.
+#[derive(Debug, Default)]
+pub struct Quarantine {
+    file: PathBuf,
+    /// The file's stamp at that time.
+    stamp: Option<(SystemTime, u64)>,
+    list: List,
+}
+
+impl Quarantine {
+    /// Reads the list of a project; a missing one is empty.
+    pub fn of(project: &Path) -> Self {
+        let mut quarantine = Self { file: project.join(FOLDER).join(FILE), ..Self::default() };
+        quarantine.refresh();
+        quarantine
+    }
+
+    /// Reads the list again where it changed, and returns the ids of plugins about which it says something else.
+    pub fn refresh(&mut self) -> Vec<String> {
+        let stamp = std::fs::metadata(&self.file).ok();
+        let stamp = stamp.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
+        if stamp == self.stamp {
+            return Vec::new();
+        }
+        let list = List::read(&self.file);
+        let before = std::mem::replace(&mut self.list, list);
+        self.stamp = stamp;
+        let is_in = |list: &List, entry: &Entry| list.quarantined.contains(entry);
+        let new = self.list.quarantined.iter().filter(|entry| !is_in(&before, entry));
+        let gone = before.quarantined.iter().filter(|entry| !is_in(&self.list, entry));
+        new.chain(gone).map(|entry| entry.id.clone()).collect()
+    }
+
+    /// The versions of a plugin that are not run.
+    pub fn of_plugin(&self, id: &str) -> Vec<Quarantined> {
+        let own = self.list.quarantined.iter().filter(|entry| entry.id == id);
+        own.map(|entry| Quarantined {
+            id: entry.id.clone(),
+            hash: entry.hash.clone(),
+            why: entry.why.clone(),
+        })
+        .collect()
+    }
+
+    /// Releases all versions of a plugin, and returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// The list cannot be written.
+    pub fn release(project: &Path, id: &str) -> io::Result<usize> {
+        change(project, |list| {
+            let before = list.quarantined.len();
+            list.quarantined.retain(|entry| entry.id != id);
+            list.suspects.retain(|entry| entry.id != id);
+            before - list.quarantined.len()
+        })
+    }
+}
+
+/// Changes the list of a project; of several processes one at a time.
+pub(super) fn change<T>(project: &Path, how: impl FnOnce(&mut List) -> T) -> io::Result<T> {
+    let folder = project.join(FOLDER);
+    std::fs::create_dir_all(&folder)?;
+    let lock = File::create(folder.join(LOCK))?;
+    lock.lock()?;
+    let file = folder.join(FILE);
+    let before = List::read(&file);
+    let mut list = before.clone();
+    let result = how(&mut list);
+    if list != before {
+        list.write(&file)?;
+    }
+    Ok(result)
+}
+
+/// The list as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct List {
+    #[serde(default)]
+    pub(super) quarantined: Vec<Entry>,
+    /// Versions that may have ended the process once.
+    #[serde(default)]
+    pub(super) suspects: Vec<Entry>,
+}
+
+/// A version, and when and why it was listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) id: String,
+    pub(super) hash: String,
+    /// In milliseconds since 1970.
+    pub(super) at: i64,
+    pub(super) why: String,
+}
+
+impl Entry {
+    pub(super) fn new(ran: &Ran, at: i64, why: String) -> Self {
+        Self { id: ran.id.clone(), hash: ran.hash.clone(), at, why }
+    }
+
+    fn is_of(&self, id: &str, hash: &str) -> bool {
+        self.id == id && self.hash == hash
+    }
+}
+
+impl List {
+    /// Reads a list; what cannot be read is an empty one, so that no file keeps a host from starting.
+    fn read(file: &Path) -> Self {
+        match std::fs::read(file) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                tracing::warn!("cannot read {}: {error}; nothing is quarantined by it", file.display());
+                Self::default()
+            }),
+            Err(_) => Self::default(),
+        }
+    }
+
+    fn write(&self, file: &Path) -> io::Result<()> {
+        let beside = file.with_extension("tmp");
+        let mut written = File::create(&beside)?;
+        written.write_all(&serde_json::to_vec_pretty(self)?)?;
+        written.sync_all()?;
+        std::fs::rename(beside, file)
+    }
+
+    /// Adds a version; returns `false` if it is listed already.
+    pub(super) fn add(&mut self, entry: &Entry) -> bool {
+        if self.quarantined.iter().any(|known| known.is_of(&entry.id, &entry.hash)) {
+            return false;
+        }
+        self.suspects.retain(|suspect| !suspect.is_of(&entry.id, &entry.hash));
+        self.quarantined.push(entry.clone());
+        let surplus = self.quarantined.len().saturating_sub(MAX_ENTRIES);
+        self.quarantined.drain(..surplus);
+        true
+    }
+
+    /// Remembers a suspect; returns `false` if it is one already.
+    pub(super) fn suspect(&mut self, ran: &Ran, now: i64) -> bool {
+        if self.suspects.iter().any(|suspect| suspect.is_of(&ran.id, &ran.hash)) {
+            return false;
+        }
+        self.suspects.push(Entry::new(ran, now, String::new()));
+        let surplus = self.suspects.len().saturating_sub(MAX_ENTRIES);
+        self.suspects.drain(..surplus);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str) -> Entry {
+        Entry { id: id.into(), hash: "1".into(), at: 0, why: "it crashed".into() }
+    }
+
+    #[test]
+    fn a_list_is_shared_by_processes_and_versions_are_released_by_id() {
+        let project = tempfile::tempdir().unwrap();
+        let mut seen = Quarantine::of(project.path());
+        assert!(seen.of_plugin("a").is_empty());
+        change(project.path(), |list| (list.add(&entry("a")), list.add(&entry("b")))).unwrap();
+        let mut changed = seen.refresh();
+        changed.sort();
+        assert_eq!(changed, ["a", "b"]);
+        assert_eq!(seen.of_plugin("a")[0].why, "it crashed");
+        assert!(seen.refresh().is_empty());
+        assert_eq!(Quarantine::release(project.path(), "a").unwrap(), 1);
+        assert_eq!(seen.refresh(), ["a"]);
+        assert!(seen.of_plugin("a").is_empty() && !seen.of_plugin("b").is_empty());
+        assert_eq!(Quarantine::release(project.path(), "a").unwrap(), 0);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_quarantines_nothing() {
+        let project = tempfile::tempdir().unwrap();
+        change(project.path(), |list| list.add(&entry("a"))).unwrap();
+        std::fs::write(project.path().join(FOLDER).join(FILE), "{").unwrap();
+        assert!(Quarantine::of(project.path()).of_plugin("a").is_empty());
+        change(project.path(), |list| list.add(&entry("b"))).unwrap();
+        assert_eq!(Quarantine::of(project.path()).of_plugin("b").len(), 1);
+    }
+}

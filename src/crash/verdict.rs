@@ -1,0 +1,126 @@
+//! From what a process left behind to the versions that ended it.
+
+use super::quarantine::{Entry, List};
+use std::time::Duration;
+
+/// How long a file may be loading when the process is ended from outside before it counts as the cause.
+pub const LONG_LOAD: Duration = Duration::from_millis(100);
+/// How long a call may run without letting others go first before it counts as a suspect.
+pub const LONG_CALL: Duration = Duration::from_millis(500);
+/// For how long a suspect is remembered.
+pub const MEMORY: Duration = Duration::from_secs(24 * 3_600);
+
+/// What a thread did when its process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ran {
+    pub(super) id: String,
+    pub(super) hash: String,
+    /// Its file was being loaded; otherwise it was called.
+    pub(super) is_loading: bool,
+    /// Since when, before the last sign of life.
+    pub(super) age: Duration,
+}
+
+/// What a process left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct LeftOver {
+    /// The signal of its own fault, and what ran on that thread.
+    pub(super) fault: Option<(i32, Option<Ran>)>,
+    /// What ran on its threads.
+    pub(super) running: Vec<Ran>,
+}
+
+/// Adds the versions that ended a process to the list, at a time in milliseconds since 1970; returns those that
+/// are new in quarantine.
+pub(super) fn judge(left: &LeftOver, list: &mut List, now: i64) -> Vec<Entry> {
+    list.suspects.retain(|suspect| now.saturating_sub(suspect.at) < MEMORY.as_millis() as i64);
+    let mut caught: Vec<Entry> = Vec::new();
+    if let Some((signal, Some(ran))) = &left.fault {
+        let when = if ran.is_loading { "was loaded" } else { "ran" };
+        caught.push(Entry::new(
+            ran,
+            now,
+            format!("the process ended with {} while it {when}", name(*signal)),
+        ));
+    } else {
+        for ran in &left.running {
+            if ran.is_loading && ran.age >= LONG_LOAD {
+                caught.push(Entry::new(ran, now, "the process ended while it was loaded".into()));
+            } else if ran.age >= LONG_CALL && !list.suspect(ran, now) {
+                let why = "the process ended twice while it was stuck in one call";
+                caught.push(Entry::new(ran, now, why.into()));
+            }
+        }
+    }
+    caught.retain(|entry| list.add(entry));
+    caught
+}
+
+fn name(signal: i32) -> String {
+    match signal {
+        4 => "SIGILL".into(),
+        6 => "SIGABRT".into(),
+        7 | 10 => "SIGBUS".into(),
+        8 => "SIGFPE".into(),
+        11 => "SIGSEGV".into(),
+        other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(id: &str, is_loading: bool, age: Duration) -> Ran {
+        Ran { id: id.into(), hash: "1".into(), is_loading, age }
+    }
+
+    fn ids(entries: &[Entry]) -> Vec<&str> {
+        entries.iter().map(|entry| entry.id.as_str()).collect()
+    }
+
+    const LONG: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn a_fault_is_laid_to_the_version_on_its_thread_alone() {
+        let mut list = List::default();
+        let running = vec![ran("a", false, LONG), ran("b", false, LONG)];
+        let left = LeftOver { fault: Some((6, Some(ran("b", false, Duration::ZERO)))), running };
+        let caught = judge(&left, &mut list, 0);
+        assert_eq!(ids(&caught), ["b"]);
+        assert!(caught[0].why.contains("SIGABRT"), "{}", caught[0].why);
+        assert!(judge(&left, &mut list, 1).is_empty(), "it is there already");
+        assert!(list.suspects.is_empty());
+    }
+
+    #[test]
+    fn a_healthy_host_may_be_killed_any_number_of_times() {
+        let mut list = List::default();
+        let running = vec![
+            ran("calls", false, LONG_CALL - Duration::from_millis(1)),
+            ran("loads", true, LONG_LOAD - Duration::from_millis(1)),
+        ];
+        let left = LeftOver { fault: None, running };
+        for now in 0..100 {
+            assert!(judge(&left, &mut list, now).is_empty());
+        }
+        let left = LeftOver { fault: Some((6, None)), running: Vec::new() };
+        assert!(judge(&left, &mut list, 0).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_was_loading_for_long_counts_at_once() {
+        let left = LeftOver { fault: None, running: vec![ran("a", true, LONG_LOAD)] };
+        assert_eq!(ids(&judge(&left, &mut List::default(), 0)), ["a"]);
+    }
+
+    #[test]
+    fn a_stuck_call_counts_the_second_time_within_a_day() {
+        let day = MEMORY.as_millis() as i64;
+        let left = LeftOver { fault: None, running: vec![ran("a", false, LONG_CALL)] };
+        let mut list = List::default();
+        assert!(judge(&left, &mut list, 0).is_empty());
+        assert!(judge(&left, &mut list, day).is_empty(), "the first time is forgotten");
+        assert_eq!(ids(&judge(&left, &mut list, day + 1)), ["a"]);
+    }
+}

@@ -1,0 +1,145 @@
+//! Work on a stack of its own on the same thread, so that it can be left behind.
+//!
+//! A piece of work that must not go on, and can neither return nor unwind from where it is, is abandoned: its stack is
+//! never run again, and the thread goes on as if the work had ended. What the stack holds is lost.
+
+// As in `stackful`: a reference to a coroutine's yielder, good while its stack runs; and a job that is over, or never
+// runs again, before what it borrows is gone.
+#![allow(unsafe_code)]
+
+use super::stackful::{self, STACK};
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+/// The work was left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the work was abandoned")]
+pub struct Abandoned;
+
+/// A job for a runner: the closure lives on the stack of who asks for it.
+struct Job(NonNull<dyn FnMut()>);
+
+/// A stack that runs one job after another.
+struct Runner(ManuallyDrop<Coroutine<Job, (), ()>>);
+
+impl Runner {
+    fn new() -> std::io::Result<Self> {
+        let stack = DefaultStack::new(STACK)?;
+        let coroutine = Coroutine::with_stack(stack, |yielder: &Yielder<Job, ()>, mut job: Job| {
+            loop {
+                HERE.set(Some(NonNull::from(yielder)));
+                // SAFETY: `run` waits until the job is over, or abandons this stack, which then never runs again.
+                unsafe { job.0.as_mut()() };
+                HERE.set(None);
+                job = yielder.suspend(());
+            }
+        });
+        Ok(Self(ManuallyDrop::new(coroutine)))
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here; an abandoned runner is forgotten instead.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+    }
+}
+
+thread_local! {
+    /// How the job that runs reaches whoever asked for it.
+    static HERE: Cell<Option<NonNull<Yielder<Job, ()>>>> = const { Cell::new(None) };
+    static WAS_ABANDONED: Cell<bool> = const { Cell::new(false) };
+    /// The stack that waits for the next job.
+    static RUNNER: Cell<Option<Runner>> = const { Cell::new(None) };
+}
+
+/// Runs work so that [`abandon`] can end it. Within such work, and on a lane, it runs as it is.
+///
+/// # Errors
+///
+/// Returns [`Abandoned`] if it was.
+pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, Abandoned> {
+    if HERE.get().is_some() || stackful::is_here() {
+        return Ok(work());
+    }
+    let Some(mut runner) = RUNNER.take().or_else(|| Runner::new().ok()) else { return Ok(work()) };
+    let (mut work, mut result) = (Some(work), None);
+    let mut job = || result = work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
+    let job: &mut dyn FnMut() = &mut job;
+    // SAFETY: only the lifetime changes; the job is not run after this function has returned (see `Runner::new`).
+    let job = Job(NonNull::from(unsafe {
+        std::mem::transmute::<&mut dyn FnMut(), &mut (dyn FnMut() + 'static)>(job)
+    }));
+    match runner.0.resume(job) {
+        CoroutineResult::Yield(()) if !WAS_ABANDONED.replace(false) => RUNNER.set(Some(runner)),
+        // The stack is still in use by what must never run again.
+        CoroutineResult::Yield(()) => std::mem::forget(runner),
+        CoroutineResult::Return(()) => {}
+    }
+    match result {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(panic)) => resume_unwind(panic),
+        None => Err(Abandoned),
+    }
+}
+
+/// Leaves the work that runs on this thread behind, and never returns; returns at once if it runs on the thread's own
+/// stack, which cannot be left.
+pub fn abandon() {
+    if let Some(yielder) = HERE.take() {
+        WAS_ABANDONED.set(true);
+        // SAFETY: `HERE` is set only while the coroutine's function runs, on whose stack this is.
+        let yielder = unsafe { yielder.as_ref() };
+        loop {
+            yielder.suspend(());
+        }
+    }
+    stackful::abandon();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abandoned_work_never_goes_on_and_its_thread_does() {
+        struct Never;
+        impl Drop for Never {
+            fn drop(&mut self) {
+                panic!("an abandoned stack was unwound");
+            }
+        }
+        for _ in 0..3 {
+            let ended = run_apart(|| {
+                let _never = Never;
+                abandon();
+                unreachable!("it went on");
+            });
+            assert_eq!(ended, Err::<(), _>(Abandoned));
+            assert_eq!(run_apart(|| 1 + 1), Ok(2));
+        }
+    }
+
+    #[test]
+    fn work_within_work_shares_its_stack() {
+        assert_eq!(run_apart(|| run_apart(|| 7)), Ok(Ok(7)));
+        let ended = run_apart(|| run_apart(|| abandon()));
+        assert!(ended.is_err());
+    }
+
+    #[test]
+    fn a_panic_reaches_whoever_asked() {
+        let caught = catch_unwind(|| run_apart(|| panic!("no")));
+        assert!(caught.is_err());
+        assert_eq!(run_apart(|| 3), Ok(3));
+    }
+
+    #[test]
+    fn work_on_the_threads_own_stack_is_not_abandoned() {
+        abandon();
+    }
+}

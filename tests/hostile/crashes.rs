@@ -1,0 +1,151 @@
+//! Hosts that end abnormally: the next start names whose fault it was, runs everything else, and wrongs nobody.
+
+use super::host::{Host, ask, project, save};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A guard that computes for long where it is asked to; longer than anything here lasts.
+const SPINS: &str = r#"/*
+global: false
+security: true
+*/
+fn inlet(body) {
+    let n = 0;
+    while body.messages[-1].content == "spin" { n += 1; }
+    body
+}"#;
+const PATIENT: &str = "\n[filters.hostile]\nbudget = { ms = 600_000, operations = 1_000_000_000_000 }\n";
+/// Nothing a test waits for may take longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn valvehouse(folder: &TempDir, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+    let Output { status, stdout, stderr } =
+        command.arg("--project").arg(folder.path()).args(words).env("NO_COLOR", "1").output().unwrap();
+    let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (status.code(), text)
+}
+
+/// The thread for slow scripts that computes.
+fn spinning(host: &Host) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", host.id())).ok()?.flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).find(|task: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/task/{task}/stat", host.id()));
+        stat.is_ok_and(|stat| stat.contains("(slow-lane") && stat.contains(") R "))
+    })
+}
+
+/// Asks the guard to compute, and waits until it does.
+fn spin(host: &Host) -> i32 {
+    let address = host.address();
+    std::thread::spawn(move || ask(&address, "hostile", "spin", false));
+    until("a thread that computes", || spinning(host));
+    std::thread::sleep(Duration::from_millis(300));
+    until("a thread that computes", || spinning(host))
+}
+
+fn kill(process: i32, signal: Signal) {
+    kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
+}
+
+/// Ends a host by a fault on the thread that runs the guard.
+fn crash(folder: &Arc<TempDir>) {
+    // Between two slices the thread runs nobody's script: then the fault is nobody's.
+    for _ in 0..5 {
+        let host = Host::start_in(folder);
+        kill(spin(&host), Signal::ABORT);
+        let log = host.ended();
+        if log.contains("fatal: the plugin `hostile` ended this process") {
+            return;
+        }
+    }
+    panic!("no fault came while the script ran");
+}
+
+#[test]
+fn a_version_that_ends_the_process_is_quarantined_until_it_is_released_or_saved_anew() {
+    let folder = project(PATIENT, "filters/hostile.rhai", SPINS);
+    crash(&folder);
+
+    let mut host = Host::start_in(&folder);
+    let refused = host.ask("hostile", "hello", false);
+    assert!(refused.is(503) && refused.text.contains("hostile"), "{refused:?}");
+    assert!(host.ask("calm", "hello", false).is(200));
+    let (code, told) = valvehouse(&folder, &["check"]);
+    assert!(code == Some(1) && told.contains("V008") && told.contains("SIGABRT"), "{told}");
+    let (_, told) = valvehouse(&folder, &["list"]);
+    assert!(told.contains("quarantined") && told.contains("valvehouse release hostile"), "{told}");
+
+    let (code, told) = valvehouse(&folder, &["release", "hostile"]);
+    assert!(code == Some(0) && told.contains("1 version released"), "{told}");
+    until("the released guard", || host.ask("hostile", "hello", false).is(200).then_some(()));
+    assert_eq!(valvehouse(&folder, &["release", "hostile"]).0, Some(65));
+    let log = host.end();
+    assert!(log.contains("quarantined") && !log.contains("DEAD"), "{log}");
+
+    // Another text is another version.
+    crash(&folder);
+    let mut host = Host::start_in(&folder);
+    assert!(host.ask("hostile", "hello", false).is(503));
+    save(folder.path(), "filters/hostile.rhai", &SPINS.replace("spin", "turn"));
+    until("the guard that was saved", || host.ask("hostile", "hello", false).is(200).then_some(()));
+    host.end();
+}
+
+#[test]
+fn a_host_that_is_killed_while_scripts_run_quarantines_none() {
+    let folder = project(PATIENT, "filters/hostile.rhai", SPINS);
+    for _ in 0..3 {
+        let mut host = Host::start_in(&folder);
+        assert!(host.ask("hostile", "hello", false).is(200));
+        spin(&host);
+        // Ends by SIGKILL, as everywhere here.
+        host.end();
+    }
+    let mut host = Host::start_in(&folder);
+    assert!(host.ask("hostile", "hello", false).is(200));
+    host.end();
+    assert!(!folder.path().join(".valvehouse/quarantine.json").exists());
+}
+
+/// Whether a file is being loaded, by what a host has written into its record.
+fn is_loading(folder: &Path, process: u32) -> bool {
+    let own = format!("running-{process}-");
+    let files = std::fs::read_dir(folder.join(".valvehouse")).into_iter().flatten().flatten();
+    let mut own = files.filter(|file| file.file_name().to_string_lossy().starts_with(&own));
+    let record = own.next().and_then(|file| std::fs::read(file.path()).ok()).unwrap_or_default();
+    let mut slots = record.chunks_exact(64).skip(1).take(512);
+    slots.any(|slot| slot[4] == 1)
+}
+
+#[test]
+fn no_file_makes_a_host_unstartable() {
+    let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
+    let folder = project(PATIENT, "filters/hostile.rhai", hangs);
+    let (address, _) = mpsc::channel();
+    let host = Host::launch_in(&folder, address);
+    until("the file that is loaded", || is_loading(folder.path(), host.id()).then_some(()));
+    // Longer than any file takes that does no harm.
+    std::thread::sleep(Duration::from_millis(500));
+    host.end();
+
+    let mut host = Host::start_in(&folder);
+    assert!(host.ask("calm", "hello", false).is(200));
+    let log = host.end();
+    assert!(log.contains("V008") && log.contains("while it was loaded"), "{log}");
+}
