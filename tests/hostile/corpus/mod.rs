@@ -21,8 +21,8 @@ const ADDRESS_SPACE: u64 = 16 << 20;
 const BUDGET: u64 = 64 << 20;
 const BEYOND: u64 = 32 << 20;
 /// What may be resident on top of before when a batch is over, and some of so many calm requests have followed
-/// it: freed pages that the allocator has not yet handed back.
-const BACK: u64 = 48 << 20;
+/// it: pages of threads that are idle now, which the allocator keeps until they allocate again.
+const BACK: u64 = 160 << 20;
 const CALLS: usize = 100;
 const PAUSES: usize = 5;
 /// How long a call may run, in milliseconds.
