@@ -12,6 +12,8 @@ use valvehouse::script::reference::{Registration, registrations};
 
 /// Programs of one round.
 const ROUND: usize = 64;
+/// So many programs that hurt their host are enough to report.
+const ENOUGH: usize = 20;
 /// Statements of a program, and how deep they and their expressions nest.
 const STATEMENTS: u64 = 14;
 const DEPTH: u32 = 3;
@@ -328,19 +330,20 @@ fn random_programs_do_not_hurt_their_host() {
     let seconds = number("VALVEHOUSE_FUZZ_SECONDS").unwrap_or(0);
     let limits = Limits::beside_harmless();
     let (mut report, mut made) = (Report::default(), 0);
-    // At least one round; the first that is wrong is the last.
-    while report.wrong.is_empty() && (made == 0 || report.processor < Duration::from_secs(seconds)) {
+    // At least one round.
+    while report.wrong.len() < ENOUGH && (made == 0 || report.processor < Duration::from_secs(seconds)) {
         let cases = programs(seed, made, &functions);
         report.add(run(&cases, &limits));
         made += cases.len();
         if seconds > 0 {
+            let Report { processor, answers, wrong, .. } = &report;
             println!(
-                "{made} programs, {:?} of processor time, answers {:?}",
-                report.processor, report.answers
+                "{made} programs, {processor:?} of processor time, {} wrong, answers {answers:?}",
+                wrong.len()
             );
         }
     }
-    println!("{}  not loaded: {}", report.summary(made), report.not_loaded.len());
+    println!("seed {seed}, not loaded: {}; {}", report.not_loaded.len(), report.summary(made));
     assert!(
         report.not_loaded.len() * 4 < made,
         "{} of {made} are no programs:\n{}",

@@ -153,7 +153,7 @@ impl<'a> Batch<'a> {
         }
         let log = self.host.end();
         for (at, case) in self.cases.iter().enumerate() {
-            let file = format!("{}.rhai", id(at));
+            let file = format!("/{}.rhai", id(at));
             let reports = |what: &str| log.lines().any(|line| line.contains(&file) && line.contains(what));
             if reports("error[V1") {
                 self.report.not_loaded.push(format!("{}\n{}", log_of(&log, &file), case.text(&id(at))));
