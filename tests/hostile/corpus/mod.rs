@@ -19,7 +19,7 @@ const BATCH: usize = 96;
 const ADDRESS_SPACE: u64 = 16 << 20;
 /// What a call may hold, and what a host may have resident beyond that.
 const BUDGET: u64 = 64 << 20;
-const BEYOND: u64 = 32 << 20;
+const BEYOND: u64 = if cfg!(debug_assertions) { 48 << 20 } else { 32 << 20 };
 /// What may be resident on top of before when a batch is over, and some of so many calm requests have followed
 /// it: pages of threads that are idle now, which the allocator keeps until they allocate again.
 const BACK: u64 = 160 << 20;
@@ -264,6 +264,7 @@ pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
                     let Some(mut left) = batches.lock().unwrap().next() else { return };
                     while !left.is_empty() {
                         let (more, ran) = Batch::start(left, limits).run();
+                        more.wrong.iter().for_each(|wrong| println!("{wrong}"));
                         report.lock().unwrap().add(more);
                         left = &left[ran..];
                     }
@@ -274,11 +275,13 @@ pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
     report.into_inner().unwrap()
 }
 
-/// All cases, or a sample: one of each family in turn, another place and other arguments for each, until
+/// All cases, spread, so that whoever ends it early has seen some of each; or a sample: one of each family in turn, another place and other arguments for each, until
 /// there are enough.
 fn chosen(all: Vec<Case>) -> Vec<Case> {
     if std::env::var_os("VALVEHOUSE_CASES").is_some() {
-        return all;
+        let mut spread: Vec<(usize, Case)> = all.into_iter().enumerate().collect();
+        spread.sort_by_key(|(at, _)| at.wrapping_mul(0x9e37_79b9) & 0xffff_ffff);
+        return spread.into_iter().map(|(_, case)| case).collect();
     }
     let mut families: BTreeMap<String, Vec<Case>> = BTreeMap::new();
     all.into_iter().for_each(|case| families.entry(case.family.clone()).or_default().push(case));
