@@ -21,6 +21,8 @@ pub(super) enum Cost {
     Replacement,
     /// Cuts a text into an array: its elements are counted before it is built.
     Pieces,
+    /// Makes an array of the characters of a text.
+    Characters,
     /// Goes over a text several times, into a copy of up to three times its size.
     Recoding,
     /// Puts a value into an array many times.
@@ -72,7 +74,8 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
         "parse_json" => Parsing,
         "replace" if starts(text) => Replacement,
         "split" if starts(text) && is(1, TypeId::of::<rhai::INT>()) => OnePass,
-        "split" | "split_rev" | "to_chars" if starts(text) => Pieces,
+        "split" | "split_rev" if starts(text) => Pieces,
+        "to_chars" => Characters,
         "to_upper" | "to_lower" | "make_upper" | "make_lower" if starts(text) => Recoding,
         "pad" if starts(array) => Padding,
         "pad" if starts(text) => OnePass, // ours, see `package/padding.rs`

@@ -14,10 +14,20 @@ pub(super) struct Size {
     pub(super) elements: usize,
 }
 
-/// The limits of an engine for one value. Live values count with what their JSON takes.
+/// What live values count for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Live {
+    /// As one element: they are referred to, not copied.
+    Reference,
+    /// With all that their JSON takes.
+    Content,
+}
+
+/// The limits of an engine for one value.
 pub(super) struct Scale {
     size: Size,
     max: Size,
+    live: Live,
 }
 
 /// Why a value is not measured to its end.
@@ -39,10 +49,10 @@ impl TooLarge {
 }
 
 impl Scale {
-    pub(super) fn of(engine: &Engine) -> Self {
+    pub(super) fn of(engine: &Engine, live: Live) -> Self {
         let limit = |limit: usize| if limit == 0 { usize::MAX } else { limit };
         let max = Size { bytes: limit(engine.max_string_size()), elements: limit(engine.max_array_size()) };
-        Self { size: Size::default(), max }
+        Self { size: Size::default(), max, live }
     }
 
     pub(super) fn size(&self) -> Size {
@@ -78,6 +88,9 @@ impl Scale {
         }
         if let Ok(blob) = value.as_blob_ref() {
             return self.elements(blob.len());
+        }
+        if self.live == Live::Reference {
+            return Ok(());
         }
         if let Some(list) = value.read_lock::<List>() {
             return self.json(&Json::Array(list.array.clone()), depth + 1);

@@ -1,7 +1,7 @@
 //! The module of wrappers that an engine finds before Rhai's own functions.
 
 use super::cost::{Cost, cost};
-use super::measure::{self, Scale, Size, TooLarge};
+use super::measure::{self, Live, Scale, Size, TooLarge};
 use super::original::original;
 use super::sorting::{self, Comparer};
 use crate::script::budget::{self, Exceeded};
@@ -64,9 +64,7 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
             Some(answer) => answer,
             None => match before(cost, context.engine(), args) {
                 Ok(()) => call_original(&original, Some(context), args),
-                // Who writes several values into one text takes an error for a value without a text form of its own,
-                // and writes it without a limit. The call ends at its next operation.
-                Err(_) if is_form => Ok(Dynamic::from(ImmutableString::new())),
+                Err(_) if is_form => Ok(without_form(args)),
                 Err(error) => Err(error),
             },
         }
@@ -94,6 +92,16 @@ fn call_original(
         RhaiFunc::Pure { func, .. } | RhaiFunc::Method { func, .. } => func(context, args),
         _ => Ok(Dynamic::UNIT),
     }
+}
+
+/// What is written in place of a value that is too large. Who writes several values into one text takes an error for a
+/// value without a text form of its own, and writes it without a limit; and the interpreter would make an error of the
+/// value itself, which is therefore gone. The call ends at its next operation.
+fn without_form(args: &mut [&mut Dynamic]) -> Dynamic {
+    if let Some(value) = args.first_mut().filter(|value| !value.is_shared()) {
+        **value = Dynamic::UNIT;
+    }
+    ImmutableString::new().into()
 }
 
 /// What is done in place of Rhai's own function.
@@ -146,11 +154,11 @@ fn replace_array(args: &mut [&mut Dynamic], array: Array) {
 fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> {
     match cost {
         Cost::Measured => {
-            let size = size(engine, args).map_err(TooLarge::into_error)?;
+            let size = size(engine, args, Live::Reference).map_err(TooLarge::into_error)?;
             charge(size.elements / ELEMENTS + size.bytes / BYTES)
         }
         Cost::Sorting => {
-            let size = size(engine, args).map_err(TooLarge::into_error)?;
+            let size = size(engine, args, Live::Reference).map_err(TooLarge::into_error)?;
             let rounds = size.elements.max(1).ilog2() as usize + 1;
             charge(rounds * (size.elements / ELEMENTS + size.bytes / BYTES))
         }
@@ -163,6 +171,10 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
         }
         Cost::Replacement => before_replacement(engine, args),
         Cost::Pieces => before_pieces(engine, args),
+        Cost::Characters => {
+            let Some(whole) = text(args, 0) else { return Ok(()) };
+            before_array(engine, &whole, whole.chars().take(engine.max_array_size() + 1).count())
+        }
         Cost::Recoding => {
             let bytes = text(args, 0).map_or(0, |text| text.len());
             charge(bytes / (BYTES / 8))?;
@@ -189,7 +201,7 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     if args.iter().all(|arg| is_small(arg)) {
         return Ok(());
     }
-    let size = size(engine, args).map_err(|too_large| {
+    let size = size(engine, args, Live::Content).map_err(|too_large| {
         budget::doom(Exceeded::Text(engine.max_string_size()));
         too_large.into_error()
     })?;
@@ -229,25 +241,25 @@ fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
 
 fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     let Some(whole) = text(args, 0) else { return Ok(()) };
-    charge(whole.len() / BYTES)?;
     let max = engine.max_array_size();
     let segments = args.get(2).and_then(|count| count.as_int().ok());
     let segments = segments.map_or(max + 1, |count| usize::try_from(count).unwrap_or(0));
     let pieces = match text_or_char(args, 1) {
         Some(delimiter) if delimiter.is_empty() => whole.chars().take(max + 1).count() + 2,
         Some(delimiter) => whole.matches(delimiter.as_str()).take(max + 1).count() + 1,
-        // One character each, or words, of which there are at most half as many.
-        None => whole.chars().take(max + 1).count(),
+        // Words.
+        None => whole.split_whitespace().take(max + 1).count(),
     };
-    let pieces = pieces.min(segments);
-    let is_words = args.len() == 1;
-    if pieces > max && !is_words
-        || is_words && pieces > max && whole.split_whitespace().take(max + 1).count() > max
-    {
+    before_array(engine, &whole, pieces.min(segments))
+}
+
+/// What an array of so many texts takes that a text is cut into.
+fn before_array(engine: &Engine, whole: &str, pieces: usize) -> Answer<()> {
+    if pieces > engine.max_array_size() {
         return Err(TooLarge::Array.into_error());
     }
-    charge(pieces.min(max) / ELEMENTS)?;
-    reserve(pieces.min(max) * TEXT + whole.len())
+    charge(pieces / ELEMENTS + whole.len() / BYTES)?;
+    reserve(pieces * TEXT + whole.len())
 }
 
 fn before_padding(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
@@ -258,7 +270,7 @@ fn before_padding(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     if missing == 0 {
         return Ok(());
     }
-    let mut scale = Scale::of(engine);
+    let mut scale = Scale::of(engine, Live::Reference);
     if let Some(item) = args.get(2) {
         scale.add(item).map_err(TooLarge::into_error)?;
     }
@@ -297,15 +309,19 @@ fn before_parsing(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
 /// Returns an error that no script can catch.
 pub(in crate::script) fn check_size(engine: &Engine, value: &Dynamic) -> Answer<()> {
     match value.is_array() || value.is_map() {
-        true => Scale::of(engine).add(value).map_err(TooLarge::into_error),
+        true => Scale::of(engine, Live::Content).add(value).map_err(TooLarge::into_error),
         false => Ok(()),
     }
 }
 
-fn size(engine: &Engine, args: &[&mut Dynamic]) -> Result<Size, TooLarge> {
-    let mut scale = Scale::of(engine);
-    args.iter().try_for_each(|arg| scale.add(arg))?;
-    Ok(scale.size())
+/// The size of all arguments, each of which may be as large as a value may be.
+fn size(engine: &Engine, args: &[&mut Dynamic], live: Live) -> Result<Size, TooLarge> {
+    args.iter().try_fold(Size::default(), |sum, arg| {
+        let mut scale = Scale::of(engine, live);
+        scale.add(arg)?;
+        let Size { bytes, elements } = scale.size();
+        Ok(Size { bytes: sum.bytes + bytes, elements: sum.elements + elements })
+    })
 }
 
 fn text(args: &[&mut Dynamic], index: usize) -> Option<ImmutableString> {
