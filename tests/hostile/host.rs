@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
@@ -26,7 +26,9 @@ provider = "demo"
 model = "demo"
 filters = ["hostile"]
 tools = ["hostile", "todo_list"]
+"#;
 
+const CALM_MODEL: &str = r#"
 [[models]]
 name = "calm"
 provider = "demo"
@@ -73,14 +75,15 @@ impl Limits {
 pub(super) struct Host {
     child: Child,
     address: String,
-    talk: JoinHandle<Vec<u8>>,
-    _folder: Option<Arc<TempDir>>,
+    talk: Arc<Mutex<Vec<u8>>>,
+    listener: JoinHandle<()>,
+    folder: Arc<TempDir>,
 }
 
 /// The folder of a project with one plugin beside the calm one, and more settings.
 pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    save(folder.path(), "valvehouse.toml", &format!("{CONFIG}{settings}"));
+    save(folder.path(), "valvehouse.toml", &format!("{CONFIG}{CALM_MODEL}{settings}"));
     save(folder.path(), "filters/calm.rhai", CALM);
     save(folder.path(), file, text);
     Arc::new(folder)
@@ -109,23 +112,73 @@ impl Answer {
 impl Host {
     /// Starts a host with one plugin beside the calm one.
     pub(super) fn start(file: &str, text: &str) -> Self {
-        let folder = project("", file, text);
-        Self { _folder: Some(folder.clone()), ..Self::start_in(&folder) }
+        Self::start_in(&project("", file, text))
+    }
+
+    /// Starts a host with these files beside the calm filter, and so much virtual memory in KiB. The
+    /// configuration is followed by the calm model.
+    pub(super) fn start_with(
+        config: &str,
+        address_space: u64,
+        files: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), "valvehouse.toml", &format!("{config}{CALM_MODEL}"));
+        save(folder.path(), "filters/calm.rhai", CALM);
+        files.into_iter().for_each(|(file, text)| save(folder.path(), &file, &text));
+        let (sender, address) = mpsc::channel();
+        Self::launch(&Arc::new(folder), address_space, sender).listening(&address)
     }
 
     /// Starts a host in a folder, which stays when it ends.
     pub(super) fn start_in(folder: &Arc<TempDir>) -> Self {
         let (sender, address) = mpsc::channel();
-        let mut host = Self::launch_in(folder, sender);
-        host.address = address.recv_timeout(PATIENCE).unwrap_or_default();
-        host
+        Self::launch_in(folder, sender).listening(&address)
     }
 
     /// The same without waiting until it listens.
     pub(super) fn launch_in(folder: &Arc<TempDir>, address: mpsc::Sender<String>) -> Self {
-        let mut child = spawn(folder.path());
-        let talk = listen(&mut child, address);
-        Self { child, address: String::new(), talk, _folder: Some(folder.clone()) }
+        Self::launch(folder, ADDRESS_SPACE, address)
+    }
+
+    fn launch(folder: &Arc<TempDir>, address_space: u64, address: mpsc::Sender<String>) -> Self {
+        let mut child = spawn(folder.path(), address_space);
+        let talk = Arc::default();
+        let listener = listen(&mut child, Arc::clone(&talk), address);
+        Self { child, address: String::new(), talk, listener, folder: folder.clone() }
+    }
+
+    fn listening(mut self, address: &mpsc::Receiver<String>) -> Self {
+        self.address = address.recv_timeout(PATIENCE).unwrap_or_default();
+        self
+    }
+
+    /// Saves a file while the host runs, and waits until it reports that it loaded the plugin or not.
+    /// Returns `false` if it died or never did.
+    pub(super) fn load(&mut self, file: &str, text: &str) -> bool {
+        let id = Path::new(file).file_stem().and_then(|id| id.to_str()).unwrap_or_default().to_owned();
+        save(self.folder.path(), file, text);
+        let reported = format!("{id} ");
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE && !self.is_dead() {
+            let talk = self.talk.lock().unwrap();
+            if String::from_utf8_lossy(&talk).lines().any(|line| line.starts_with(&reported)) {
+                return true;
+            }
+            drop(talk);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    pub(super) fn is_dead(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// From here on [`Self::resident`] counts anew. Returns what is resident now.
+    pub(super) fn reset_peak(&self) -> u64 {
+        let _ = std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
+        self.status("VmRSS:")
     }
 
     /// Its process.
@@ -136,7 +189,7 @@ impl Host {
     /// Waits until it has ended by itself; all it said.
     pub(super) fn ended(mut self) -> String {
         self.child.wait().unwrap();
-        String::from_utf8_lossy(&self.talk.join().unwrap()).into_owned()
+        self.whole_talk()
     }
 
     /// Where it listens.
@@ -160,9 +213,20 @@ impl Host {
 
     /// What it had resident at its most, in bytes.
     pub(super) fn resident(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// A line of the process's status, in bytes.
+    fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-        most.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+        value.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+    }
+
+    /// The end of what a process said that has ended.
+    fn whole_talk(self) -> String {
+        self.listener.join().unwrap();
+        String::from_utf8_lossy(&self.talk.lock().unwrap()).into_owned()
     }
 
     /// Ends it; the end of what it said.
@@ -170,7 +234,7 @@ impl Host {
         let ended = self.child.try_wait().unwrap();
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let talk = String::from_utf8_lossy(&self.talk.join().unwrap()).into_owned();
+        let talk = self.whole_talk();
         match ended {
             None => talk,
             Some(status) => format!("{talk}\nTHE HOST IS DEAD: {status}"),
@@ -178,9 +242,9 @@ impl Host {
     }
 }
 
-fn spawn(project: &Path) -> Child {
+fn spawn(project: &Path, address_space: u64) -> Child {
     let limited =
-        format!("ulimit -v {ADDRESS_SPACE}; ulimit -c 0; exec \"$0\" --project \"$1\" serve --port 0");
+        format!("ulimit -v {address_space}; ulimit -c 0; exec \"$0\" --project \"$1\" serve --port 0");
     Command::new("sh")
         .args(["-c", &limited, env!("CARGO_BIN_EXE_valvehouse")])
         .arg(project)
@@ -195,19 +259,19 @@ fn spawn(project: &Path) -> Child {
 }
 
 /// Keeps the end of what it says, and sends on where it listens.
-fn listen(child: &mut Child, address: mpsc::Sender<String>) -> JoinHandle<Vec<u8>> {
+fn listen(child: &mut Child, talk: Arc<Mutex<Vec<u8>>>, address: mpsc::Sender<String>) -> JoinHandle<()> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     std::thread::spawn(move || {
-        let (mut talk, mut line) = (Vec::new(), Vec::new());
+        let mut line = Vec::new();
         while stderr.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             if let Some((_, at)) = String::from_utf8_lossy(&line).split_once("http://") {
                 let _ = address.send(at.split_whitespace().next().unwrap_or_default().to_owned());
             }
+            let mut talk = talk.lock().unwrap();
             talk.append(&mut line);
             let over = talk.len().saturating_sub(TALK);
             talk.drain(..over);
         }
-        talk
     })
 }
 

@@ -6,12 +6,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod corpus;
 mod crashes;
 mod files;
 mod host;
 mod inlets;
+mod leaks;
 mod loading;
+mod natives;
 mod others;
+mod random;
 mod waits;
 
 use host::{Answer, Host, Limits};
@@ -133,7 +137,8 @@ impl Hostile {
 
 #[test]
 fn no_hostile_script_hurts_its_host() {
-    let scripts: Vec<Hostile> = inlets::all().chain(files::all()).chain(others::all()).collect();
+    let scripts: Vec<Hostile> =
+        inlets::all().chain(files::all()).chain(others::all()).chain(natives::all()).collect();
     let limits = Limits::beside_harmless();
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());

@@ -203,6 +203,35 @@ fn read() -> Vec<Function> {
     read.into_values().collect()
 }
 
+/// A function or an operator as the engine has it registered: overloads, words of values and all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Registration {
+    /// What stands before `::`; "" where nothing does.
+    pub module: String,
+    /// Its name, `+` of an operator, `get$system` of a word that is read, `set$system` of one that is written.
+    pub name: String,
+    /// What the engine calls the kinds of its arguments, such as `INT`, `ImmutableString`, `Dynamic`.
+    pub params: Vec<String>,
+}
+
+/// Every function and operator that an engine of this host offers to scripts, in order.
+pub fn registrations() -> Vec<Registration> {
+    let read = |module: &str, function: &FuncMetadata| {
+        let written =
+            function.params_info.iter().map(|info| info.split_once(':').map_or(&**info, |(_, kind)| kind));
+        let written =
+            written.map(|kind| kind.trim().trim_start_matches('&').trim_start_matches("mut ").trim());
+        let mut params: Vec<String> = written.map(str::to_owned).collect();
+        params.resize_with(function.num_params, || "Dynamic".to_owned());
+        Registration { module: module.to_owned(), name: function.name.to_string(), params }
+    };
+    let mut all =
+        engine::new().collect_fn_metadata(None, |info| Some(read(&info.namespace, info.metadata)), true);
+    all.sort();
+    all.dedup();
+    all
+}
+
 type Order = (Origin, String, String, Vec<String>);
 
 /// Overloads for kinds that are one to scripts are one.

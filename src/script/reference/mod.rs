@@ -20,7 +20,7 @@ mod tests;
 
 pub use definition::definitions;
 pub use document::document;
-pub use function::{Function, Origin, Param, functions, test_functions};
+pub use function::{Function, Origin, Param, Registration, functions, registrations, test_functions};
 pub use handle::{Form, Handle, Word, handle, handles};
 pub use kind::Type;
 pub use member::{members, property_names};

@@ -1,0 +1,326 @@
+//! A generated corpus: every function and operator that an engine of this host offers, in every place that a
+//! script is called from, with arguments that mean harm. A function that is registered later is in it by
+//! itself. `VALVEHOUSE_CASES=10000`, as `tests/run --long` sets it, runs all of it; otherwise a sample runs
+//! that has every function in it.
+
+mod cases;
+pub(super) mod values;
+
+use super::host::{Host, Limits};
+pub(super) use cases::{Case, Position};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Files of one host; a host that dies is followed by one with those that are left.
+const BATCH: usize = 96;
+/// Virtual memory of a host in KiB: what asks for more than that would end any usual machine.
+const ADDRESS_SPACE: u64 = 16 << 20;
+/// What a call may hold, and what a host may have resident beyond that.
+const BUDGET: u64 = 64 << 20;
+const BEYOND: u64 = if cfg!(debug_assertions) { 48 << 20 } else { 32 << 20 };
+/// What may be resident on top of before when a batch is over, and some of so many calm requests have followed
+/// it: pages of threads that are idle now, which the allocator keeps until they allocate again.
+const BACK: u64 = 160 << 20;
+const CALLS: usize = 100;
+const PAUSES: usize = 5;
+/// How long a call may run, in milliseconds.
+const TIME: u64 = 100;
+
+/// How a batch went.
+#[derive(Default)]
+pub(super) struct Report {
+    /// By position.
+    ran: BTreeMap<Position, usize>,
+    /// By status; 0 where there was no answer.
+    pub(super) answers: BTreeMap<u16, usize>,
+    pub(super) wrong: Vec<String>,
+    /// What the hosts had of the processors.
+    pub(super) processor: Duration,
+    slowest: (Duration, String),
+    largest: (u64, String),
+    /// Times of the calm requests that followed a case.
+    calm: Vec<Duration>,
+    /// Cases whose function was unknown to the interpreter.
+    not_called: Vec<String>,
+    /// Cases whose file was refused.
+    pub(super) not_loaded: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, other: Self) {
+        let counts = other.ran.into_iter();
+        counts.for_each(|(position, count)| *self.ran.entry(position).or_default() += count);
+        other
+            .answers
+            .into_iter()
+            .for_each(|(status, count)| *self.answers.entry(status).or_default() += count);
+        self.wrong.extend(other.wrong);
+        self.calm.extend(other.calm);
+        self.not_called.extend(other.not_called);
+        self.not_loaded.extend(other.not_loaded);
+        self.processor += other.processor;
+        if other.slowest.0 > self.slowest.0 {
+            self.slowest = other.slowest;
+        }
+        if other.largest.0 > self.largest.0 {
+            self.largest = other.largest;
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.ran.values().sum()
+    }
+
+    /// Counts and the worst figures.
+    pub(super) fn summary(&mut self, all: usize) -> String {
+        let (reached, _) = cases::coverage();
+        let mut text = format!(
+            "corpus: {} of {all} cases, {reached} functions and operators: {:?}\n  answers {:?}\n",
+            self.count(),
+            self.ran,
+            self.answers
+        );
+        self.calm.sort_unstable();
+        let calm = |part: usize| self.calm.get(self.calm.len() * part / 1000).copied().unwrap_or_default();
+        let _ = write!(
+            text,
+            "  calm requests: median {:?}, p99 {:?}, longest {:?}\n  most time {:?} of the processor: {}\n  \
+             most memory {} MiB: {}\n",
+            calm(500),
+            calm(990),
+            self.calm.last(),
+            self.slowest.0,
+            self.slowest.1,
+            self.largest.0 >> 20,
+            self.largest.1,
+        );
+        text
+    }
+}
+
+/// One host and the cases that it is to run.
+struct Batch<'a> {
+    host: Host,
+    cases: &'a [Case],
+    limits: &'a Limits,
+    report: Report,
+}
+
+impl<'a> Batch<'a> {
+    fn start(cases: &'a [Case], limits: &'a Limits) -> Self {
+        let files = cases.iter().enumerate().filter(|(_, case)| !case.position.is_load());
+        let files = files.map(|(at, case)| (file(at, case), case.text(&id(at))));
+        let host = Host::start_with(&config(cases), ADDRESS_SPACE, files);
+        Self { host, cases, limits, report: Report::default() }
+    }
+
+    /// Runs its cases until the host dies. Returns what came of them and how many it ran.
+    fn run(mut self) -> (Report, usize) {
+        (0..20).for_each(|_| drop(self.host.ask("calm", "hello", false)));
+        let before = self.host.reset_peak();
+        for (at, case) in self.cases.iter().enumerate() {
+            if !self.judge(at, case) {
+                self.report.processor = Duration::from_secs(1);
+                let log = self.host.end();
+                let end = log.char_indices().rev().nth(300).map_or(0, |(at, _)| at);
+                self.report.wrong.push(format!(
+                    "{}\n{}\n  log: …{}",
+                    shown(case),
+                    case.text(&id(at)),
+                    &log[end..]
+                ));
+                return (self.report, at + 1);
+            }
+        }
+        self.report.processor = self.host.processor_time();
+        let mut kept = u64::MAX;
+        // The allocator hands pages back a while after they were freed, and only where it is called.
+        for _ in 0..PAUSES {
+            (0..CALLS / PAUSES).for_each(|_| drop(self.host.ask("calm", "hello", false)));
+            kept = self.host.reset_peak().saturating_sub(before);
+            if kept <= BACK {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        if kept > BACK {
+            let first = self.cases.first().map(shown).unwrap_or_default();
+            self.report
+                .wrong
+                .push(format!("{} MiB are left behind by the cases from {first} on", kept >> 20));
+        }
+        let log = self.host.end();
+        for (at, case) in self.cases.iter().enumerate() {
+            let file = format!("/{}.rhai", id(at));
+            let reports = |what: &str| log.lines().any(|line| line.contains(&file) && line.contains(what));
+            if reports("error[V1") {
+                self.report.not_loaded.push(format!("{}\n{}", log_of(&log, &file), case.text(&id(at))));
+            }
+            let is_meant = ["unknown_function", ".foo"].iter().any(|name| case.code.contains(name));
+            if !is_meant && reports("unction not found") {
+                self.report.not_called.push(shown(case));
+            }
+        }
+        (self.report, self.cases.len())
+    }
+
+    /// Runs one case. Returns `false` when the host is of no use any more.
+    fn judge(&mut self, at: usize, case: &Case) -> bool {
+        let resident = self.host.reset_peak();
+        let before = self.host.processor_time();
+        let answered = if case.position.is_load() {
+            let loaded = self.host.load(&file(at, case), &case.text(&id(at)));
+            if loaded { 200 } else { 0 }
+        } else {
+            let says = if case.position == Position::Handler {
+                format!("call {}", id(at))
+            } else {
+                "hello".to_owned()
+            };
+            self.host.ask(&id(at), &says, case.position == Position::Stream).status
+        };
+        let took = self.host.processor_time().saturating_sub(before);
+        let peak = self.host.resident().saturating_sub(resident);
+        let began = Instant::now();
+        let calm = self.host.ask("calm", "hello", false);
+        let waited = began.elapsed();
+
+        *self.report.ran.entry(case.position).or_default() += 1;
+        *self.report.answers.entry(answered).or_default() += 1;
+        if self.host.is_dead() {
+            self.report.wrong.push("THE HOST DIED:".to_owned());
+            return false;
+        }
+        if !calm.is(200) || !calm.text.contains("still here") {
+            self.report.wrong.push(format!("a calm request is answered with {calm:.200?} after:"));
+            return false;
+        }
+        self.report.calm.push(waited);
+        if answered == 0 {
+            self.report.wrong.push(format!("no answer: {}", shown(case)));
+        }
+        // A loop over an answer's events calls `stream` for each.
+        let calls = if case.position == Position::Stream { 8 } else { 1 };
+        if took > self.limits.time(Duration::from_millis(TIME) * calls) {
+            self.report.wrong.push(format!("{took:?} of the processor: {}", shown(case)));
+        }
+        if peak > BUDGET + BEYOND {
+            self.report.wrong.push(format!("{} MiB: {}", peak >> 20, shown(case)));
+        }
+        if took > self.report.slowest.0 {
+            self.report.slowest = (took, shown(case));
+        }
+        if peak > self.report.largest.0 {
+            self.report.largest = (peak, shown(case));
+        }
+        true
+    }
+}
+
+fn id(at: usize) -> String {
+    format!("f{at}")
+}
+
+fn file(at: usize, case: &Case) -> String {
+    format!("{}/{}.rhai", case.position.folder(), id(at))
+}
+
+fn shown(case: &Case) -> String {
+    format!("{:?} {}", case.position, case.code)
+}
+
+/// The breaker is off: each file is called for itself. A model of its own for each.
+fn config(cases: &[Case]) -> String {
+    let mut config = "[breaker]\nbreaks = 0\n".to_owned();
+    for (at, case) in cases.iter().enumerate() {
+        let (id, folder) = (id(at), case.position.folder());
+        let _ = write!(
+            config,
+            "[{folder}.{id}]\nbudget = {{ ms = {}, operations = 1_000_000 }}\n[grants.{id}]\nfiles = [\"data\"]\n\
+             http = [\"127.0.0.1\"]\nenv = [\"HOME\"]\nshell = true\n[[models]]\nname = \"{id}\"\n\
+             provider = \"demo\"\nmodel = \"demo\"\n{folder} = [\"{id}\"]\n",
+            // A tool's time is by the clock on the wall, which a busy machine may use up for it.
+            if case.position == Position::Handler { 10 * TIME } else { TIME },
+        );
+    }
+    config
+}
+
+/// What the log says of a file.
+fn log_of<'a>(log: &'a str, file: &str) -> &'a str {
+    log.lines().find(|line| line.contains(file) && line.contains("error[")).unwrap_or_default()
+}
+
+/// Runs all of them, two hosts at a time.
+pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
+    let report = Mutex::new(Report::default());
+    let batches = Mutex::new(cases.chunks(BATCH.min(cases.len().div_ceil(2).max(1))));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(mut left) = batches.lock().unwrap().next() else { return };
+                    while !left.is_empty() {
+                        let (more, ran) = Batch::start(left, limits).run();
+                        more.wrong.iter().for_each(|wrong| println!("{wrong}"));
+                        report.lock().unwrap().add(more);
+                        left = &left[ran..];
+                    }
+                }
+            });
+        }
+    });
+    report.into_inner().unwrap()
+}
+
+/// All cases, spread, so that whoever ends it early has seen some of each; or a sample: one of each family in turn, another place and other arguments for each, until
+/// there are enough.
+fn chosen(all: Vec<Case>) -> Vec<Case> {
+    if std::env::var_os("VALVEHOUSE_CASES").is_some() {
+        let mut spread: Vec<(usize, Case)> = all.into_iter().enumerate().collect();
+        spread.sort_by_key(|(at, _)| at.wrapping_mul(0x9e37_79b9) & 0xffff_ffff);
+        return spread.into_iter().map(|(_, case)| case).collect();
+    }
+    let mut families: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    all.into_iter().for_each(|case| families.entry(case.family.clone()).or_default().push(case));
+    // Not at random, and yet spread: steps of a prime.
+    let pick = |(at, family): (usize, &Vec<Case>)| family[at * 7919 % family.len()].clone();
+    families.values().enumerate().map(pick).collect()
+}
+
+#[test]
+fn every_function_is_known_to_the_corpus() {
+    let (reached, missing) = cases::coverage();
+    assert!(reached > 400, "{reached}");
+    assert!(
+        missing.is_empty(),
+        "no hostile arguments for these: add their kinds to tests/hostile/corpus/values.rs:\n{missing:#?}"
+    );
+}
+
+#[test]
+fn no_function_with_hostile_arguments_hurts_its_host() {
+    let all = cases::all();
+    let whole = all.len();
+    let cases = chosen(all);
+    let limits = Limits::beside_harmless();
+    let mut report = run(&cases, &limits);
+    let summary = report.summary(whole);
+    println!("{summary}  never came to their call: {}", report.not_called.len());
+    report.not_called.iter().take(20).for_each(|case| println!("    {case}"));
+    assert!(report.not_loaded.is_empty(), "not loaded:\n{}", report.not_loaded.join("\n"));
+    assert!(
+        report.not_called.len() * 10 < report.count(),
+        "the cases try nothing:\n{:#?}",
+        report.not_called
+    );
+    assert!(
+        report.wrong.is_empty(),
+        "{} wrong with {} cases\n{summary}{}",
+        report.wrong.len(),
+        report.count(),
+        report.wrong.join("\n")
+    );
+}
