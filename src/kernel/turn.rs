@@ -1,11 +1,12 @@
 //! One turn, from the request's body to the answer.
 
 use super::outgoing::Outgoing;
+use super::parts::messages;
 use super::progress::{Journal, Next, Progress};
 use super::{Kernel, answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{Call, call, message, request, response};
+use crate::chat::{Call, call, delta, message, request, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
@@ -40,13 +41,6 @@ pub(super) enum Tools {
 pub(super) struct Done {
     pub(super) response: Json,
     pub(super) messages: Vec<Json>,
-}
-
-impl Done {
-    fn new(said_before: &Json, response: Json) -> Self {
-        let messages = [said_before.items(), vec![response::message_of(&response)]].concat();
-        Self { response, messages }
-    }
 }
 
 /// Fields that are ours: no provider knows them.
@@ -158,7 +152,14 @@ pub(super) async fn run(
     let Manner { tools, limit, journal, .. } = manner;
     let response = match (steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await, journal)
     {
-        (Ok(()), _) => progress.response.clone(),
+        (Ok(()), _) => {
+            for (_, said) in messages(&progress.response) {
+                if anthropic::reseal(&said) {
+                    tracing::info!("a filter changed signed thinking or cited text; signature and citations are left out");
+                }
+            }
+            progress.response.clone()
+        }
         (Err(Fault::Paused), Some(journal)) => {
             let answer = journal.pause(turn).await?;
             if progress.iterations > 0 {
@@ -173,7 +174,9 @@ pub(super) async fn run(
         trace.ends_with(&response);
     }
     outgoing.finish(&response).await?;
-    Ok(Done::new(&progress.messages(), response))
+    let messages = [progress.messages().items(), vec![response::message_of(&response)]].concat();
+    let response = if progress.response.is_same(&response) { progress.answer() } else { response };
+    Ok(Done { response, messages })
 }
 
 /// Step by step, until the answer is there.
@@ -275,11 +278,14 @@ fn settle(kernel: &Kernel, progress: &mut Progress, tools: Tools, limit: usize) 
     call::ensure_ids(&said);
     let calls = Call::all(&said);
     progress.asked = Json::Null;
-    if tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call)) {
+    let is_last = tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call));
+    if is_last {
+        progress.total_usage();
         progress.next = if kernel.chain().has(Hook::Outlet) { Next::Outlet } else { Next::End };
         return Ok(());
     }
     progress.say(said)?;
+    progress.add_usage();
     if progress.iterations >= limit {
         return Err(Fault::ToolLoop { limit, transcript: progress.messages().copy() });
     }
@@ -294,9 +300,8 @@ fn runs_here(kernel: &Kernel, body: &Json, call: &Call) -> bool {
         return false;
     }
     let client_tools = body.get("tools").unwrap_or_default();
-    let is_the_clients = client_tools.items().iter().any(|tool| {
-        tool.get("function").and_then(|function| function.text("name")).is_some_and(|name| name == call.name)
-    });
+    let is_the_clients =
+        client_tools.items().iter().any(|tool| delta::call_name(tool) == call.name);
     kernel.toolbox().find(&call.name).is_some() || !is_the_clients
 }
 

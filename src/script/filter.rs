@@ -8,9 +8,12 @@ use super::run::Ended;
 use super::value::{List, Map, json_of, live};
 use super::{Shape, UserValves, windows};
 use crate::chat::event;
+use crate::context::Turn;
 use crate::fault::Breakage;
 use crate::figures::{Ending, Tally};
-use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, wrong_events};
+use crate::filter::{
+    Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream, wrong_events,
+};
 use crate::json::{Json, Object};
 use crate::lanes::Pace;
 use rhai::Dynamic;
@@ -49,6 +52,9 @@ impl Run for ScriptFilter {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
             Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
+            Hook::StreamEnd if is_broken_stream(&ctx.value) => {
+                Ok(Verdict::Continue(FilterContext { value: Json::array(), ..ctx }))
+            }
             hook => self.run_hook(hook, ctx),
         }
     }
@@ -59,6 +65,17 @@ impl Run for ScriptFilter {
             Hook::StreamEnd if self.script.has_windows => windows::rest(&self.state(&ctx)),
             _ => ctx.value,
         }
+    }
+
+    fn withholds(&self) -> bool {
+        self.script.has_windows
+    }
+
+    fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        if !self.script.has_windows {
+            return None;
+        }
+        windows::ending_lanes(&turn.state(self.script.id()), event)
     }
 
     fn rests(&self, hook: Hook) {
@@ -91,7 +108,8 @@ impl ScriptFilter {
         ctx.turn.state(self.script.id())
     }
 
-    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were.
+    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
+    /// whose text waits has nothing left for a client.
     fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
         let state = self.state(&ctx);
         let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
@@ -99,7 +117,12 @@ impl ScriptFilter {
         if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
             windows::put_back(&state, before);
         }
-        verdict
+        verdict.map(|verdict| match verdict {
+            Verdict::Continue(ctx) if ctx.value.is_changed() && windows::is_hollow(&ctx.value) => {
+                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+            }
+            verdict => verdict,
+        })
     }
 
     /// What waits for want of an event that ended its choice goes through `stream` once more, and ahead of
@@ -114,6 +137,10 @@ impl ScriptFilter {
             }
         }
         let own = match self.script.hook(Hook::StreamEnd) {
+            // A stream that breaks has no end of its own.
+            _ if is_broken_stream(&ctx.value) => {
+                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+            }
             Some(_) => self.run_hook(Hook::StreamEnd, ctx)?,
             None => Verdict::Continue(ctx),
         };
@@ -269,7 +296,7 @@ fn article(type_name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{Context, Events, Turn, TurnFacts};
+    use crate::context::{Context, Events, TurnFacts};
     use crate::fault::Fault;
     use crate::filter::{Chain, Outcome};
     use crate::script::{Kind, Settings, SourceFile};
