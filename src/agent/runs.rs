@@ -227,6 +227,7 @@ impl Runs {
             self.afterwards(async move { teller.drain().await });
         }
         let Stopped { answer, pending, saved } = stopped?;
+        let answer = if pending.is_null() { saved.progress.answer() } else { answer };
         let (run, conversation) = (keeper.run.id.clone(), keeper.run.conversation.clone());
         if before / DROPPED_EVERY != saved.length / DROPPED_EVERY {
             self.afterwards(drop_old(self.store.clone(), conversation.clone()));

@@ -88,7 +88,7 @@ impl Outgoing {
         }
         self.last.clear();
         for sent in self.sent.values_mut() {
-            let has_text = sent.has_text || !sent.text.trim().is_empty();
+            let has_text = sent.has_text || !sent.text.is_empty();
             *sent = Sent { ended: sent.ended.take(), has_text, ..Sent::default() };
         }
         self.form.forget_calls();

@@ -173,11 +173,20 @@ impl Progress {
         let _ = self.response.set("usage", total);
     }
 
+    /// Returns `true` if the answer has to be in a form, as JSON has one: no other text may stand beside it.
+    pub(super) fn has_form(&self) -> bool {
+        let kind = self.body.at_path("response_format.type");
+        kind.as_str().is_some_and(|kind| kind.starts_with("json"))
+    }
+
     /// The answer as a client reads it: the texts of all model calls of the turn, one after the other.
-    pub(super) fn answer(&self) -> Json {
+    pub(crate) fn answer(&self) -> Json {
+        if self.has_form() {
+            return self.response.clone();
+        }
         let is_said = |message: &Json| is_role(message, "assistant");
         let texts = self.said.items().into_iter().filter(is_said).map(|said| message::text_of(&said));
-        let mut texts: Vec<_> = texts.filter(|text| !text.trim().is_empty()).collect();
+        let mut texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
         if texts.is_empty() || self.response.at_path("choices.0").is_null() {
             return self.response.clone();
         }

@@ -11,6 +11,7 @@ use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::{Json, Object};
+use compact_str::CompactString;
 use crate::llm::{Forwarded, Piece, Traced};
 use tokio::sync::mpsc::Sender;
 
@@ -60,7 +61,8 @@ impl Kernel {
             return turn.lasting(self.forward(body, turn, wish)).await;
         }
         let mut progress = Progress::new(body);
-        self.go_on(&mut progress, turn, wish.stream, None).await.map(Reply::Answer)
+        let answer = self.go_on(&mut progress, turn, wish.stream, None).await?;
+        Ok(Reply::Answer(if answer.is_same(&progress.response) { progress.answer() } else { answer }))
     }
 
     /// Goes on with a turn from where it stands to its answer. It can be kept after each step, and goes
@@ -148,7 +150,8 @@ pub(super) async fn run(
     manner: Manner<'_>,
 ) -> Result<Done, Fault> {
     let mut outgoing = Outgoing::new(manner.stream, request::wants_usage(&progress.body));
-    outgoing.hold(kernel.settings().hold);
+    // What comes in a form is the last call's answer alone.
+    outgoing.hold(kernel.settings().hold || (progress.has_form() && !kernel.toolbox().is_empty()));
     let Manner { tools, limit, journal, .. } = manner;
     let response = match (steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await, journal)
     {
@@ -173,9 +176,11 @@ pub(super) async fn run(
     if let Some(trace) = turn.trace() {
         trace.ends_with(&response);
     }
-    outgoing.finish(&response).await?;
+    // Who waits for the whole has got nothing of the rounds before.
+    let is_own = response.is_same(&progress.response);
+    let shown = if is_own && !outgoing.is_live() { progress.answer() } else { response.clone() };
+    outgoing.finish(&shown).await?;
     let messages = [progress.messages().items(), vec![response::message_of(&response)]].concat();
-    let response = if progress.response.is_same(&response) { progress.answer() } else { response };
     Ok(Done { response, messages })
 }
 
@@ -332,20 +337,56 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
     Ok(outcome)
 }
 
+/// What is ours in `metadata`: of this host, and of Open WebUI.
+const OUR_METADATA: [&str; 17] = [
+    "chat_id",
+    "message_id",
+    "session_id",
+    "variables",
+    "features",
+    "files",
+    "tool_ids",
+    "tool_servers",
+    "filter_ids",
+    "user_id",
+    "user_message_id",
+    "parent_message_id",
+    "task",
+    "type",
+    "interface",
+    "function_calling",
+    "direct",
+];
+
+/// The client's own `metadata`, which OpenAI takes with answers it stores: texts under names that are none of
+/// ours.
+fn metadata_for_provider(body: &Json, metadata: &Json) -> Option<Json> {
+    let is_stored = body.get("store").is_some_and(|store| !store.is_empty());
+    let entries = metadata.as_object().map(Object::entries).filter(|_| is_stored)?;
+    let is_theirs =
+        |(key, value): &(_, Json)| !OUR_METADATA.contains(&AsRef::<str>::as_ref(key)) && value.as_str().is_some();
+    let own: Object = entries.into_iter().filter(is_theirs).collect::<Vec<(CompactString, Json)>>().into_iter().collect();
+    (!own.is_empty()).then(|| own.into())
+}
+
 /// A body as a provider may see it: without what is ours.
 pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
     let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    // A message's id comes with its conversation's; alone it is a field of the service.
+    let has_chat = ["chat_id", "session_id"].iter().any(|key| body.get(key).is_some())
+        || body.at_path("metadata.chat_id").as_str().is_some();
     let mut messages = Some(messages);
-    let kept = entries.into_iter().filter(|(key, value)| !is_ours(key, value.as_object().is_some())).map(
-        |(key, value)| {
-            let value = match (key.as_str(), model) {
-                ("messages", _) => messages.take().unwrap_or(value),
-                ("model", Some(model)) => model.into(),
-                _ => value,
-            };
-            (key, value)
-        },
-    );
+    let kept = entries.into_iter().filter_map(|(key, value)| {
+        let value = match (key.as_str(), model) {
+            ("metadata", _) => metadata_for_provider(body, &value)?,
+            ("id", _) if !has_chat => value,
+            (key, _) if is_ours(key, value.as_object().is_some()) => return None,
+            ("messages", _) => messages.take().unwrap_or(value),
+            ("model", Some(model)) => model.into(),
+            _ => value,
+        };
+        Some((key, value))
+    });
     kept.collect::<Object>().into()
 }
 

@@ -34,6 +34,7 @@ mod history;
 mod host;
 mod javascript;
 mod kernel;
+mod lanes;
 mod language_server;
 mod long_talk;
 mod metrics;

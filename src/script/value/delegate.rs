@@ -66,7 +66,7 @@ fn lend(
     };
     let list = args.first().and_then(|first| first.read_lock::<List>().map(|list| list.clone()));
     if CHANGING.contains(&name) {
-        write_back(args, &plain)?;
+        write_back(args, plain)?;
     }
     match list {
         Some(list) if SELECTING.contains(&name) && answer.is_array() => {
@@ -88,8 +88,13 @@ fn plain_of(value: &Dynamic) -> Dynamic {
     value.clone()
 }
 
-fn write_back(args: &[&mut Dynamic], plain: &[Dynamic]) -> Answer<()> {
-    let (Some(first), Some(changed)) = (args.first(), plain.first()) else { return Ok(()) };
+fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
+    let (Some(first), Some(changed)) = (args.first_mut(), plain.into_iter().next()) else { return Ok(()) };
+    if !first.is::<List>() && !first.is::<Map>() {
+        // One of the script's own, changed by what is live.
+        **first = changed;
+        return Ok(());
+    }
     if let (Some(list), Ok(items)) = (first.read_lock::<List>(), changed.as_array_ref()) {
         let items = items.iter().map(json_of).collect::<Answer<Vec<_>>>()?;
         return list.array.replace(items).map_err(super::convert::misplaced);

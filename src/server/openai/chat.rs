@@ -16,7 +16,7 @@ use crate::server::{GENERATION, auth, facts, pipelines, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -62,6 +62,7 @@ fn refused(fault: Fault) -> Response {
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
+    unpacked(&parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
     // Who keeps everything looks at every answer.
     if !app.traces.keeps_everything()
@@ -126,18 +127,34 @@ async fn looked_at(
 /// A body that is JSON.
 pub(in crate::server) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
     Json::parse_shared(bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
+        .map_err(|error| Fault::invalid(format!("the request body is not valid JSON: {error}"), None))
 }
 
 pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
-    axum::body::to_bytes(body, limit).await.map_err(|error| {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    let bytes = axum::body::to_bytes(body, limit).await.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|source| source.to_string().contains("length limit")) {
             return too_large(max_mb);
         }
         Fault::invalid(format!("the request body could not be read: {error}"), None)
-    })
+    })?;
+    Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
+}
+
+/// Refuses a body that is packed: it would not be read as what it is.
+pub(in crate::server) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
+    let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
+    match packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity")) {
+        None => Ok(()),
+        Some(packing) => Err(Fault::invalid(
+            format!(
+                "cannot read the request body: content-encoding {packing} is not supported; send it without"
+            ),
+            None,
+        )),
+    }
 }
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
