@@ -173,13 +173,20 @@ impl Form {
         match delta.get("tool_calls") {
             Some(Json::Array(calls)) => {
                 let given = calls.items();
-                let (kept, orphans): (Vec<Json>, Vec<Json>) =
-                    given.into_iter().partition(|call| begins(call) || known.call_of(call).is_some());
-                mended |= !orphans.is_empty() && calls.replace(kept.clone()).is_ok();
+                let (count, mut kept) = (given.len(), Vec::with_capacity(given.len()));
+                for call in given {
+                    // It may go on with one that begins in this event.
+                    if begins(&call) || known.call_of(&call).is_some() {
+                        mended |= known.mend_call(&call);
+                        kept.push(call);
+                    }
+                }
                 if kept.is_empty() {
                     mended |= delta.remove("tool_calls").is_some();
+                } else if kept.len() < count {
+                    mended |= calls.replace(kept).is_ok();
                 }
-                kept.iter().fold(mended, |mended, call| known.mend_call(call) | mended)
+                mended
             }
             _ => mended,
         }

@@ -257,6 +257,7 @@ impl Outgoing {
         };
         // The sum of all rounds.
         let total = answer.get("usage").filter(|usage| usage.get(LAST_CALL).is_some());
+        let mut says_total = total.is_none() || !self.with_usage;
         for mut piece in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
             if let Some(total) = &total
                 && piece.event.get("usage").is_some_and(|usage| !usage.is_null())
@@ -264,10 +265,20 @@ impl Outgoing {
                 // A copy in an event of this answer.
                 let _ = piece.event.set("usage", total.copy());
                 piece.raw.clear();
+                says_total = true;
             }
             // It may have come before there was an id.
             self.mend_id(&mut piece);
             self.deliver(piece).await?;
+        }
+        if let Some(total) = total.filter(|_| !says_total && self.streamed) {
+            // The last round had no usage of its own.
+            let event = event::head_of(self.first.as_ref().unwrap_or(&Json::Null));
+            // New values in an object of our own.
+            let _ = event.set("object", "chat.completion.chunk");
+            let _ = event.set("choices", Json::array());
+            let _ = event.set("usage", total.copy());
+            self.deliver(Piece::new(event)).await?;
         }
         Ok(())
     }

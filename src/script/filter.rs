@@ -2,6 +2,7 @@
 
 use super::answer::Answered;
 use super::compile::Script;
+use super::engine::max_text;
 use super::hooks::Param;
 use super::interpreter::Args;
 use super::run::Ended;
@@ -9,12 +10,12 @@ use super::value::{List, Map, json_of, live};
 use super::{Shape, UserValves, windows};
 use crate::chat::event;
 use crate::context::Turn;
-use crate::fault::Breakage;
+use crate::fault::{Breakage, Refusal};
 use crate::figures::{Ending, Tally};
 use crate::filter::{
     Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream, wrong_events,
 };
-use crate::json::{Json, Object};
+use crate::json::{Json, MAX_DEPTH, Object};
 use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
@@ -170,6 +171,13 @@ impl ScriptFilter {
         let verdict = match result {
             Ok(value) => self.verdict(hook, ctx, &value).and_then(|verdict| self.with_events(hook, verdict)),
             Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(Ended::Broken { is_too_long: true, .. })
+                if hook.is_before()
+                    && self.script.manifest.on_break == OnBreak::Abort
+                    && has_text_above(&ctx.value, max_text(), 0) =>
+            {
+                Ok(Verdict::Error(too_long(max_text())))
+            }
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
         };
         tally.end(&timing, spent, self.ending(hook, &verdict));
@@ -277,6 +285,31 @@ fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
         }
     }
     ctx
+}
+
+/// Returns `true` if any text of a value is longer than this, in bytes.
+fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
+    match value {
+        Json::Text(text) => text.len() > limit,
+        _ if depth > MAX_DEPTH => false,
+        Json::Array(items) => {
+            items.with(|items| items.iter().any(|item| has_text_above(item, limit, depth + 1)))
+        }
+        Json::Object(fields) => {
+            let mut any = false;
+            fields.for_each(|_, value| any = any || has_text_above(value, limit, depth + 1));
+            any
+        }
+        _ => false,
+    }
+}
+
+fn too_long(limit: usize) -> Refusal {
+    Refusal::new(format!(
+        "cannot read a text of the request: it is longer than {} MB, the limit of [server] max_text_mb; shorten it, or raise the limit",
+        limit >> 20
+    ))
+    .with_status(413)
 }
 
 fn article(type_name: &str) -> String {

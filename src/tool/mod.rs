@@ -146,6 +146,8 @@ pub struct ToolError {
     pub fatal: bool,
     /// The status of the answer where no model is told: 400 to 599.
     pub status: u16,
+    /// The tool's own answer, returned with `error(…)`: it is not retried, as a failure on the way to it is.
+    pub is_answer: bool,
 }
 
 impl ToolError {
@@ -154,18 +156,24 @@ impl ToolError {
     pub fn fatal(self) -> Self {
         Self { fatal: true, ..self }
     }
+
+    /// The same as the tool's own answer, which is not retried.
+    #[must_use]
+    pub fn answer(self) -> Self {
+        Self { is_answer: true, ..self }
+    }
 }
 
 impl<T: Into<String>> From<T> for ToolError {
     fn from(message: T) -> Self {
-        Self { message: message.into(), fatal: false, status: 500 }
+        Self { message: message.into(), fatal: false, status: 500, is_answer: false }
     }
 }
 
 /// A decision of the tool's own: its words, its status.
 impl From<Refusal> for ToolError {
     fn from(refusal: Refusal) -> Self {
-        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status }
+        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status, is_answer: false }
     }
 }
 
@@ -302,7 +310,7 @@ impl Tool {
         loop {
             let (result, ending) = self.try_once(&args, turn).await;
             match result {
-                Err(error) if !error.fatal && tries < self.spec.retry.max && !turn.is_paused() => {
+                Err(error) if !error.fatal && !error.is_answer && tries < self.spec.retry.max && !turn.is_paused() => {
                     tries += 1;
                     turn.tell(|| self.retried(tries, &error));
                     tracing::info!(tool = self.spec.name, tries, "trying again: {error}");

@@ -241,7 +241,7 @@ fn input_of(piece: &Json) -> Option<(&'static str, Object, &'static str)> {
     })
 }
 
-/// The pieces that go out with an event: one a call, as far as they stand together.
+/// The pieces that go out with an event: one a call.
 #[derive(Default)]
 struct Out(Vec<(usize, Json)>);
 
@@ -251,8 +251,8 @@ impl Out {
         if is_emptied && is_only_text(&piece) {
             return;
         }
-        let joins = self.0.last().filter(|(last, _)| *last == at).and_then(|(_, last)| {
-            let ((_, holder, key), (_, more, more_key)) = (input_of(last)?, input_of(&piece)?);
+        let joins = self.0.iter().find(|(own, _)| *own == at).and_then(|(_, own)| {
+            let ((_, holder, key), (_, more, more_key)) = (input_of(own)?, input_of(&piece)?);
             (is_only_text(&piece) && key == more_key).then_some((holder, key, more))
         });
         let Some((holder, key, more)) = joins else {

@@ -10,7 +10,7 @@ use crate::host::{Ready, Snapshot};
 use crate::json::{Json, skim};
 use crate::kernel::{Reply, Wish, is_ours};
 use crate::llm::{self, Traced};
-use crate::server::gate::too_large;
+use crate::server::gate::{drain, too_large};
 use crate::server::reply::{OpenAiError, json_response};
 use crate::server::{GENERATION, auth, facts, pipelines, watched};
 use axum::body::Body;
@@ -18,7 +18,8 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use std::sync::Arc;
 
 /// The name of this door in figures and traces.
@@ -127,20 +128,42 @@ async fn looked_at(
 /// A body that is JSON.
 pub(in crate::server) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
     Json::parse_shared(bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is not valid JSON: {error}"), None))
+        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
 }
 
 pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
-    let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     const BOM: &[u8] = b"\xef\xbb\xbf";
-    let bytes = axum::body::to_bytes(body, limit).await.map_err(|error| {
-        let source = std::error::Error::source(&error);
-        if source.is_some_and(|source| source.to_string().contains("length limit")) {
-            return too_large(max_mb);
+    let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
+    let mut pieces = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    let mut first = Bytes::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| unreadable(&error, max_mb))?;
+        if first.len() + whole.len() + piece.len() > limit {
+            drain(pieces).await;
+            return Err(too_large(max_mb));
         }
-        Fault::invalid(format!("the request body could not be read: {error}"), None)
-    })?;
+        // Most bodies come in one piece, which is not copied.
+        match (first.is_empty(), whole.is_empty()) {
+            (true, true) => first = piece,
+            (_, is_first) => {
+                if is_first {
+                    whole.extend_from_slice(&std::mem::take(&mut first));
+                }
+                whole.extend_from_slice(&piece);
+            }
+        }
+    }
+    let bytes = if whole.is_empty() { first } else { whole.freeze() };
     Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
+}
+
+fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
+    let source = std::error::Error::source(error);
+    if source.is_some_and(|source| source.to_string().contains("length limit")) {
+        return too_large(max_mb);
+    }
+    Fault::invalid(format!("the request body could not be read: {error}"), None)
 }
 
 /// Refuses a body that is packed: it would not be read as what it is.

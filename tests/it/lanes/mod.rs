@@ -5,14 +5,15 @@ mod blocks;
 mod clients;
 mod events;
 
-use crate::kernel::{asking, chat, json, script, stream, stream_body};
+use crate::kernel::{asking, json, script, stream, stream_body};
 use events::{Call, Speech, cut_everywhere, events_of, speeches};
 use proptest::prelude::*;
 use valvehouse::chat::{Fold, message};
+use valvehouse::context::Turn;
 use valvehouse::fault::Fault;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
-use valvehouse::kernel::ModelSettings;
+use valvehouse::kernel::{ModelSettings, Reply as Answered, Wish};
 use valvehouse::llm::Reply;
 
 pub(crate) const SECRET: &str = "secret-42";
@@ -284,9 +285,11 @@ async fn a_turn_of_several_rounds_has_one_text_and_the_usage_of_all() {
         with_usage(20, r#"{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"final"},"finish_reason":"stop"}]}"#),
     ];
     let kernel = asking(replies()).0.tool(crate::kernel::echo()).build();
-    let whole = chat(&kernel, "hi").await.unwrap();
-    assert_eq!(whole.text(), "Look.\n\nfinal");
-    let spent = whole.response.at_path("usage");
+    let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
+    let wish = Wish { stream: None, raw: false };
+    let Ok(Answered::Answer(whole)) = kernel.turn(body, &Turn::default(), wish).await else { panic!("no answer") };
+    assert_eq!(whole.at_path("choices.0.message.content"), "Look.\n\nfinal".into());
+    let spent = whole.at_path("usage");
     assert_eq!(spent.at_path("prompt_tokens"), 29_i64.into());
     assert_eq!(spent.at_path("total_tokens"), 33_i64.into());
     assert_eq!(spent.at_path("last_call.prompt_tokens"), 20_i64.into());

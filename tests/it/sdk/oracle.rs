@@ -62,6 +62,8 @@ pub(super) fn expect(case: &Case) -> Expected {
             }
         }
     }
+    // An answer that is sent whole has usage for who asks for it.
+    out.usage &= case.usage || !case.model.holds;
     out.emitted = if case.events { acting.emitted } else { 0 };
     if case.events && acting.emitted > 0 {
         out.sent = Some(true);
@@ -78,7 +80,8 @@ fn run(
 ) -> Result<Vec<Choice>, Failure> {
     let mut said: Vec<Choice> = Vec::new();
     let mut ends = Vec::new();
-    out.usage = false;
+    // What an earlier round took is told in the end, to a client that asks for it.
+    out.usage &= case.usage;
     for event in round {
         let mut made = Vec::new();
         for chunk in event {
@@ -109,8 +112,9 @@ fn run(
 
 /// What had gone out before a failure.
 fn partly(case: &Case, out: &mut Expected, said: Vec<Choice>, failure: Failure) -> Failure {
-    if !case.model.holds {
-        settle(case, out, said, true);
+    match case.model.holds {
+        true => out.choices.clear(),
+        false => settle(case, out, said, true),
     }
     for choice in &mut out.choices {
         choice.finish = None;
