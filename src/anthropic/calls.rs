@@ -72,7 +72,9 @@ impl Calls {
     /// Whether a call's block may begin: when those before it are whole. Else it waits, since a block
     /// that is ended cannot go on.
     pub(super) fn may_begin(&self, at: usize) -> bool {
-        !self.0[at].begun && !self.0[at].is_custom && (0..at).all(|before| self.0[before].begun && self.is_whole(before))
+        !self.0[at].begun
+            && !self.0[at].is_custom
+            && (0..at).all(|before| self.0[before].begun && self.is_whole(before))
     }
 
     /// Whether all of a call's arguments have come.

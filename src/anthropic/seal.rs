@@ -37,7 +37,8 @@ impl Seal {
     pub(super) fn fits(&self, item: &Json) -> bool {
         let own = Json::object();
         self.put_on(&own);
-        item.get("digest").is_none() || (own.get("length"), own.get("digest")) == (item.get("length"), item.get("digest"))
+        item.get("digest").is_none()
+            || (own.get("length"), own.get("digest")) == (item.get("length"), item.get("digest"))
     }
 }
 

@@ -86,7 +86,8 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
 
 fn deltas(message: &Json) -> Vec<Json> {
     let blocks = message.get(BLOCKS).unwrap_or_default().items();
-    let is_text = message.get("content").is_none_or(|content| content.is_null() || content.as_str().is_some());
+    let is_text =
+        message.get("content").is_none_or(|content| content.is_null() || content.as_str().is_some());
     if !blocks.is_empty() && is_text {
         return laid_out(message, &blocks);
     }

@@ -99,7 +99,10 @@ pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
             any = true;
         }
     }
-    if Calls::wait(&choice) && !Calls::are_over(&choice) && speech.get_or_insert_with(|| Speech::of(event)).closes {
+    if Calls::wait(&choice)
+        && !Calls::are_over(&choice)
+        && speech.get_or_insert_with(|| Speech::of(event)).closes
+    {
         Calls::mark_over(&choice);
         any = true;
     }

@@ -182,8 +182,11 @@ impl Findings {
                 let is_used = path == *used;
                 let what = if is_used { "this one is used" } else { "this one is not used" };
                 let message = format!("two tools are called `{name}`: {what}");
-                let others: Vec<String> =
-                    paths.iter().filter(|other| **other != path).map(|other| other.display().to_string()).collect();
+                let others: Vec<String> = paths
+                    .iter()
+                    .filter(|other| **other != path)
+                    .map(|other| other.display().to_string())
+                    .collect();
                 let help = format!("rename this one or that of {}", others.join(" and "));
                 problems.push(Problem::new(Code::SameTool, id, path, message).help(help).warning());
             }

@@ -1,7 +1,7 @@
 //! A turn between two of its steps: what has to be known to go on with it, here or elsewhere.
 
-use crate::chat::{Call, message, response};
 use crate::chat::history::is_role;
+use crate::chat::{Call, message, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::json::Json;

@@ -11,8 +11,8 @@ use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::{Json, Object};
-use compact_str::CompactString;
 use crate::llm::{Forwarded, Piece, Traced};
+use compact_str::CompactString;
 use tokio::sync::mpsc::Sender;
 
 /// How a door wants its answer.
@@ -158,7 +158,9 @@ pub(super) async fn run(
         (Ok(()), _) => {
             for (_, said) in messages(&progress.response) {
                 if anthropic::reseal(&said) {
-                    tracing::info!("a filter changed signed thinking or cited text; signature and citations are left out");
+                    tracing::info!(
+                        "a filter changed signed thinking or cited text; signature and citations are left out"
+                    );
                 }
             }
             progress.response.clone()
@@ -283,7 +285,8 @@ fn settle(kernel: &Kernel, progress: &mut Progress, tools: Tools, limit: usize) 
     call::ensure_ids(&said);
     let calls = Call::all(&said);
     progress.asked = Json::Null;
-    let is_last = tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call));
+    let is_last =
+        tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call));
     if is_last {
         progress.total_usage();
         progress.next = if kernel.chain().has(Hook::Outlet) { Next::Outlet } else { Next::End };
@@ -305,8 +308,7 @@ fn runs_here(kernel: &Kernel, body: &Json, call: &Call) -> bool {
         return false;
     }
     let client_tools = body.get("tools").unwrap_or_default();
-    let is_the_clients =
-        client_tools.items().iter().any(|tool| delta::call_name(tool) == call.name);
+    let is_the_clients = client_tools.items().iter().any(|tool| delta::call_name(tool) == call.name);
     kernel.toolbox().find(&call.name).is_some() || !is_the_clients
 }
 
@@ -363,9 +365,11 @@ const OUR_METADATA: [&str; 17] = [
 fn metadata_for_provider(body: &Json, metadata: &Json) -> Option<Json> {
     let is_stored = body.get("store").is_some_and(|store| !store.is_empty());
     let entries = metadata.as_object().map(Object::entries).filter(|_| is_stored)?;
-    let is_theirs =
-        |(key, value): &(_, Json)| !OUR_METADATA.contains(&AsRef::<str>::as_ref(key)) && value.as_str().is_some();
-    let own: Object = entries.into_iter().filter(is_theirs).collect::<Vec<(CompactString, Json)>>().into_iter().collect();
+    let is_theirs = |(key, value): &(_, Json)| {
+        !OUR_METADATA.contains(&AsRef::<str>::as_ref(key)) && value.as_str().is_some()
+    };
+    let own: Object =
+        entries.into_iter().filter(is_theirs).collect::<Vec<(CompactString, Json)>>().into_iter().collect();
     (!own.is_empty()).then(|| own.into())
 }
 

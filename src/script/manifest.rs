@@ -193,7 +193,8 @@ pub(crate) fn read(
     // Where valves could not be read, their names are not known.
     for name in manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name)) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
-        let near = manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        let near =
+            manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
         wrong(
             Code::BadSwitch,
             ("needs", name),

@@ -310,7 +310,12 @@ impl Tool {
         loop {
             let (result, ending) = self.try_once(&args, turn).await;
             match result {
-                Err(error) if !error.fatal && !error.is_answer && tries < self.spec.retry.max && !turn.is_paused() => {
+                Err(error)
+                    if !error.fatal
+                        && !error.is_answer
+                        && tries < self.spec.retry.max
+                        && !turn.is_paused() =>
+                {
                     tries += 1;
                     turn.tell(|| self.retried(tries, &error));
                     tracing::info!(tool = self.spec.name, tries, "trying again: {error}");

@@ -77,9 +77,8 @@ impl Calls {
     fn store(&self, held: &Json) {
         // Maps of ours in a map of ours.
         let _ = held.set(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
-        let entry = |(at, piece): &(usize, Json)| {
-            Json::from([("call", Json::from(*at)), ("piece", piece.clone())])
-        };
+        let entry =
+            |(at, piece): &(usize, Json)| Json::from([("call", Json::from(*at)), ("piece", piece.clone())]);
         match self.queue.is_empty() {
             true => drop(held.remove(QUEUE)),
             false => drop(held.set(QUEUE, self.queue.iter().map(entry).collect::<Vec<_>>())),
@@ -129,8 +128,7 @@ impl Calls {
         let index = piece.get("index").and_then(|index| index.as_i64());
         let name = call_name(piece);
         let known = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        let known =
-            known.filter(|at| continues_call(piece, &self.calls[*at].id, &self.calls[*at].name));
+        let known = known.filter(|at| continues_call(piece, &self.calls[*at].id, &self.calls[*at].name));
         if let Some(at) = known {
             if self.calls[at].name.is_empty() {
                 self.calls[at].name = name;

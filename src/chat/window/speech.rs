@@ -59,7 +59,8 @@ impl Speech {
             Json::Text(_) if SIGNATURES.contains(&key) => speech.signs = true,
             Json::Text(_) if GROWING.contains(&key) => speech.lanes.push(key.into()),
             Json::Array(calls) if key == "tool_calls" => {
-                speech.begins_call |= calls.with(|calls| calls.iter().any(|call| !call_name(call).is_empty()));
+                speech.begins_call |=
+                    calls.with(|calls| calls.iter().any(|call| !call_name(call).is_empty()));
             }
             Json::Array(_) if key == BLOCKS => speech.closes |= !value.is_empty(),
             Json::Array(items) if key == "reasoning_details" => {

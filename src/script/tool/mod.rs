@@ -174,9 +174,7 @@ impl ScriptTool {
                     self.checked(value, context)
                 }
                 Answered::Skip(value) => self.checked(value, context),
-                Answered::Error(refusal) => {
-                    Err(Failed::Refused(ToolError::from(refusal.clone()).answer()))
-                }
+                Answered::Error(refusal) => Err(Failed::Refused(ToolError::from(refusal.clone()).answer())),
             };
         }
         let value = json_of(value).map_err(|error| {

@@ -17,7 +17,10 @@ fn streams() -> Vec<Vec<Json>> {
     let all = [
         vec![Speech::Calls(vec![call("f0", "Seattle, WA"), call("f1", "Bonn"), call("f0", "Paris")])],
         vec![Speech::Text("Let me look at secret-42. ".into()), Speech::Calls(vec![call("f0", "Rome")])],
-        vec![Speech::Thinking("hm, secret-42 ".into()), Speech::Text("It is secret-42 again, and more.".into())],
+        vec![
+            Speech::Thinking("hm, secret-42 ".into()),
+            Speech::Text("It is secret-42 again, and more.".into()),
+        ],
         vec![Speech::Refusal("I will not tell secret-42 to you.".into())],
     ];
     all.iter().flat_map(|speech| cut_everywhere(speech)).step_by(3).collect()
@@ -79,7 +82,10 @@ async fn check(mut client: Command) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let calls = |value: &Value| -> Vec<String> {
             let calls = value.as_array().cloned().unwrap_or_default();
-            calls.iter().map(|call| format!("{} {}", call["function"]["name"], call["function"]["arguments"])).collect()
+            calls
+                .iter()
+                .map(|call| format!("{} {}", call["function"]["name"], call["function"]["arguments"]))
+                .collect()
         };
         assert_eq!(seen["error"], Value::Null, "{shape:?}: {seen}");
         assert_eq!(text(&seen["message"]["content"]), text(&said["content"]), "{shape:?}: {seen}");

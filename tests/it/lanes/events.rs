@@ -64,11 +64,16 @@ fn event(index: usize, delta: &Value, finish: Option<&str>) -> Json {
 }
 
 /// The deltas of a choice, one part after the other; `pick` says which of several calls goes on.
-fn deltas(speech: &[Speech], cut: &dyn Fn(&str) -> Vec<String>, pick: &mut dyn FnMut(usize) -> usize) -> Vec<Value> {
+fn deltas(
+    speech: &[Speech],
+    cut: &dyn Fn(&str) -> Vec<String>,
+    pick: &mut dyn FnMut(usize) -> usize,
+) -> Vec<Value> {
     let mut calls = 0;
     let mut all = vec![json!({"role": "assistant", "content": ""})];
     for part in speech {
-        let mut queues: Vec<_> = part.deltas(calls, cut).into_iter().map(std::collections::VecDeque::from).collect();
+        let mut queues: Vec<_> =
+            part.deltas(calls, cut).into_iter().map(std::collections::VecDeque::from).collect();
         if let Speech::Calls(own) = part {
             calls += own.len();
         }
@@ -105,7 +110,11 @@ pub(crate) fn cut_everywhere(speech: &[Speech]) -> Vec<Vec<Json>> {
         .map(|at| {
             let cut = |text: &str| {
                 let at = text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
-                [&text[..at], &text[at..]].into_iter().filter(|piece| !piece.is_empty()).map(str::to_owned).collect()
+                [&text[..at], &text[at..]]
+                    .into_iter()
+                    .filter(|piece| !piece.is_empty())
+                    .map(str::to_owned)
+                    .collect()
             };
             let mut events: Vec<Json> =
                 deltas(speech, &cut, &mut |_| 0).iter().map(|delta| event(0, delta, None)).collect();

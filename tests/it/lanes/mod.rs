@@ -33,15 +33,8 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::None,
-        Self::Identity,
-        Self::Window,
-        Self::Redact,
-        Self::RedactTwice,
-        Self::Append,
-        Self::Hold,
-    ];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::None, Self::Identity, Self::Window, Self::Redact, Self::RedactTwice, Self::Append, Self::Hold];
 
     /// The scripts that do it.
     pub(crate) fn scripts(self) -> Vec<String> {
@@ -225,7 +218,8 @@ async fn recorded_streams_keep_all_they_say() {
 async fn what_a_broken_stream_withheld_comes_before_its_error() {
     let fault = || Fault::Provider { message: "it broke off".into(), timeout: false };
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, false);
-    let kernel = asking([Reply::pieces_then_fault(events, fault())]).0.filters(Shape::Redact.filters()).build();
+    let kernel =
+        asking([Reply::pieces_then_fault(events, fault())]).0.filters(Shape::Redact.filters()).build();
     let streamed = stream(&kernel).await;
     assert!(streamed.answer.is_err());
     assert_eq!(streamed.texts().concat(), "one [x] two");
@@ -235,10 +229,14 @@ async fn what_a_broken_stream_withheld_comes_before_its_error() {
 
 #[tokio::test]
 async fn a_text_that_a_call_interrupts_is_not_let_out_whole() {
-    let piece = |delta: &str| json(&format!(r#"{{"id":"c","choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#));
+    let piece = |delta: &str| {
+        json(&format!(r#"{{"id":"c","choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#))
+    };
     let events = vec![
         piece(r#"{"role":"assistant","content":"it is secr"}"#),
-        piece(r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f0","arguments":"{}"}}]}"#),
+        piece(
+            r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f0","arguments":"{}"}}]}"#,
+        ),
         piece(r#"{"content":"et-42, really"}"#),
         json(r#"{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#),
     ];
@@ -264,8 +262,12 @@ async fn calls_of_custom_tools_survive_a_filter_that_does_nothing() {
     let kernel = asking([Reply::pieces(events)]).0.filter(script("idle", "fn outlet(body) { }")).build();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"custom","custom":{"name":"f2"}}]}"#;
     let streamed = stream_body(&kernel, body).await;
-    let call = folded(streamed.pieces.iter().map(|piece| &piece.event)).at_path("choices.0.message.tool_calls.0");
-    assert_eq!(call.to_string(), r#"{"id":"call_0","type":"custom","custom":{"name":"f2","input":"any text\nat all"}}"#);
+    let call =
+        folded(streamed.pieces.iter().map(|piece| &piece.event)).at_path("choices.0.message.tool_calls.0");
+    assert_eq!(
+        call.to_string(),
+        r#"{"id":"call_0","type":"custom","custom":{"name":"f2","input":"any text\nat all"}}"#
+    );
 }
 
 #[tokio::test]
@@ -280,14 +282,24 @@ async fn a_turn_of_several_rounds_has_one_text_and_the_usage_of_all() {
         answer.set("usage", usage(n)).unwrap();
         Reply::whole(answer)
     };
-    let replies = || [
-        with_usage(9, r#"{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"Look.","tool_calls":[{"id":"c","type":"function","function":{"name":"echo","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#),
-        with_usage(20, r#"{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"final"},"finish_reason":"stop"}]}"#),
-    ];
+    let replies = || {
+        [
+            with_usage(
+                9,
+                r#"{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"Look.","tool_calls":[{"id":"c","type":"function","function":{"name":"echo","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+            ),
+            with_usage(
+                20,
+                r#"{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"final"},"finish_reason":"stop"}]}"#,
+            ),
+        ]
+    };
     let kernel = asking(replies()).0.tool(crate::kernel::echo()).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
     let wish = Wish { stream: None, raw: false };
-    let Ok(Answered::Answer(whole)) = kernel.turn(body, &Turn::default(), wish).await else { panic!("no answer") };
+    let Ok(Answered::Answer(whole)) = kernel.turn(body, &Turn::default(), wish).await else {
+        panic!("no answer")
+    };
     assert_eq!(whole.at_path("choices.0.message.content"), "Look.\n\nfinal".into());
     let spent = whole.at_path("usage");
     assert_eq!(spent.at_path("prompt_tokens"), 29_i64.into());
@@ -297,5 +309,8 @@ async fn a_turn_of_several_rounds_has_one_text_and_the_usage_of_all() {
     let kernel = asking(rounds()).0.tool(crate::kernel::echo()).build();
     let streamed = stream(&kernel).await;
     assert_eq!(streamed.texts().concat(), "Look.\n\nfinal");
-    assert_eq!(String::from(message::text_of(&streamed.answer.unwrap().at_path("choices.0.message"))), "Look.\n\nfinal");
+    assert_eq!(
+        String::from(message::text_of(&streamed.answer.unwrap().at_path("choices.0.message"))),
+        "Look.\n\nfinal"
+    );
 }
