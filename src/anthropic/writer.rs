@@ -281,12 +281,15 @@ impl Writer {
     /// Ends the open block with what is remembered of it. A text that was changed has no signature and no
     /// citations: they were of another.
     fn close_as(&mut self, item: &Json) {
-        match self.open {
-            Some(Open::Text(_) | Open::Thinking(_)) if !self.seal.fits(item) => {
-                if item.get("signature").is_some() {
-                    tracing::info!("a filter changed signed thinking; it is sent without its signature");
-                }
+        let has_text = matches!(self.open, Some(Open::Text(_) | Open::Thinking(_)));
+        if has_text && !self.seal.fits(item) {
+            if item.get("signature").is_some() {
+                tracing::info!("a filter changed signed thinking; it is sent without its signature");
             }
+            self.close();
+            return;
+        }
+        match self.open {
             Some(Open::Text(_)) => {
                 for citation in item.get("citations").unwrap_or_default().items() {
                     self.events.delta("citations_delta", "citation", citation);

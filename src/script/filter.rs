@@ -164,7 +164,10 @@ impl ScriptFilter {
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
         let timing = tally.begin();
-        let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        let (result, spent) = match hook == Hook::Stream && event::is_long(&ctx.value) {
+            true => self.script.call_on_whole(hook, args, &ctx.turn),
+            false => self.script.call(hook, args, &ctx.turn),
+        };
         if let Some(trace) = ctx.turn.trace() {
             trace.spend(hook.name(), self.script.id(), spent);
         }

@@ -39,6 +39,11 @@ impl Script {
         self.run(hook.name(), args.into(), turn, budget)
     }
 
+    /// Calls a function on an event that stands for many, within the budget of hooks that see whole answers.
+    pub(super) fn call_on_whole(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
+        self.run(hook.name(), args.into(), turn, self.settings.hook)
+    }
+
     /// Calls a callback's function within the budget of hooks.
     pub(super) fn call_callback(&self, callback: Callback, args: Args, turn: &Turn) -> Called {
         self.run(callback.name(), args, turn, self.settings.hook)

@@ -189,3 +189,71 @@ async fn live_and_plain_values_are_joined_alike() {
     let kernel = asking([valvehouse::llm::Reply::message(said)]).0.filter(filter).build();
     assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "1 drawn");
 }
+
+/// Ten rounds of an agent that runs its own tools: what the service was asked, round by round.
+async fn ten_rounds(config: &str, streams: bool) -> Vec<serde_json::Value> {
+    let host = TestHost::new().config(config).start().await;
+    let rounds = AtomicUsize::new(0);
+    host.upstream.script(move |asked| {
+        let round = rounds.fetch_add(1, Ordering::Relaxed);
+        let arguments = format!("{{\"command\":\"ls -la src/{round} | head -n 4\"}}");
+        let delta = if round < 10 {
+            json!({"role": "assistant", "content": format!("Step {round}: let me look. "), "reasoning_content": "a thought <b>",
+                "tool_calls": [{"index": 0, "id": format!("call_{round}"), "type": "function",
+                    "function": {"name": "bash", "arguments": arguments}}]})
+        } else {
+            json!({"role": "assistant", "content": "All done."})
+        };
+        let why = if round < 10 { "tool_calls" } else { "stop" };
+        if asked.json()["stream"] == json!(true) {
+            let events = [crate::upstream::chunk(&delta, None), crate::upstream::chunk(&json!({}), Some(why))];
+            return Reply::raw("text/event-stream", events.concat() + "data: [DONE]\n\n");
+        }
+        Reply::json(&json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": delta, "finish_reason": why}]}))
+    });
+    let mut body = saying(MODEL, "please tidy up the folder");
+    body["stream"] = streams.into();
+    body["tools"] =
+        json!([{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]);
+    for round in 0..=10 {
+        let answer = host.chat(&body).await;
+        assert_eq!(answer.status, 200, "round {round}: {}", answer.body());
+        let said = if streams {
+            let mut fold = valvehouse::chat::Fold::default();
+            for event in answer.events() {
+                fold.push(&crate::kernel::json(&event.to_string()));
+            }
+            serde_json::from_str(&fold.finish().at_path("choices.0.message").to_string()).unwrap()
+        } else {
+            answer.json()["choices"][0]["message"].clone()
+        };
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.push(said);
+        messages.push(json!({"role": "tool", "tool_call_id": format!("call_{round}"), "content": "total 8\nfile_one\n"}));
+    }
+    host.upstream.asked().iter().map(crate::upstream::Asked::json).collect()
+}
+
+#[tokio::test]
+async fn an_agents_loop_of_ten_rounds_is_the_same_with_the_shipped_collection_as_without() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let shipped = format!("[folders]\nfilters = \"{root}/filters\"\ntools = \"{root}/tools\"");
+    for streams in [false, true] {
+        let (with, without) = (ten_rounds(&shipped, streams).await, ten_rounds("", streams).await);
+        assert_eq!(with.len(), 11);
+        for (round, (with, without)) in with.iter().zip(&without).enumerate() {
+            assert_eq!(with["messages"], without["messages"], "round {round}, streams: {streams}");
+            assert_eq!(with["tools"], without["tools"], "round {round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_of_two_megabytes_passes_a_window() {
+    let window = "fn stream(event, state) { stream::window(event, state, 40, |text| regex::replace(text, \"sk-[a-z0-9]{16,40}\", \"[key]\")); }";
+    let host = TestHost::new().filter("key", window).start().await;
+    let text = "some words of an answer, 12 of them, go on and on. ".repeat(42_000);
+    host.upstream.reply(Reply::text(&text));
+    assert_eq!(host.ask("hi").await.text(), text);
+}
