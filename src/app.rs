@@ -85,6 +85,8 @@ pub enum OpenError {
 impl App {
     /// Opens store and folders and loads everything once. Nothing runs in the background yet.
     pub async fn open(config: Config) -> Result<Arc<Self>, OpenError> {
+        let max_text = config.server.max_text_mb.saturating_mul(1024 * 1024);
+        crate::script::set_max_text(usize::try_from(max_text).unwrap_or(usize::MAX));
         let plan = plan(&config, Keys::Read)?;
         let store = store::open(&config.store).await?;
         let host = Host::open(plan, store).await?;
@@ -186,7 +188,7 @@ impl App {
         };
         // Turns without a memory do not carry the room of one along.
         let ended = Box::pin(self.runs.begin(&setup(ready), begin, begun)).await?;
-        Ok(Reply::Answer(ended.answer))
+        Ok(Reply::Answer(ended.reply))
     }
 
     /// Goes on with a run that waits, failed, or whose host died.

@@ -50,6 +50,8 @@ pub struct Ended {
     pub conversation: String,
     /// The answer, a `chat.completion`; where the run waits, a text that says for what.
     pub answer: Json,
+    /// The same as a client reads it, with the texts of all its model calls.
+    pub reply: Json,
     /// What it waits for, or null.
     pub pending_action: Json,
 }
@@ -227,11 +229,12 @@ impl Runs {
             self.afterwards(async move { teller.drain().await });
         }
         let Stopped { answer, pending, saved } = stopped?;
+        let reply = if pending.is_null() { saved.progress.answer() } else { answer.clone() };
         let (run, conversation) = (keeper.run.id.clone(), keeper.run.conversation.clone());
         if before / DROPPED_EVERY != saved.length / DROPPED_EVERY {
             self.afterwards(drop_old(self.store.clone(), conversation.clone()));
         }
-        Ok(Ended { run, conversation, answer, pending_action: pending })
+        Ok(Ended { run, conversation, answer, reply, pending_action: pending })
     }
 
     fn keeper<'a>(&'a self, run: &Run, kept: Json) -> StoreKeeper<'a> {

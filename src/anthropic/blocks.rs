@@ -3,7 +3,8 @@
 use super::CONTENT_BLOCKS;
 use super::extra::{others, with_others};
 use super::part;
-use super::seal::{is_for, length_on, split_at};
+use super::seal::{Seal, is_for, length_on, split_at};
+use crate::chat::delta::is_custom;
 use crate::chat::{Call, message};
 use crate::json::Json;
 use compact_str::CompactString;
@@ -19,8 +20,8 @@ const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
 /// which were of another text, and without the signature of thoughts that were others.
 pub(super) fn of_message(said: &Json) -> Vec<Json> {
     let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
-    let thinking = Track::new("thinking", thinking_of(said), &items);
-    let text = Track::new("text", text_of(said), &items);
+    let thinking = Track::new("thinking", &thinking_of(said), &items);
+    let text = Track::new("text", &text_of(said), &items);
     let mut building = Building { thinking, text, calls: Calls::of(said), blocks: Vec::new() };
     for item in &items {
         building.add(item);
@@ -53,43 +54,104 @@ fn is(item: &Json, kind: &str) -> bool {
     item.text("type").is_some_and(|own| own == kind)
 }
 
-/// One of the two texts of a message, and how far it has been laid out.
+/// One of the two texts of a message, cut into the texts of its remembered blocks.
 struct Track {
-    text: String,
-    /// In bytes.
-    laid_out: usize,
-    /// How many remembered blocks of it are still to come.
-    to_come: usize,
-    changed: bool,
+    /// The text of each remembered block that is still to come, and `true` if it is the one that was sealed.
+    pieces: VecDeque<(String, bool)>,
+    /// Text that was put between two of them, with how many come after it.
+    added: Option<(usize, String)>,
+    /// What comes after the last of them.
+    rest: String,
 }
 
 impl Track {
-    fn new(kind: &str, text: String, items: &[Json]) -> Self {
+    /// Blocks at the beginning and at the end whose text is the sealed one stay; what was changed between them
+    /// is the text of the last block there.
+    fn new(kind: &str, text: &str, items: &[Json]) -> Self {
         let own: Vec<&Json> = items.iter().filter(|item| is(item, kind)).collect();
-        let mut rest = text.as_str();
-        let mut changed = false;
+        let mut pieces = VecDeque::with_capacity(own.len());
+        let mut rest = text;
         for item in &own {
             let (piece, after) = split_at(rest, length_on(item));
-            changed = changed || !is_for(item, piece);
+            if !is_for(item, piece) {
+                break;
+            }
+            pieces.push_back((piece.to_owned(), true));
             rest = after;
         }
-        Self { to_come: own.len(), changed, laid_out: 0, text }
-    }
-
-    /// The text of the next remembered block; of a changed text all, in its last block.
-    fn next(&mut self, item: &Json) -> Option<String> {
-        self.to_come -= 1;
-        if self.changed {
-            return (self.to_come == 0).then(|| std::mem::take(&mut self.text));
+        let changed = &own[pieces.len()..];
+        let mut last = Vec::new();
+        for item in changed.iter().rev() {
+            let length = rest.chars().count();
+            let (before, piece) = match length.checked_sub(length_on(item)) {
+                Some(before) => split_at(rest, before),
+                None => break,
+            };
+            if length_on(item) == 0 || !is_for(item, piece) {
+                break;
+            }
+            last.push((piece.to_owned(), true));
+            rest = before;
         }
-        let piece = split_at(self.rest(), length_on(item)).0.to_owned();
-        self.laid_out += piece.len();
-        Some(piece)
+        let between = changed.len() - last.len();
+        if between > 0 {
+            pieces.extend((1..between).map(|_| (String::new(), false)));
+            pieces.push_back((std::mem::take(&mut rest).to_owned(), false));
+        }
+        let is_added = !last.is_empty() && !rest.is_empty();
+        let added = is_added.then(|| (last.len(), std::mem::take(&mut rest).to_owned()));
+        pieces.extend(last.into_iter().rev());
+        Self { pieces, added, rest: rest.to_owned() }
     }
 
-    fn rest(&self) -> &str {
-        self.text.get(self.laid_out..).unwrap_or_default()
+    /// Text that was put ahead of the next remembered block.
+    fn added(&mut self) -> Option<String> {
+        let left = self.pieces.len();
+        self.added.take_if(|(after, _)| *after == left).map(|(_, text)| text)
     }
+
+    /// The text of the next remembered block, and `true` if it is the one that was sealed.
+    fn next(&mut self) -> (String, bool) {
+        self.pieces.pop_front().unwrap_or_default()
+    }
+}
+
+/// Seals the remembered blocks of a message for the texts it has now: a block whose text was changed loses its
+/// signature and its citations, which were of another text. Returns `true` if one did.
+pub fn reseal(said: &Json) -> bool {
+    let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
+    if items.is_empty() {
+        return false;
+    }
+    let mut any = false;
+    for (kind, text) in [("thinking", thinking_of(said)), ("text", text_of(said))] {
+        let mut track = Track::new(kind, &text, &items);
+        for item in items.iter().filter(|item| is(item, kind)) {
+            let added = track.added();
+            let (text, is_sealed) = track.next();
+            if let Some(added) = added {
+                // It is a part of this block now.
+                let text = [added, text].concat();
+                any = true;
+                unseal(item, &text);
+                continue;
+            }
+            if is_sealed {
+                continue;
+            }
+            any = true;
+            unseal(item, &text);
+        }
+    }
+    any
+}
+
+/// Makes a remembered block one of another text.
+fn unseal(item: &Json, text: &str) {
+    for (key, _) in others(item, &SEAL) {
+        item.remove(&key);
+    }
+    Seal::of(text).put_on(item);
 }
 
 struct Building {
@@ -103,8 +165,10 @@ impl Building {
     fn add(&mut self, item: &Json) {
         match &*item.text("type").unwrap_or_default() {
             "text" => {
-                let Some(text) = self.text.next(item) else { return };
-                if self.text.changed {
+                let added = self.text.added().unwrap_or_default();
+                self.blocks.extend(part::text_block(&added));
+                let (text, is_sealed) = self.text.next();
+                if !is_sealed {
                     self.blocks.extend(part::text_block(&text));
                 } else if !text.is_empty() {
                     let fields = [("type", "text".into()), ("text", text.into())];
@@ -112,8 +176,10 @@ impl Building {
                 }
             }
             "thinking" => {
-                let Some(text) = self.thinking.next(item) else { return };
-                if self.thinking.changed {
+                let added = self.thinking.added().unwrap_or_default();
+                self.blocks.extend(unsigned(&added));
+                let (text, is_sealed) = self.thinking.next();
+                if !is_sealed {
                     self.blocks.extend(unsigned(&text));
                 } else {
                     self.blocks.push(thinking(&text, others(item, &SEAL)));
@@ -128,8 +194,8 @@ impl Building {
     }
 
     fn finish(mut self) -> Vec<Json> {
-        self.blocks.extend(unsigned(self.thinking.rest()));
-        self.blocks.extend(part::text_block(self.text.rest()));
+        self.blocks.extend(unsigned(&self.thinking.rest));
+        self.blocks.extend(part::text_block(&self.text.rest));
         self.blocks.extend(self.calls.blocks.into_iter().flatten());
         self.blocks
     }
@@ -167,9 +233,9 @@ impl Calls {
                 ("type", "tool_use".into()),
                 ("id", id(&call.id).into()),
                 ("name", call.name.clone().into()),
-                ("input", input(&call)),
+                ("input", if is_custom(&given) { text_input(&call) } else { input(&call) }),
             ];
-            let beside = others(&given, &["id", "type", "function", "index"]);
+            let beside = others(&given, &["id", "type", "function", "custom", "index"]);
             all.places.entry(call.id).or_default().push_back(all.blocks.len());
             all.blocks.push(Some(with_others(fields, beside)));
         }
@@ -186,6 +252,11 @@ impl Calls {
 pub(super) fn id(id: &str) -> CompactString {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     id.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+}
+
+/// What a custom tool is called with, which is a text of any form: Anthropic's inputs are objects.
+fn text_input(call: &Call) -> Json {
+    Json::from([("input", call.arguments.clone().into())])
 }
 
 /// A call's arguments. Those that were cut off, or are no object, are told as what they are: the

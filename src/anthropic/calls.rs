@@ -1,6 +1,7 @@
 //! The calls of a streamed answer, put together from their pieces, and which of them may be written.
 
 use super::extra::{others, with_others};
+use crate::chat::delta::{call_name, is_custom};
 use crate::json::Json;
 use compact_str::CompactString;
 
@@ -15,6 +16,8 @@ struct Calling {
     name: CompactString,
     beside: Vec<(CompactString, Json)>,
     arguments: String,
+    /// A text of any form, which is sent when it has come whole: Anthropic's inputs are objects.
+    is_custom: bool,
     /// Whether its block has begun.
     begun: bool,
 }
@@ -26,8 +29,10 @@ impl Calls {
 
     /// Takes in a piece: which call it is of, and what more of its arguments.
     pub(super) fn take(&mut self, place: usize, piece: &Json) -> (usize, CompactString) {
+        let is_custom = is_custom(piece);
         let function = piece.get("function").unwrap_or_default();
         let more = match function.get("arguments") {
+            _ if is_custom => piece.at_path("custom.input").as_str().unwrap_or_default().into(),
             Some(Json::Text(text)) => text.into(),
             None | Some(Json::Null) => CompactString::default(),
             Some(value) => value.to_string().into(),
@@ -37,9 +42,10 @@ impl Calls {
             self.0.push(Calling {
                 index: piece.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64),
                 id: id.unwrap_or_else(|| format!("toolu_{}", uuid::Uuid::new_v4().simple()).into()),
-                name: function.text("name").unwrap_or_default(),
-                beside: others(piece, &["index", "id", "type", "function"]),
+                name: call_name(piece),
+                beside: others(piece, &["index", "id", "type", "function", "custom"]),
                 arguments: String::new(),
+                is_custom,
                 begun: false,
             });
             self.0.len() - 1
@@ -53,7 +59,7 @@ impl Calls {
     fn find(&self, piece: &Json) -> Option<usize> {
         let index = piece.get("index").and_then(|index| index.as_i64());
         let id = piece.text("id").unwrap_or_default();
-        let name = piece.get("function").and_then(|function| function.text("name")).unwrap_or_default();
+        let name = call_name(piece);
         let at = self.0.iter().rposition(|call| index.is_none_or(|index| index == call.index))?;
         let is_same = id == self.0[at].id;
         let goes_on = match index {
@@ -66,7 +72,9 @@ impl Calls {
     /// Whether a call's block may begin: when those before it are whole. Else it waits, since a block
     /// that is ended cannot go on.
     pub(super) fn may_begin(&self, at: usize) -> bool {
-        !self.0[at].begun && (0..at).all(|before| self.0[before].begun && self.is_whole(before))
+        !self.0[at].begun
+            && !self.0[at].is_custom
+            && (0..at).all(|before| self.0[before].begun && self.is_whole(before))
     }
 
     /// Whether all of a call's arguments have come.
@@ -89,6 +97,10 @@ impl Calls {
             ("name", call.name.clone().into()),
             ("input", Json::object()),
         ];
-        (with_others(fields, std::mem::take(&mut call.beside)), call.arguments.clone())
+        let input = match call.is_custom {
+            true => Json::from([("input", call.arguments.clone().into())]).to_string(),
+            false => call.arguments.clone(),
+        };
+        (with_others(fields, std::mem::take(&mut call.beside)), input)
     }
 }

@@ -29,6 +29,7 @@ mod tests;
 
 pub use answer::{completion, message};
 pub use ask::{Asked, ask};
+pub use blocks::reseal;
 pub use plain::plain;
 pub use read::read;
 pub use reader::Reader;

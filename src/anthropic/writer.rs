@@ -5,7 +5,7 @@ use super::blocks::{REASONING, thinking_in};
 use super::calls::Calls;
 use super::ending;
 use super::events::Events;
-use super::seal::{length_on, split_at};
+use super::seal::{Seal, length_on, split_at};
 use crate::chat::message;
 use crate::json::Json;
 use std::collections::VecDeque;
@@ -37,6 +37,8 @@ pub struct Writer {
     thought: bool,
     /// Text that came in the middle of a call, with its kind.
     held: Vec<(&'static str, String)>,
+    /// Of the open block's text so far.
+    seal: Seal,
     refuses: bool,
     choice: Json,
     usage: Json,
@@ -155,6 +157,7 @@ impl Writer {
                 "thinking" if waits => {}
                 "thinking" => {
                     self.close();
+                    self.seal = Seal::default();
                     self.events.start_thinking();
                     self.open = Some(Open::Thinking(None));
                     self.close_as(&item);
@@ -186,6 +189,7 @@ impl Writer {
             let left = self.room(kind);
             let (now, rest) = left.map_or((text, ""), |left| split_at(text, left));
             self.events.say(kind, now);
+            self.seal.add(now);
             text = rest;
             match (kind, left) {
                 ("text", None) => self.said = true,
@@ -242,6 +246,7 @@ impl Writer {
             None if kind == "text" => self.follow_plan(Coming::No),
             None => {}
         }
+        self.seal = Seal::default();
         if kind == "text" {
             self.events.start_text()
         } else {
@@ -273,8 +278,17 @@ impl Writer {
         self.events.whole(item);
     }
 
-    /// Ends the open block with what is remembered of it.
+    /// Ends the open block with what is remembered of it. A text that was changed has no signature and no
+    /// citations: they were of another.
     fn close_as(&mut self, item: &Json) {
+        let has_text = matches!(self.open, Some(Open::Text(_) | Open::Thinking(_)));
+        if has_text && !self.seal.fits(item) {
+            if item.get("signature").is_some() {
+                tracing::info!("a filter changed signed thinking; it is sent without its signature");
+            }
+            self.close();
+            return;
+        }
         match self.open {
             Some(Open::Text(_)) => {
                 for citation in item.get("citations").unwrap_or_default().items() {

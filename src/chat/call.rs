@@ -43,11 +43,15 @@ impl Call {
     }
 
     fn read(call: &Json) -> Option<Self> {
-        let function = call.get("function")?;
+        // The input of a custom tool is a text of any form.
+        let (called, input) = match call.get("function") {
+            Some(function) => (function, "arguments"),
+            None => (call.get("custom").filter(|custom| custom.as_object().is_some())?, "input"),
+        };
         Some(Self {
             id: call.text("id").unwrap_or_default(),
-            name: function.text("name").unwrap_or_default(),
-            arguments: match function.get("arguments") {
+            name: called.text("name").unwrap_or_default(),
+            arguments: match called.get(input) {
                 Some(Json::Text(text)) => text.into(),
                 None | Some(Json::Null) => CompactString::default(),
                 // Some servers send the object itself instead of its text.

@@ -2,6 +2,7 @@
 
 use super::grow::Fields;
 use crate::json::Json;
+use compact_str::CompactString;
 
 /// Folds `chat.completion.chunk` events into the answer they are pieces of.
 ///
@@ -120,7 +121,7 @@ pub fn is_last(choice: &Json) -> bool {
 /// Without an index a new id, or a name where there already is one, begins the next call.
 pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
     let own_id = piece.text("id").unwrap_or_default();
-    let own_name = piece.get("function").and_then(|function| function.text("name")).unwrap_or_default();
+    let own_name = call_name(piece);
     let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
     let same_id = !own_id.is_empty() && !other_id;
     if piece.get("index").is_some_and(|index| !index.is_null()) {
@@ -128,6 +129,17 @@ pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
     } else {
         !other_id && (same_id || own_name.is_empty() || name.is_empty())
     }
+}
+
+/// The name of what a call, or a piece of one, calls: a function or a custom tool. "" where it has none.
+pub fn call_name(piece: &Json) -> CompactString {
+    let name = |of: &str| piece.get(of).and_then(|of| of.text("name"));
+    name("function").or_else(|| name("custom")).unwrap_or_default()
+}
+
+/// Returns `true` if a call is of a custom tool, whose input is a text of any form.
+pub fn is_custom(call: &Json) -> bool {
+    call.get("custom").is_some_and(|custom| custom.as_object().is_some())
 }
 
 /// Null, "" and nothing at all say that there is more to come.
@@ -197,12 +209,16 @@ impl Choice {
 
 impl Call {
     fn goes_on_with(&self, piece: &Json) -> bool {
-        let name = self.fields.map("function").and_then(|function| function.text("name"));
+        let name = |of: &str| self.fields.map(of).and_then(|of| of.text("name"));
+        let name = name("function").or_else(|| name("custom"));
         continues_call(piece, self.fields.text("id").unwrap_or_default(), name.unwrap_or_default())
     }
 
     fn finish(self) -> Json {
         let given = self.fields.into_json();
+        if is_custom(&given) {
+            return custom(&given);
+        }
         let function = given.get("function").filter(|function| function.as_object().is_some());
         let function = function.unwrap_or_else(Json::object);
         let arguments = match function.get("arguments") {
@@ -226,6 +242,26 @@ impl Call {
         }
         call
     }
+}
+
+/// A call of a custom tool, with the keys every reader relies on.
+fn custom(given: &Json) -> Json {
+    let custom = given.get("custom").unwrap_or_default();
+    if custom.get("input").is_none_or(|input| input.is_null()) {
+        // A text in an object of our own.
+        let _ = custom.set("input", "");
+    }
+    let call = Json::from([
+        ("id", given.get("id").unwrap_or_else(|| "".into())),
+        ("type", "custom".into()),
+        ("custom", custom),
+    ]);
+    for (key, value) in given.as_object().map(|given| given.entries()).unwrap_or_default() {
+        if !matches!(&*key, "id" | "type" | "custom") {
+            let _ = call.set(&key, value);
+        }
+    }
+    call
 }
 
 /// A message with the two keys every reader relies on.

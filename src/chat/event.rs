@@ -29,6 +29,13 @@ fn look<R>(event: &Json, look: impl FnOnce(&Object) -> R) -> Option<R> {
     })
 }
 
+/// Returns `true` if the event's text is that of many events: an answer that comes whole has all of it in one.
+pub fn is_long(event: &Json) -> bool {
+    const LONG: usize = 16 * 1024;
+    let is_long = |content: Option<&Json>| matches!(content, Some(Json::Text(text)) if text.len() > LONG);
+    look(event, |delta| delta.with("content", is_long)) == Some(true)
+}
+
 /// Which choice the event is about.
 pub fn choice_index(event: &Json) -> i64 {
     event.at_path("choices.0.index").as_i64().unwrap_or(0)

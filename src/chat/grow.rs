@@ -23,9 +23,9 @@ fn grows(key: &str) -> bool {
         key,
         // text
         "content" | "reasoning_content" | "reasoning" | "refusal" | "thinking" | "text" | "summary"
-        | "arguments" | "transcript" | "data"
+        | "arguments" | "input" | "transcript" | "data"
         // what holds text
-        | "function" | "function_call" | "audio" | "logprobs"
+        | "function" | "custom" | "function_call" | "audio" | "logprobs"
         // lists
         | "reasoning_details" | "content_blocks" | "annotations" | "images" | "token_ids"
     )

@@ -35,7 +35,10 @@ fn check_all_but_messages(body: &Json) -> Result<(), Fault> {
         Some(Json::Text(_)) => return Err(Fault::invalid("model is empty; name a model", Some("model"))),
         other => return Err(wrong("model", "a string", &other.unwrap_or_default(), Some("model"))),
     }
-    Ok(())
+    match body.get("stream") {
+        None | Some(Json::Null | Json::Bool(_)) => Ok(()),
+        Some(other) => Err(wrong("stream", "true or false", &other, Some("stream"))),
+    }
 }
 
 fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
@@ -57,7 +60,8 @@ fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
 fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Fault {
     let found = match found {
         Json::Null => "missing",
-        Json::Text(_) => "an empty string",
+        Json::Text(text) if text.is_empty() => "an empty string",
+        Json::Text(_) => "a string",
         other => other.kind(),
     };
     Fault::invalid(format!("{path} is {found}; it must be {expected}"), param)
@@ -118,6 +122,8 @@ mod tests {
             (r#"{"model":1}"#, "model is number; it must be a string"),
             (r#"{"model":""}"#, "model is empty; name a model"),
             (r#"{"model":"m"}"#, "messages is missing; it must be an array of messages"),
+            (r#"{"model":"m","messages":"hi"}"#, "messages is a string; it must be an array of messages"),
+            (r#"{"model":"m","stream":"true"}"#, "stream is a string; it must be true or false"),
             (r#"{"model":"m","messages":[]}"#, "messages is empty; send at least one message"),
             (
                 r#"{"model":"m","messages":[1]}"#,

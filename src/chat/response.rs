@@ -73,6 +73,12 @@ impl Head {
     }
 }
 
+/// Where a usage that is the sum of several model calls has that of the last one.
+pub const LAST_CALL: &str = "last_call";
+
+/// What stands between the texts of a turn's model calls.
+pub const TEXT_BREAK: &str = "\n\n";
+
 /// Token counts.
 pub fn usage(prompt: usize, completion: usize) -> Json {
     Json::from([
@@ -80,6 +86,30 @@ pub fn usage(prompt: usize, completion: usize) -> Json {
         ("completion_tokens", completion.into()),
         ("total_tokens", (prompt + completion).into()),
     ])
+}
+
+/// The sum of two usages: counts are added, everything else is the later one's.
+pub fn add_usage(sum: &Json, more: &Json) -> Json {
+    match (sum, more) {
+        (Json::Number(sum), Json::Number(more)) => match (sum.as_i64(), more.as_i64()) {
+            (Some(sum), Some(more)) => sum.saturating_add(more).into(),
+            _ => (sum.as_f64() + more.as_f64()).into(),
+        },
+        (Json::Object(sum), Json::Object(more)) => {
+            let total = sum.entries().into_iter().map(|(key, value)| match more.get(&key) {
+                Some(more) => (key, add_usage(&value, &more)),
+                None => (key, value.copy()),
+            });
+            let total: crate::json::Object = total.collect();
+            for (key, value) in more.entries().into_iter().filter(|(key, _)| !sum.contains(key)) {
+                // A copy in an object just made.
+                let _ = total.set(&key, value.copy());
+            }
+            total.into()
+        }
+        (sum, Json::Null) => sum.copy(),
+        (_, more) => more.copy(),
+    }
 }
 
 /// Usage in words instead of tokens, the same on every machine: for answers no model gave.

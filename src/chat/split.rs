@@ -36,7 +36,61 @@ fn last_piece(choice: &Json, index: Json) -> Json {
     piece
 }
 
+/// Where a message has its blocks in their order.
+const BLOCKS: &str = "content_blocks";
+
+/// A message whose blocks are known, one block after the other. What is remembered of each comes behind its
+/// text, as it does in a stream.
+fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
+    let first = Json::object();
+    let mut deltas = vec![first.clone()];
+    let fields = message.as_object().map(crate::json::Object::entries).unwrap_or_default();
+    for (key, value) in fields {
+        match &*key {
+            BLOCKS | "tool_calls" => {}
+            // New objects take any value, here and below.
+            "content" | "reasoning_content" => drop(first.set(&key, "")),
+            _ => drop(first.set(&key, value.copy())),
+        }
+    }
+    let texts = [("thinking", "reasoning_content"), ("text", "content")];
+    let mut rest = texts.map(|(_, key)| message.text(key).unwrap_or_default());
+    let mut calls: Vec<(usize, Json)> =
+        message.get("tool_calls").unwrap_or_default().items().into_iter().enumerate().collect();
+    let call = |(index, call): (usize, Json)| {
+        let call = call.copy();
+        let _ = call.set("index", index);
+        Json::from([("tool_calls", vec![call].into())])
+    };
+    for block in blocks {
+        let kind = block.text("type").unwrap_or_default();
+        if let Some(place) = texts.iter().position(|(own, _)| *own == kind) {
+            let length = block.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
+            let length = usize::try_from(length).unwrap_or(0);
+            let end = rest[place].char_indices().nth(length).map_or(rest[place].len(), |(at, _)| at);
+            let (text, after) = rest[place].split_at(end);
+            deltas.extend(words(text).map(|word| Json::from([(texts[place].1, word.into())])));
+            rest[place] = after.into();
+        } else if kind == "tool_use" {
+            let own = calls.iter().position(|(_, call)| call.get("id") == block.get("id"));
+            deltas.extend(own.map(|at| call(calls.remove(at))));
+        }
+        deltas.push(Json::from([(BLOCKS, vec![block.copy()].into())]));
+    }
+    for ((_, key), text) in texts.iter().zip(&rest) {
+        deltas.extend(words(text).map(|word| Json::from([(*key, word.into())])));
+    }
+    deltas.extend(calls.into_iter().map(call));
+    deltas
+}
+
 fn deltas(message: &Json) -> Vec<Json> {
+    let blocks = message.get(BLOCKS).unwrap_or_default().items();
+    let is_text =
+        message.get("content").is_none_or(|content| content.is_null() || content.as_str().is_some());
+    if !blocks.is_empty() && is_text {
+        return laid_out(message, &blocks);
+    }
     let first = Json::object();
     let mut deltas = vec![first.clone()];
     // A choice without a message begins and ends all the same.

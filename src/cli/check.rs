@@ -13,10 +13,10 @@ use crate::crash::Quarantine;
 use crate::json::Json;
 use crate::script::testing::Suite;
 use crate::script::{
-    Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
+    Code, Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
 };
 use crate::words::did_you_mean;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
     for path in &asked.paths {
         findings.asked(path, config)?;
     }
+    findings.same_tools();
     findings.tell(out)?;
     let counts = |problem: &Problem| asked.strict || problem.severity == Severity::Error;
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
@@ -45,6 +46,8 @@ struct Findings {
     told: HashSet<(String, String)>,
     /// By command.
     granted: HashMap<String, Grants>,
+    /// Who brings a tool of a name, by id and path.
+    tools: BTreeMap<String, Vec<(String, PathBuf)>>,
 }
 
 impl Findings {
@@ -161,11 +164,41 @@ impl Findings {
                     Some(problem) => vec![problem],
                     None => {
                         let settings = app::settings_of(config, &self.granted, file.kind, &file.id);
+                        if file.kind == Kind::Tool
+                            && let Ok(script) = Script::compile(&file, &settings)
+                        {
+                            for name in script.tool_names() {
+                                let brought = (file.id.to_string(), file.path.clone());
+                                self.tools.entry(name.to_owned()).or_default().push(brought);
+                            }
+                        }
                         Script::check(&file, &settings)
                     }
                 }
             }
         };
+        self.tell_once(problems);
+    }
+
+    /// Reports tools of one name that several files bring: only the last of them is offered.
+    fn same_tools(&mut self) {
+        let mut problems = Vec::new();
+        for (name, brought) in std::mem::take(&mut self.tools) {
+            let paths: BTreeSet<&PathBuf> = brought.iter().map(|(_, path)| path).collect();
+            let Some(used) = paths.iter().next_back().filter(|_| paths.len() > 1) else { continue };
+            for (id, path) in &brought {
+                let is_used = path == *used;
+                let what = if is_used { "this one is used" } else { "this one is not used" };
+                let message = format!("two tools are called `{name}`: {what}");
+                let others: Vec<String> = paths
+                    .iter()
+                    .filter(|other| **other != path)
+                    .map(|other| other.display().to_string())
+                    .collect();
+                let help = format!("rename this one or that of {}", others.join(" and "));
+                problems.push(Problem::new(Code::SameTool, id, path, message).help(help).warning());
+            }
+        }
         self.tell_once(problems);
     }
 

@@ -75,6 +75,8 @@ pub struct Server {
     pub pipelines: bool,
     /// The largest request, in megabytes.
     pub max_body_mb: u64,
+    /// The longest text that a script may read or build, in megabytes.
+    pub max_text_mb: u64,
     /// After so many milliseconds of silence a stream says that it is still there; 0: never.
     pub keep_alive_ms: u64,
     /// Other names than the listen address and this machine's own under which clients find us; with none, any

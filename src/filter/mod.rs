@@ -23,6 +23,7 @@ pub use hook::{FilterType, Hook, Hooks};
 pub use subject::FilterContext;
 
 use crate::breaker::Breaker;
+use crate::context::Turn;
 use crate::fault::{Breakage, Refusal};
 use crate::json::Json;
 use crate::lanes::Pace;
@@ -72,6 +73,29 @@ pub trait Run: Send + Sync {
         let _ = hook;
         ctx.value
     }
+
+    /// Returns `true` if text of a stream may wait in this filter for its next events. Where a stream breaks,
+    /// `stream_end` is then called with [`broken_stream`], and returns what waited.
+    fn withholds(&self) -> bool {
+        false
+    }
+
+    /// Returns an event to come ahead of this one, with nothing in it yet, where text waits that is over before
+    /// this one: `stream` lets it out with that.
+    fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        let _ = (event, turn);
+        None
+    }
+}
+
+/// What `stream_end` is given where a stream breaks.
+pub(crate) fn broken_stream() -> Json {
+    Json::from([("broken", true.into())])
+}
+
+/// Returns `true` if `stream_end` is called since a stream broke.
+pub(crate) fn is_broken_stream(value: &Json) -> bool {
+    value.get("broken").is_some_and(|broken| !broken.is_empty())
 }
 
 /// One filter of a chain; cheap to clone.
@@ -164,6 +188,16 @@ impl Filter {
     /// Its name, a script's id.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// An event to come ahead of this one: see [`Run::ahead`].
+    pub(crate) fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        self.run.ahead(event, turn)
+    }
+
+    /// Returns `true` if text of a stream may wait in it.
+    pub(crate) fn withholds(&self) -> bool {
+        self.run.withholds()
     }
 
     /// Its place in the chain.

@@ -41,6 +41,7 @@ impl Decision {
             Self::NotAskedFor => "not_asked_for",
             Self::Broken => "broken",
             Self::NoHooks => "no_hooks",
+            Self::Idle => "idle",
         }
     }
 }
@@ -80,6 +81,14 @@ impl Snapshot {
             }
             Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
             Decision::NoHooks => "has no hooks, so that there is nothing to run".to_owned(),
+            Decision::Idle => {
+                let needs = plugin.needs();
+                let first = needs.first().map_or("VALVE", |name| name.as_str());
+                format!(
+                    "does nothing until it is configured: set {} with valvehouse valves set {id} {first}=…",
+                    needs.join(" or ")
+                )
+            }
         }
     }
 }

@@ -241,6 +241,22 @@ impl Plugin {
         schema.map_or(Json::Null, |schema| schema.mask(values))
     }
 
+    /// The valves of which one has to have a value for it to be in a chain.
+    pub fn needs(&self) -> &[String] {
+        self.script.as_ref().map(|script| script.manifest.needs.as_slice()).unwrap_or_default()
+    }
+
+    /// Returns `true` if it does nothing with the values that its valves have now.
+    pub fn is_idle(&self) -> bool {
+        let Some(script) = &self.script else { return false };
+        let needs = self.needs();
+        let is_set = |values: &Json| {
+            needs.iter().any(|name| values.get(name).is_some_and(|value| !is_nothing(&value)))
+        };
+        let users = self.users.by_user.values().chain([&self.users.default]);
+        !needs.is_empty() && !is_set(&script.valves) && !users.into_iter().any(is_set)
+    }
+
     /// Whether a request has to ask for it.
     pub fn is_toggle(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.manifest.toggle)
@@ -260,4 +276,9 @@ fn refuser(id: &Arc<str>, message: String) -> Filter {
     let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
     // Before every other filter: nothing shall happen on the way to a refusal.
     Filter::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
+}
+
+/// Returns `true` if a valve's value asks for nothing.
+fn is_nothing(value: &Json) -> bool {
+    value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }

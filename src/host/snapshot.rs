@@ -95,6 +95,8 @@ pub enum Decision {
     Broken,
     /// It has no hooks, and no callbacks.
     NoHooks,
+    /// It does nothing until one of its valves is set.
+    Idle,
 }
 
 impl Snapshot {
@@ -159,6 +161,7 @@ impl Snapshot {
             Some(script) if script.hooks().next().is_none() && script.callbacks().next().is_none() => {
                 Decision::NoHooks
             }
+            Some(_) if plugin.is_idle() => Decision::Idle,
             Some(_) => Decision::Runs,
         }
     }

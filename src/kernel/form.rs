@@ -30,6 +30,29 @@ struct Choice {
     calls: Vec<Begun>,
 }
 
+/// What a call calls.
+#[derive(Clone, Copy)]
+enum Kind {
+    Function,
+    Custom,
+}
+
+impl Kind {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Custom => "custom",
+        }
+    }
+
+    const fn input(self) -> &'static str {
+        match self {
+            Self::Function => "arguments",
+            Self::Custom => "input",
+        }
+    }
+}
+
 /// A tool call whose beginning was sent.
 struct Begun {
     /// As the service numbers it.
@@ -150,13 +173,20 @@ impl Form {
         match delta.get("tool_calls") {
             Some(Json::Array(calls)) => {
                 let given = calls.items();
-                let (kept, orphans): (Vec<Json>, Vec<Json>) =
-                    given.into_iter().partition(|call| begins(call) || known.call_of(call).is_some());
-                mended |= !orphans.is_empty() && calls.replace(kept.clone()).is_ok();
+                let (count, mut kept) = (given.len(), Vec::with_capacity(given.len()));
+                for call in given {
+                    // It may go on with one that begins in this event.
+                    if begins(&call) || known.call_of(&call).is_some() {
+                        mended |= known.mend_call(&call);
+                        kept.push(call);
+                    }
+                }
                 if kept.is_empty() {
                     mended |= delta.remove("tool_calls").is_some();
+                } else if kept.len() < count {
+                    mended |= calls.replace(kept).is_ok();
                 }
-                kept.iter().fold(mended, |mended, call| known.mend_call(call) | mended)
+                mended
             }
             _ => mended,
         }
@@ -176,7 +206,7 @@ fn one_role(delta: &Json, is_first: bool) -> bool {
 /// Whether a piece names what is called; what goes on with a call whose beginning a filter dropped
 /// does not.
 fn begins(piece: &Json) -> bool {
-    piece.at_path("function.name").as_str().is_some_and(|name| !name.is_empty())
+    !delta::call_name(piece).is_empty()
 }
 
 impl Choice {
@@ -194,30 +224,31 @@ impl Choice {
         let index = piece.get("index").and_then(|index| index.as_i64());
         let known = self.call_of(piece);
         let at = known.unwrap_or(self.calls.len());
-        let function = piece.get("function").filter(|function| function.as_object().is_some());
+        let kind = if delta::is_custom(piece) { Kind::Custom } else { Kind::Function };
+        let called = piece.get(kind.key()).filter(|called| called.as_object().is_some());
         let mended = index != Some(at as i64) && set(piece, "index", at);
-        match (known, function) {
-            (Some(at), function) => mended | self.calls[at].go_on(piece, function.as_ref()),
-            (None, Some(function)) => mended | self.begin(index, piece, &function),
+        match (known, called) {
+            (Some(at), called) => mended | self.calls[at].go_on(piece, called.as_ref()),
+            (None, Some(called)) => mended | self.begin(index, piece, kind, &called),
             // A call without a function has nothing that could be called.
             (None, None) => mended,
         }
     }
 
     /// A call begins with its id and its name.
-    fn begin(&mut self, index: Option<i64>, piece: &Json, function: &Json) -> bool {
+    fn begin(&mut self, index: Option<i64>, piece: &Json, kind: Kind, called: &Json) -> bool {
         let mut mended = crate::chat::call::ensure_id(piece);
-        mended |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", "function");
-        mended |= match function.get("arguments") {
+        mended |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
+        mended |= match called.get(kind.input()) {
             Some(Json::Text(_)) => false,
-            None | Some(Json::Null) => set(function, "arguments", ""),
+            None | Some(Json::Null) => set(called, kind.input(), ""),
             // Some servers send the object itself instead of its text.
-            Some(value) => set(function, "arguments", value.to_string()),
+            Some(value) => set(called, kind.input(), value.to_string()),
         };
         self.calls.push(Begun {
             index,
             id: piece.text("id").unwrap_or_default(),
-            name: function.text("name").unwrap_or_default(),
+            name: called.text("name").unwrap_or_default(),
         });
         mended
     }
@@ -225,12 +256,12 @@ impl Choice {
 
 impl Begun {
     /// Id and name are not said again, and not said to be empty.
-    fn go_on(&mut self, piece: &Json, function: Option<&Json>) -> bool {
+    fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
         let mut mended = piece.text("id").is_some() && piece.remove("id").is_some();
-        let Some(function) = function else { return mended };
-        match function.text("name") {
+        let Some(called) = called else { return mended };
+        match called.text("name") {
             Some(name) if name.is_empty() || name == self.name => {
-                mended |= function.remove("name").is_some();
+                mended |= called.remove("name").is_some();
             }
             Some(name) if self.name.is_empty() => self.name = name,
             _ => {}

@@ -104,7 +104,7 @@ async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolErr
 
 /// A tool's failure as it is told on.
 fn refusal(tool: &Tool, error: ToolError) -> Refusal {
-    let ToolError { message, fatal, status } = error;
+    let ToolError { message, fatal, status, .. } = error;
     Refusal { fatal, plugin: tool.name().into(), ..Refusal::new(message).with_status(status.into()) }
 }
 

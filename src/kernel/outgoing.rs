@@ -7,6 +7,8 @@
 use super::ending::Ending;
 use super::form::Form;
 use super::parts::{any_delta, deltas, is_only_usage, messages, reasons, says_anything};
+use crate::anthropic;
+use crate::chat::response::{LAST_CALL, TEXT_BREAK};
 use crate::chat::{Call, delta, event, message, split};
 use crate::fault::Fault;
 use crate::json::Json;
@@ -37,6 +39,8 @@ pub(super) struct Outgoing {
 struct Sent {
     /// Of this round.
     text: String,
+    /// The client has text of an earlier round: a break comes before more of it.
+    has_text: bool,
     /// Why the choice ended in an earlier round.
     ended: Option<CompactString>,
     /// Whether there are calls in this round that may be the host's and were not sent.
@@ -64,7 +68,12 @@ impl Outgoing {
         self.hold = hold;
     }
 
-    /// Whether the model is asked for pieces.
+    /// Returns `true` if the model is asked for pieces: they are sent as they come, or collected.
+    pub(super) fn wants_pieces(&self) -> bool {
+        self.client.is_some()
+    }
+
+    /// Returns `true` if pieces are sent as they come.
     pub(super) fn is_live(&self) -> bool {
         self.client.is_some() && !self.hold
     }
@@ -79,7 +88,8 @@ impl Outgoing {
         }
         self.last.clear();
         for sent in self.sent.values_mut() {
-            *sent = Sent { ended: sent.ended.take(), ..Sent::default() };
+            let has_text = sent.has_text || !sent.text.is_empty();
+            *sent = Sent { ended: sent.ended.take(), has_text, ..Sent::default() };
         }
         self.form.forget_calls();
         self.streamed = false;
@@ -98,6 +108,10 @@ impl Outgoing {
 
     /// Brings an event into the form that clients read; before [`Outgoing::send`].
     pub(super) fn mend(&mut self, piece: &mut Piece) {
+        if self.hold {
+            // It is sent in another form, once all of it is known.
+            return;
+        }
         self.form.mend(piece);
         if self.first.is_none() && self.form.has_id() {
             self.first = Some(event::head_of(&piece.event));
@@ -139,7 +153,11 @@ impl Outgoing {
 
     async fn deliver(&mut self, piece: Piece) -> Result<(), Fault> {
         for (index, delta) in deltas(&piece.event) {
-            self.sent(index).text.push_str(&message::text_of(&delta));
+            let text = message::text_of(&delta);
+            if !text.is_empty() && std::mem::take(&mut self.sent(index).has_text) {
+                self.break_text(index).await?;
+            }
+            self.sent(index).text.push_str(&text);
         }
         let Some(client) = &self.client else { return Ok(()) };
         for mut early in self.early.drain(..) {
@@ -147,6 +165,14 @@ impl Outgoing {
             client.send(early).await.map_err(|_| gone())?;
         }
         client.send(piece).await.map_err(|_| gone())
+    }
+
+    /// Sends what stands between the texts of two rounds.
+    async fn break_text(&self, index: i64) -> Result<(), Fault> {
+        let Some(client) = &self.client else { return Ok(()) };
+        let delta = Json::from([("index", index.into()), ("content", TEXT_BREAK.into())]);
+        let template = self.first.clone().unwrap_or_else(Json::object);
+        client.send(Piece::new(event::complete(&delta, &template))).await.map_err(|_| gone())
     }
 
     fn sent(&mut self, index: i64) -> &mut Sent {
@@ -171,6 +197,9 @@ impl Outgoing {
     /// Sends of a round's answer what the client has not got yet.
     async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Fault> {
         if !self.streamed {
+            for (_, said) in messages(answer) {
+                anthropic::reseal(&said);
+            }
             for event in split(answer, self.with_usage) {
                 let mut piece = Piece::new(event);
                 self.mend(&mut piece);
@@ -226,10 +255,30 @@ impl Outgoing {
                 .collect(),
             first: self.first.as_ref(),
         };
+        // The sum of all rounds.
+        let total = answer.get("usage").filter(|usage| usage.get(LAST_CALL).is_some());
+        let mut says_total = total.is_none() || !self.with_usage;
         for mut piece in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
+            if let Some(total) = &total
+                && piece.event.get("usage").is_some_and(|usage| !usage.is_null())
+            {
+                // A copy in an event of this answer.
+                let _ = piece.event.set("usage", total.copy());
+                piece.raw.clear();
+                says_total = true;
+            }
             // It may have come before there was an id.
             self.mend_id(&mut piece);
             self.deliver(piece).await?;
+        }
+        if let Some(total) = total.filter(|_| !says_total && self.streamed) {
+            // The last round had no usage of its own.
+            let event = event::head_of(self.first.as_ref().unwrap_or(&Json::Null));
+            // New values in an object of our own.
+            let _ = event.set("object", "chat.completion.chunk");
+            let _ = event.set("choices", Json::array());
+            let _ = event.set("usage", total.copy());
+            self.deliver(Piece::new(event)).await?;
         }
         Ok(())
     }

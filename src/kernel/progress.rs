@@ -1,7 +1,7 @@
 //! A turn between two of its steps: what has to be known to go on with it, here or elsewhere.
 
-use crate::chat::Call;
 use crate::chat::history::is_role;
+use crate::chat::{Call, message, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -64,6 +64,8 @@ pub struct Progress {
     pub response: Json,
     /// The messages that answer was given to.
     pub asked: Json,
+    /// The usage of the model calls before the latest, added up; null where there were none.
+    pub usage: Json,
     /// Arguments that a person put in place of a call's own, by the call's id.
     pub arguments: Json,
 }
@@ -79,6 +81,7 @@ impl Progress {
             iterations: 0,
             response: Json::Null,
             asked: Json::Null,
+            usage: Json::Null,
             arguments: Json::object(),
         }
     }
@@ -94,6 +97,7 @@ impl Progress {
             iterations: self.iterations,
             response: self.response.copy(),
             asked: self.asked.copy(),
+            usage: self.usage.copy(),
             arguments: self.arguments.copy(),
         }
     }
@@ -108,6 +112,7 @@ impl Progress {
             ("iterations", self.iterations.into()),
             ("response", self.response.copy()),
             ("asked", self.asked.copy()),
+            ("usage", self.usage.copy()),
             ("arguments", self.arguments.copy()),
         ])
     }
@@ -124,6 +129,7 @@ impl Progress {
             iterations: usize::try_from(iterations).ok()?,
             response: part("response")?,
             asked: part("asked")?,
+            usage: part("usage").unwrap_or_default(),
             arguments: part("arguments")?,
         })
     }
@@ -148,6 +154,47 @@ impl Progress {
                 .map_err(|error| Fault::Host(format!("failed to keep a message: {error}")))?;
         }
         Ok(())
+    }
+
+    /// The latest answer is not the last one: its usage is a part of the turn's.
+    pub(super) fn add_usage(&mut self) {
+        self.usage = response::add_usage(&self.usage, &self.response.get("usage").unwrap_or_default());
+    }
+
+    /// Makes the usage of the last answer that of the turn, with its own beside it.
+    pub(super) fn total_usage(&self) {
+        let last = self.response.get("usage").unwrap_or_default();
+        if self.usage.is_null() || last.get(response::LAST_CALL).is_some() {
+            return;
+        }
+        let total = response::add_usage(&self.usage, &last);
+        // Copies, in an object just made.
+        let _ = total.set(response::LAST_CALL, last.copy());
+        let _ = self.response.set("usage", total);
+    }
+
+    /// Returns `true` if the answer has to be in a form, as JSON has one: no other text may stand beside it.
+    pub(super) fn has_form(&self) -> bool {
+        let kind = self.body.at_path("response_format.type");
+        kind.as_str().is_some_and(|kind| kind.starts_with("json"))
+    }
+
+    /// The answer as a client reads it: the texts of all model calls of the turn, one after the other.
+    pub(crate) fn answer(&self) -> Json {
+        if self.has_form() {
+            return self.response.clone();
+        }
+        let is_said = |message: &Json| is_role(message, "assistant");
+        let texts = self.said.items().into_iter().filter(is_said).map(|said| message::text_of(&said));
+        let mut texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
+        if texts.is_empty() || self.response.at_path("choices.0").is_null() {
+            return self.response.clone();
+        }
+        let answer = self.response.copy();
+        let said = response::message_of(&answer);
+        texts.extend(Some(message::text_of(&said)).filter(|text| !text.is_empty()));
+        message::set_text(&said, &texts.join(response::TEXT_BREAK));
+        answer
     }
 
     /// The calls of the latest answer that have no result yet.

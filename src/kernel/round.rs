@@ -112,7 +112,7 @@ pub(super) async fn ask(
     turn: &Turn,
     outgoing: &mut Outgoing,
 ) -> Result<Json, Fault> {
-    let wants_stream = outgoing.is_live();
+    let wants_stream = outgoing.wants_pieces();
     // A whole answer is asked for as a client would: without the word, unless it said it.
     if wants_stream || asked.get("stream").is_some() {
         let _ = asked.set("stream", wants_stream);
@@ -146,7 +146,15 @@ async fn answered(
             let hooked = kernel.chain().has(Hook::Stream);
             let (mut head, mut ends) = (Json::Null, Vec::new());
             while let Some(piece) = pieces.next().await {
-                let mut piece = piece?;
+                let mut piece = match piece {
+                    Ok(piece) => piece,
+                    Err(fault) => {
+                        for piece in stream::rest(kernel, head, turn).await {
+                            pass(piece, &mut fold, kernel, turn, outgoing).await?;
+                        }
+                        return Err(fault);
+                    }
+                };
                 call.piece(&piece.event);
                 outgoing.receive(&mut piece);
                 // Azure's first event has an empty id.

@@ -1,10 +1,10 @@
 //! Events through the stream chain.
 
 use super::Kernel;
-use crate::chat::{Fold, delta, event, message};
+use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
 use crate::fault::{Fault, Refusal};
-use crate::filter::{Filter, Hook, Outcome, step};
+use crate::filter::{Filter, Hook, Outcome, broken_stream, step};
 use crate::json::Json;
 use crate::llm::Piece;
 
@@ -68,6 +68,13 @@ pub(super) fn ends_of(event: &Json) -> Vec<Json> {
 async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
     let mut end = None;
     for (place, filter) in kernel.chain().at_from(Hook::Stream, from) {
+        if let Some(ahead) = filter.ahead(&event, turn) {
+            // It is marked now: it comes ahead once.
+            let mut out = Box::pin(chain(kernel, place, ahead, turn)).await?;
+            out.retain(|event| !window::is_hollow(event));
+            out.extend(Box::pin(chain(kernel, place, event, turn)).await?);
+            return Ok(out);
+        }
         match step(filter, Hook::Stream, event.clone(), turn, &mut end).await? {
             Outcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
                 no_error(filter, std::slice::from_ref(&event))?;
@@ -157,6 +164,28 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
         }
     }
     Ok(out)
+}
+
+/// What waits in the filters of a stream that broke, each through the filters after it. What fails now is only
+/// logged: the stream ends with what broke it.
+pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Piece> {
+    let mut out = Vec::new();
+    for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0).filter(|(_, own)| own.withholds()) {
+        let let_out = async {
+            let waited = step(filter, Hook::StreamEnd, broken_stream(), turn, &mut None).await?;
+            let (Outcome::Done(value) | Outcome::Skipped(value)) = waited;
+            let mut events = Vec::new();
+            for event in spread(value, &template) {
+                events.extend(chain(kernel, place + 1, event, turn).await?);
+            }
+            Ok::<_, Fault>(events)
+        };
+        match let_out.await {
+            Ok(events) => out.extend(events.into_iter().map(Piece::new)),
+            Err(fault) => tracing::debug!("cannot deliver what waited when the stream broke: {fault}"),
+        }
+    }
+    out
 }
 
 /// A whole answer through the stream chain, each choice as one event.

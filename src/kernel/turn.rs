@@ -1,16 +1,18 @@
 //! One turn, from the request's body to the answer.
 
 use super::outgoing::Outgoing;
+use super::parts::messages;
 use super::progress::{Journal, Next, Progress};
 use super::{Kernel, answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{Call, call, message, request, response};
+use crate::chat::{Call, call, delta, message, request, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::{Json, Object};
 use crate::llm::{Forwarded, Piece, Traced};
+use compact_str::CompactString;
 use tokio::sync::mpsc::Sender;
 
 /// How a door wants its answer.
@@ -42,13 +44,6 @@ pub(super) struct Done {
     pub(super) messages: Vec<Json>,
 }
 
-impl Done {
-    fn new(said_before: &Json, response: Json) -> Self {
-        let messages = [said_before.items(), vec![response::message_of(&response)]].concat();
-        Self { response, messages }
-    }
-}
-
 /// Fields that are ours: no provider knows them.
 const OURS: [&str; 8] =
     ["metadata", "features", "files", "tool_ids", "filter_ids", "chat_id", "session_id", "id"];
@@ -66,7 +61,8 @@ impl Kernel {
             return turn.lasting(self.forward(body, turn, wish)).await;
         }
         let mut progress = Progress::new(body);
-        self.go_on(&mut progress, turn, wish.stream, None).await.map(Reply::Answer)
+        let answer = self.go_on(&mut progress, turn, wish.stream, None).await?;
+        Ok(Reply::Answer(if answer.is_same(&progress.response) { progress.answer() } else { answer }))
     }
 
     /// Goes on with a turn from where it stands to its answer. It can be kept after each step, and goes
@@ -154,11 +150,21 @@ pub(super) async fn run(
     manner: Manner<'_>,
 ) -> Result<Done, Fault> {
     let mut outgoing = Outgoing::new(manner.stream, request::wants_usage(&progress.body));
-    outgoing.hold(kernel.settings().hold);
+    // What comes in a form is the last call's answer alone.
+    outgoing.hold(kernel.settings().hold || (progress.has_form() && !kernel.toolbox().is_empty()));
     let Manner { tools, limit, journal, .. } = manner;
     let response = match (steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await, journal)
     {
-        (Ok(()), _) => progress.response.clone(),
+        (Ok(()), _) => {
+            for (_, said) in messages(&progress.response) {
+                if anthropic::reseal(&said) {
+                    tracing::info!(
+                        "a filter changed signed thinking or cited text; signature and citations are left out"
+                    );
+                }
+            }
+            progress.response.clone()
+        }
         (Err(Fault::Paused), Some(journal)) => {
             let answer = journal.pause(turn).await?;
             if progress.iterations > 0 {
@@ -172,8 +178,12 @@ pub(super) async fn run(
     if let Some(trace) = turn.trace() {
         trace.ends_with(&response);
     }
-    outgoing.finish(&response).await?;
-    Ok(Done::new(&progress.messages(), response))
+    // Who waits for the whole has got nothing of the rounds before.
+    let is_own = response.is_same(&progress.response);
+    let shown = if is_own && !outgoing.is_live() { progress.answer() } else { response.clone() };
+    outgoing.finish(&shown).await?;
+    let messages = [progress.messages().items(), vec![response::message_of(&response)]].concat();
+    Ok(Done { response, messages })
 }
 
 /// Step by step, until the answer is there.
@@ -275,11 +285,15 @@ fn settle(kernel: &Kernel, progress: &mut Progress, tools: Tools, limit: usize) 
     call::ensure_ids(&said);
     let calls = Call::all(&said);
     progress.asked = Json::Null;
-    if tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call)) {
+    let is_last =
+        tools == Tools::LeftToCaller || !calls.iter().any(|call| runs_here(kernel, &progress.body, call));
+    if is_last {
+        progress.total_usage();
         progress.next = if kernel.chain().has(Hook::Outlet) { Next::Outlet } else { Next::End };
         return Ok(());
     }
     progress.say(said)?;
+    progress.add_usage();
     if progress.iterations >= limit {
         return Err(Fault::ToolLoop { limit, transcript: progress.messages().copy() });
     }
@@ -294,9 +308,7 @@ fn runs_here(kernel: &Kernel, body: &Json, call: &Call) -> bool {
         return false;
     }
     let client_tools = body.get("tools").unwrap_or_default();
-    let is_the_clients = client_tools.items().iter().any(|tool| {
-        tool.get("function").and_then(|function| function.text("name")).is_some_and(|name| name == call.name)
-    });
+    let is_the_clients = client_tools.items().iter().any(|tool| delta::call_name(tool) == call.name);
     kernel.toolbox().find(&call.name).is_some() || !is_the_clients
 }
 
@@ -327,20 +339,58 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
     Ok(outcome)
 }
 
+/// What is ours in `metadata`: of this host, and of Open WebUI.
+const OUR_METADATA: [&str; 17] = [
+    "chat_id",
+    "message_id",
+    "session_id",
+    "variables",
+    "features",
+    "files",
+    "tool_ids",
+    "tool_servers",
+    "filter_ids",
+    "user_id",
+    "user_message_id",
+    "parent_message_id",
+    "task",
+    "type",
+    "interface",
+    "function_calling",
+    "direct",
+];
+
+/// The client's own `metadata`, which OpenAI takes with answers it stores: texts under names that are none of
+/// ours.
+fn metadata_for_provider(body: &Json, metadata: &Json) -> Option<Json> {
+    let is_stored = body.get("store").is_some_and(|store| !store.is_empty());
+    let entries = metadata.as_object().map(Object::entries).filter(|_| is_stored)?;
+    let is_theirs = |(key, value): &(_, Json)| {
+        !OUR_METADATA.contains(&AsRef::<str>::as_ref(key)) && value.as_str().is_some()
+    };
+    let own: Object =
+        entries.into_iter().filter(is_theirs).collect::<Vec<(CompactString, Json)>>().into_iter().collect();
+    (!own.is_empty()).then(|| own.into())
+}
+
 /// A body as a provider may see it: without what is ours.
 pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
     let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    // A message's id comes with its conversation's; alone it is a field of the service.
+    let has_chat = ["chat_id", "session_id"].iter().any(|key| body.get(key).is_some())
+        || body.at_path("metadata.chat_id").as_str().is_some();
     let mut messages = Some(messages);
-    let kept = entries.into_iter().filter(|(key, value)| !is_ours(key, value.as_object().is_some())).map(
-        |(key, value)| {
-            let value = match (key.as_str(), model) {
-                ("messages", _) => messages.take().unwrap_or(value),
-                ("model", Some(model)) => model.into(),
-                _ => value,
-            };
-            (key, value)
-        },
-    );
+    let kept = entries.into_iter().filter_map(|(key, value)| {
+        let value = match (key.as_str(), model) {
+            ("metadata", _) => metadata_for_provider(body, &value)?,
+            ("id", _) if !has_chat => value,
+            (key, _) if is_ours(key, value.as_object().is_some()) => return None,
+            ("messages", _) => messages.take().unwrap_or(value),
+            ("model", Some(model)) => model.into(),
+            _ => value,
+        };
+        Some((key, value))
+    });
     kept.collect::<Object>().into()
 }
 

@@ -47,6 +47,9 @@ impl Origin {
                 "redirects to {target}, and the key is not carried along; correct the base_url of the provider"
             ));
         }
+        if !(400..600).contains(&status) {
+            return self.fault(&format!("answered with status {status}, which is none of an answer"));
+        }
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.
         let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();

@@ -2,16 +2,20 @@
 
 use super::answer::Answered;
 use super::compile::Script;
+use super::engine::max_text;
 use super::hooks::Param;
 use super::interpreter::Args;
 use super::run::Ended;
 use super::value::{List, Map, json_of, live};
 use super::{Shape, UserValves, budget, windows};
 use crate::chat::event;
-use crate::fault::Breakage;
+use crate::context::Turn;
+use crate::fault::{Breakage, Refusal};
 use crate::figures::{Ending, Tally};
-use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, wrong_events};
-use crate::json::{Json, Object};
+use crate::filter::{
+    Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream, wrong_events,
+};
+use crate::json::{Json, MAX_DEPTH, Object};
 use crate::lanes::Pace;
 use rhai::Dynamic;
 use std::sync::Arc;
@@ -66,6 +70,9 @@ impl Run for ScriptFilter {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
             Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
+            Hook::StreamEnd if is_broken_stream(&ctx.value) => {
+                Ok(Verdict::Continue(FilterContext { value: Json::array(), ..ctx }))
+            }
             hook => self.run_hook(hook, ctx),
         }
     }
@@ -76,6 +83,17 @@ impl Run for ScriptFilter {
             Hook::StreamEnd if self.script.has_windows => windows::rest(&self.state(&ctx)),
             _ => ctx.value,
         }
+    }
+
+    fn withholds(&self) -> bool {
+        self.script.has_windows
+    }
+
+    fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        if !self.script.has_windows {
+            return None;
+        }
+        windows::ending_lanes(&turn.state(self.script.id()), event)
     }
 
     fn rests(&self, hook: Hook) {
@@ -149,7 +167,8 @@ impl ScriptFilter {
         ctx.turn.state(self.script.id())
     }
 
-    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were.
+    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
+    /// whose text waits has nothing left for a client.
     fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
         let state = self.state(&ctx);
         let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
@@ -157,7 +176,12 @@ impl ScriptFilter {
         if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
             windows::put_back(&state, before);
         }
-        verdict
+        verdict.map(|verdict| match verdict {
+            Verdict::Continue(ctx) if ctx.value.is_changed() && windows::is_hollow(&ctx.value) => {
+                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+            }
+            verdict => verdict,
+        })
     }
 
     /// What waits for want of an event that ended its choice goes through `stream` once more, and ahead of
@@ -172,6 +196,10 @@ impl ScriptFilter {
             }
         }
         let own = match self.script.hook(Hook::StreamEnd) {
+            // A stream that breaks has no end of its own.
+            _ if is_broken_stream(&ctx.value) => {
+                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+            }
             Some(_) => self.run_hook(Hook::StreamEnd, ctx)?,
             None => Verdict::Continue(ctx),
         };
@@ -197,7 +225,10 @@ impl ScriptFilter {
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
         let (began, processor) =
             (budget::ticks_at_start(), is_measured.then(budget::processor_time).flatten());
-        let (result, spent) = self.script.call(hook, args, &ctx.turn);
+        let (result, spent) = match hook == Hook::Stream && event::is_long(&ctx.value) {
+            true => self.script.call_on_whole(hook, args, &ctx.turn),
+            false => self.script.call(hook, args, &ctx.turn),
+        };
         let waited = u64::try_from(spent.waited.as_millis()).unwrap_or(u64::MAX);
         let ticks = budget::ticks().saturating_sub(began).saturating_sub(waited);
         let measured = processor.and_then(|began| Some(budget::processor_time()?.saturating_sub(began)));
@@ -207,6 +238,13 @@ impl ScriptFilter {
         let verdict = match result {
             Ok(value) => self.verdict(hook, ctx, &value).and_then(|verdict| self.with_events(hook, verdict)),
             Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(Ended::Broken { is_too_long: true, .. })
+                if hook.is_before()
+                    && self.script.manifest.on_break == OnBreak::Abort
+                    && has_text_above(&ctx.value, max_text(), 0) =>
+            {
+                Ok(Verdict::Error(too_long(max_text())))
+            }
             Err(Ended::Broken { breakage, .. }) => Err(breakage),
         };
         tally.end(&timing, spent, self.ending(hook, &verdict));
@@ -317,6 +355,31 @@ fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
     ctx
 }
 
+/// Returns `true` if any text of a value is longer than this, in bytes.
+fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
+    match value {
+        Json::Text(text) => text.len() > limit,
+        _ if depth > MAX_DEPTH => false,
+        Json::Array(items) => {
+            items.with(|items| items.iter().any(|item| has_text_above(item, limit, depth + 1)))
+        }
+        Json::Object(fields) => {
+            let mut any = false;
+            fields.for_each(|_, value| any = any || has_text_above(value, limit, depth + 1));
+            any
+        }
+        _ => false,
+    }
+}
+
+fn too_long(limit: usize) -> Refusal {
+    Refusal::new(format!(
+        "cannot read a text of the request: it is longer than {} MB, the limit of [server] max_text_mb; shorten it, or raise the limit",
+        limit >> 20
+    ))
+    .with_status(413)
+}
+
 fn article(type_name: &str) -> String {
     let short = type_name.rsplit("::").next().unwrap_or(type_name);
     let word = match short {
@@ -334,7 +397,7 @@ fn article(type_name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{Context, Events, Turn, TurnFacts};
+    use crate::context::{Context, Events, TurnFacts};
     use crate::fault::Fault;
     use crate::filter::{Chain, Outcome};
     use crate::script::{Kind, Settings, SourceFile};

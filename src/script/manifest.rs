@@ -53,6 +53,8 @@ pub struct Manifest {
     pub callbacks: bool,
     /// Texts of which one has to stand in an event for `stream` to be called; all events where empty.
     pub matches: Vec<String>,
+    /// Valves of which one has to have a value for the filter to be in a chain; always there where empty.
+    pub needs: Vec<String>,
     /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
     pub allow_hosts: Vec<String>,
     /// What it says of itself as a tool: the constant `tool`.
@@ -182,6 +184,23 @@ pub(crate) fn read(
             "icon" => manifest.icon = value.as_str().map(str::to_owned),
             _ => {}
         }
+    }
+    manifest.needs = list(manifest.get("needs").unwrap_or_default());
+    let is_valve = |name: &str| {
+        let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
+        manifest.valves.field(name).or(users).is_some()
+    };
+    // Where valves could not be read, their names are not known.
+    for name in manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name)) {
+        let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
+        let near =
+            manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        wrong(
+            Code::BadSwitch,
+            ("needs", name),
+            format!("unknown valve `{name}` in `needs`"),
+            format!("{near}the valves are {}", known.join(", ")),
+        );
     }
     problems.extend(of_valves);
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }

@@ -61,6 +61,7 @@ pub use budget::Budget;
 pub use callbacks::ScriptCallbacks;
 pub use compile::{Script, declared_valves};
 pub use coverage::Coverage;
+pub use engine::set_max_text;
 pub use imports::{Imports, imported_by, is_module};
 pub use loader::{
     Found, Loader, Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script,

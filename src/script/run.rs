@@ -25,6 +25,8 @@ pub(super) enum Ended {
     Broken {
         breakage: Breakage,
         summary: String,
+        /// A text was longer than scripts may read.
+        is_too_long: bool,
     },
 }
 
@@ -36,6 +38,11 @@ impl Script {
             _ => self.settings.hook,
         };
         self.run(hook.name(), args.into(), turn, budget)
+    }
+
+    /// Calls a function on an event that stands for many, within the budget of hooks that see whole answers.
+    pub(super) fn call_on_whole(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
+        self.run(hook.name(), args.into(), turn, self.settings.hook)
     }
 
     /// Calls a callback's function within the budget of hooks.
@@ -113,7 +120,7 @@ impl Script {
     fn too_heavy(&self, function: &str, limit: usize) -> Ended {
         let summary = format!("keeps more than {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
-        Ended::Broken { breakage: Breakage::new(cause), summary }
+        Ended::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
     }
 
     fn ended(&self, function: &str, error: &EvalAltResult) -> Ended {
@@ -127,7 +134,11 @@ impl Script {
         }
         let cause = self.hide(problem::of_run(&self.sources, function, error));
         let summary = self.hide(problem::summary_of_run(error));
-        Ended::Broken { breakage: Breakage::new(cause), summary }
+        let is_too_long = matches!(
+            error.unwrap_inner(),
+            EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
+        );
+        Ended::Broken { breakage: Breakage::new(cause), summary, is_too_long }
     }
 
     /// A text that others read, without what the script's secret valves are set to.

@@ -50,6 +50,20 @@ pub(super) fn release(state: &Json, event: Json) -> Json {
     event
 }
 
+/// An event to come ahead of this one, with nothing in it yet, where texts wait that are over before this one.
+pub(super) fn ending_lanes(state: &Json, event: &Json) -> Option<Json> {
+    let mut any = false;
+    for kept in keepers(state) {
+        any |= window::ends_lanes(event, &kept);
+    }
+    any.then(|| event::with_delta(event, Json::object()))
+}
+
+/// Returns `true` if nothing in an event is for a client.
+pub(super) fn is_hollow(event: &Json) -> bool {
+    window::is_hollow(event)
+}
+
 /// An event for each choice of which texts wait though it is over, with nothing in it yet.
 pub(super) fn ends(state: &Json) -> Vec<Json> {
     let mut events = Vec::new();

@@ -3,7 +3,7 @@
 use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
 use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
 /// A fault as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
@@ -188,23 +188,34 @@ pub(crate) fn stopping() -> Response {
 }
 
 /// No such route.
-pub(crate) async fn not_found(method: Method, uri: Uri) -> Response {
-    OpenAiError(Fault::Request {
-        message: format!("there is no {method} {}; chats go to POST /v1/chat/completions", uri.path()),
+pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
+    let fault = Fault::Request {
+        message: format!("there is no {method} {path}{hint}"),
         param: None,
         code: Some("not_found"),
         kind: RequestFault::NotFound,
-    })
-    .into_response()
+    };
+    in_protocol(&uri, &headers, fault)
+}
+
+/// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
+/// below its route.
+fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Fault) -> Response {
+    match uri.path().starts_with("/v1/messages") || super::messages::speaks_anthropic(headers) {
+        true => super::messages::AnthropicError(fault).into_response(),
+        false => OpenAiError(fault).into_response(),
+    }
 }
 
 /// A route that takes another method.
-pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Response {
-    OpenAiError(Fault::Request {
+pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let fault = Fault::Request {
         message: format!("{} does not take {method}", uri.path()),
         param: None,
         code: Some("method_not_allowed"),
         kind: RequestFault::Method,
-    })
-    .into_response()
+    };
+    in_protocol(&uri, &headers, fault)
 }

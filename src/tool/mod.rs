@@ -171,6 +171,8 @@ pub struct ToolError {
     pub fatal: bool,
     /// The status of the answer where no model is told: 400 to 599.
     pub status: u16,
+    /// The tool's own answer, returned with `error(…)`: it is not retried, as a failure on the way to it is.
+    pub is_answer: bool,
 }
 
 impl ToolError {
@@ -179,18 +181,24 @@ impl ToolError {
     pub fn fatal(self) -> Self {
         Self { fatal: true, ..self }
     }
+
+    /// The same as the tool's own answer, which is not retried.
+    #[must_use]
+    pub fn answer(self) -> Self {
+        Self { is_answer: true, ..self }
+    }
 }
 
 impl<T: Into<String>> From<T> for ToolError {
     fn from(message: T) -> Self {
-        Self { message: message.into(), fatal: false, status: 500 }
+        Self { message: message.into(), fatal: false, status: 500, is_answer: false }
     }
 }
 
 /// A decision of the tool's own: its words, its status.
 impl From<Refusal> for ToolError {
     fn from(refusal: Refusal) -> Self {
-        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status }
+        Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status, is_answer: false }
     }
 }
 
@@ -332,6 +340,7 @@ impl Tool {
             match result {
                 Err(error)
                     if !error.fatal
+                        && !error.is_answer
                         && tries < self.spec.retry.max
                         && !turn.is_paused()
                         && self.may_delay(end, turn) =>

@@ -269,7 +269,7 @@ async fn a_stream_that_waits_ends_well_with_what_it_waits_for() {
     let answer = host.chat(&body).await;
     let text = answer.text();
     let run = answer.header("x-valvehouse-run").unwrap().to_owned();
-    assert!(text.starts_with("I pay. Waiting for a person: run ") && text.contains(&run), "{text}");
+    assert!(text.starts_with("I pay. \n\nWaiting for a person: run ") && text.contains(&run), "{text}");
     assert_eq!(answer.finishes(), ["stop"]);
     let (sender, mut pieces) = tokio::sync::mpsc::channel(1_000);
     host.upstream.script(|_| Reply::text("paid"));

@@ -81,6 +81,11 @@ impl Recording {
         data.map(|data| serde_json::from_slice(&data).unwrap()).collect()
     }
 
+    /// The same as the host's own values.
+    pub(crate) fn chat_events(&self) -> Vec<Json> {
+        self.events().iter().map(|event| Json::parse(event.to_string().as_bytes()).unwrap()).collect()
+    }
+
     async fn ask(&self, host: &TestHost) -> Answer {
         let body = if self.is_stream() { streaming(MODEL, "hi") } else { saying(MODEL, "hi") };
         host.chat(&body).await

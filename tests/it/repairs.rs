@@ -250,10 +250,9 @@ async fn what_an_outlet_appends_after_tool_rounds_comes_as_deltas_of_each_choice
         let first = crate::kernel::calls("let me see, ", &[("echo", "{}")]);
         let kernel: Kernel = asking([first, two()]).0.tool(echo()).filter(note()).settings(settings).build();
         let streamed = stream(&kernel).await;
-        let before = if hold { "" } else { "let me see, " };
-        assert_eq!(streamed.text(), format!("{before}done (noted)|stop"), "hold: {hold}");
+        assert_eq!(streamed.text(), "let me see, \n\ndone (noted)|stop", "hold: {hold}");
         assert_eq!(streamed.text_of(1), "finished (noted)|stop");
-        assert_eq!(streamed.answer(), "done (noted)");
+        assert_eq!(streamed.answer(), "let me see, \n\ndone (noted)");
     }
 }
 

@@ -385,9 +385,9 @@ async fn a_tool_loop_is_one_stream_without_the_hosts_own_calls() {
             let settings = ModelSettings { hold, ..ModelSettings::default() };
             let kernel = builder.tool(echo()).filters(filters.clone()).settings(settings).build();
             let streamed = stream(&kernel).await;
-            assert_eq!(streamed.text(), if hold { "it is 1|stop" } else { "let me see, it is 1|stop" });
+            assert_eq!(streamed.text(), "let me see, \n\nit is 1|stop", "hold: {hold}");
             assert!(streamed.pieces.iter().all(|piece| !piece.event.to_string().contains("tool_calls")));
-            assert_eq!((streamed.answer().as_str(), model.requests().len()), ("it is 1", 3));
+            assert_eq!((streamed.answer().as_str(), model.requests().len()), ("let me see, \n\nit is 1", 3));
         }
     }
 }
@@ -425,7 +425,7 @@ async fn a_model_call_that_is_skipped_still_streams_an_answer_with_an_end() {
     let streamed = stream(&builder.tool(echo()).filter(second).build()).await;
     assert_eq!(
         (streamed.text().as_str(), streamed.answer().as_str()),
-        ("well, that is enough|stop", "that is enough")
+        ("well, \n\nthat is enough|stop", "well, \n\nthat is enough")
     );
     let inlet = script("shut", "fn inlet(body) { skip(\"closed today\") }");
     assert_eq!(stream(&streaming(&["never"], [inlet])).await.text(), "closed today|stop");

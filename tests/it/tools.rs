@@ -85,7 +85,7 @@ async fn a_file_in_tools_is_in_the_next_requests_list_and_gone_with_its_file() {
     let answer = host.chat(&saying("busy", "hi")).await;
     assert_eq!(
         (answer.text(), offered(&host), results(&host)),
-        ("done".into(), vec!["echo".into()], vec!["hello".into()])
+        ("let me see\n\ndone".into(), vec!["echo".into()], vec!["hello".into()])
     );
 
     host.save_tool("echo", &ECHO.replace("{ args.text }", "{ args.text + \"!\" }"));
@@ -155,7 +155,7 @@ async fn what_goes_wrong_in_a_call_is_told_to_the_model_and_the_loop_goes_on() {
     ];
     static WANTED: std::sync::OnceLock<Vec<(&str, &str)>> = std::sync::OnceLock::new();
     calls_once(&host, WANTED.get_or_init(|| cases.iter().map(|(name, args, _)| (*name, *args)).collect()));
-    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "done");
+    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert_eq!(results.len(), cases.len());
     for ((name, args, expected), result) in cases.iter().zip(results) {
@@ -243,7 +243,7 @@ async fn a_clients_own_tools_pass_through_and_a_mixed_answer_is_told_to_call_the
     assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
 
     calls_once(&host, &[("open_door", "{}"), ("echo", r#"{"text":"hello"}"#)]);
-    assert_eq!(host.chat(&body).await.text(), "done");
+    assert_eq!(host.chat(&body).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[0].contains("runs at the client"), "{results:?}");
     assert_eq!(results[1], "hello");
@@ -397,7 +397,7 @@ async fn what_a_tool_holds_is_bounded_and_the_host_lives_on() {
             ("echo", r#"{"text":"fine"}"#),
         ],
     );
-    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "done");
+    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[..4].iter().all(|result| result.starts_with("{\"error\"")), "{results:?}");
     assert!(results[0].contains("used up its memory of 64 MB"), "{results:?}");
@@ -449,7 +449,7 @@ async fn a_native_tool_is_there_as_long_as_it_is_granted() {
         &host,
         &[("file_read", r#"{"path":"note.txt","first_line":2}"#), ("file_read", r#"{"path":"../x"}"#)],
     );
-    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "done");
+    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[0].contains("second") && !results[0].contains("first\\n"), "{results:?}");
     assert!(results[1].contains("error"), "{results:?}");

@@ -24,7 +24,7 @@ pub(super) fn is_transient(error: &ToolError) -> bool {
     match error {
         ToolError { fatal: true, .. } => false,
         ToolError { status, .. } if NOT_NOW.contains(status) => true,
-        ToolError { status: 400..500, .. } => false,
+        ToolError { status: 400..500, .. } | ToolError { is_answer: true, .. } => false,
         ToolError { message, .. } => pattern.is_match(message),
     }
 }

@@ -33,7 +33,7 @@ fn page() -> String {
         for shipped in all {
             let folder = if kind == Kind::Filter { "filters" } else { "tools" };
             let (id, does) = (shipped.id, shipped.says("description").replace('|', "\\|"));
-            let last = if kind == Kind::Filter { runs(&shipped) } else { &shipped.tags().join(", ") };
+            let last = if kind == Kind::Filter { runs(&shipped) } else { shipped.tags().join(", ") };
             page.push_str(&format!("| [{id}](../{folder}/{id}.rhai) | {does} | {last} |\n"));
         }
     }
@@ -41,12 +41,17 @@ fn page() -> String {
 }
 
 /// When a filter runs.
-fn runs(shipped: &Shipped) -> &'static str {
+fn runs(shipped: &Shipped) -> String {
     let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
     match shipped.says("global") == "false" {
-        _ if is_toggle => "as a toggle",
-        true => "where a model lists it",
-        false => "on every chat",
+        _ if is_toggle => "as a toggle".to_owned(),
+        true => "where a model lists it".to_owned(),
+        false if !shipped.says("needs").is_empty() => {
+            let names: Vec<String> =
+                shipped.says("needs").split(',').map(|name| format!("`{}`", name.trim())).collect();
+            format!("on every chat, once {} is set", names.join(" or "))
+        }
+        false => "on every chat".to_owned(),
     }
 }
 

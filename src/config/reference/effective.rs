@@ -68,6 +68,7 @@ impl Shown<'_> {
         self.add("server.trust_user_headers", server.trust_user_headers.to_string());
         self.add("server.pipelines", server.pipelines.to_string());
         self.add("server.max_body_mb", server.max_body_mb.to_string());
+        self.add("server.max_text_mb", server.max_text_mb.to_string());
         self.add("server.keep_alive_ms", server.keep_alive_ms.to_string());
         self.add("server.hosts", texts(&server.hosts));
         self.add("server.origins", texts(&server.origins));

@@ -94,6 +94,13 @@ pub const SECTIONS: &[Section] = &[
             ),
             it("server.max_body_mb", "1 to 4096", "32", "The largest request, in megabytes.", "64"),
             it(
+                "server.max_text_mb",
+                "1 to 64",
+                "4",
+                "The longest text that a script may read or build, in megabytes. A request with a longer one is refused with 413 when a script reads it; what no script reads passes.",
+                "16",
+            ),
+            it(
                 "server.keep_alive_ms",
                 "0 to 3600000",
                 "15000",

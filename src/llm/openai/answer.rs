@@ -54,7 +54,7 @@ impl OpenAi {
                 (named, Passed::Whole(without(whole, self.service.origin.key.as_ref())))
             }
             (Shape::Json, true) => {
-                let answer = self.whole(response).await?;
+                let answer = self.with_choices(response).await?;
                 (Some(EVENTS.to_owned()), Passed::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
@@ -81,6 +81,9 @@ impl OpenAi {
             let answer = self.service.parse(&body)?;
             if is_error(&answer) {
                 return Err(self.service.origin.in_band(&answer));
+            }
+            if answer.as_object().is_none() {
+                return Err(self.service.lacks(&answer, "choices"));
             }
         }
         Ok(body)

@@ -60,6 +60,7 @@ impl OpenAi {
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
         let mut response = self.post_chat(encode(&request)?, request.stream).await?;
         match self.shape(&mut response).await? {
+            Shape::Json if request.stream => self.with_choices(response).await.map(Answer::Whole),
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let pieces = stream::pieces(self.service.origin.clone(), response.into_stream());
@@ -83,6 +84,15 @@ impl OpenAi {
         match answer.get("choices") {
             Some(Json::Array(_)) => Ok(answer),
             _ => Err(self.service.lacks(&answer, "choices")),
+        }
+    }
+
+    /// A whole answer in place of a stream, which cannot end without a choice.
+    pub(super) async fn with_choices(&self, response: Response) -> Result<Json, Fault> {
+        let answer = self.whole(response).await?;
+        match answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
+            true => Ok(answer),
+            false => Err(self.service.origin.cut("it has no choices")),
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "metadata",
                 Type::Map,
-                "What the client says of the request. It does not reach the model.",
+                "What the client says of the request. With `store: true` its texts reach the service, but for those of the host: `chat_id message_id session_id variables features files tool_ids filter_ids user_id`.",
             ),
             writable("files", Type::Array, "Uploaded files. They do not reach the model."),
             writable(

@@ -276,6 +276,11 @@ const FRONTMATTER: &[Key] = &[
         "Texts between commas; `stream` is called only for events with one of them in their text.",
     ),
     key(
+        "needs",
+        Type::Text,
+        "Valves between commas; the filter is in no chain until one of them has a value: not empty, not 0, not `false`.",
+    ),
+    key(
         "allow_hosts",
         Type::Text,
         "Hosts that `http::` may reach, between commas: `api.example.com`, `*.example.com`, `valve:NAME` for the one that a valve names.",

@@ -147,7 +147,7 @@ impl ScriptTool {
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(Ended::Refused(refusal)) => Err(refusal.into()),
-            Err(Ended::Broken { breakage, summary }) => {
+            Err(Ended::Broken { breakage, summary, .. }) => {
                 Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
         };
@@ -174,7 +174,7 @@ impl ScriptTool {
                     self.checked(value, context)
                 }
                 Answered::Skip(value) => self.checked(value, context),
-                Answered::Error(refusal) => Err(refusal.clone().into()),
+                Answered::Error(refusal) => Err(Failed::Refused(ToolError::from(refusal.clone()).answer())),
             };
         }
         let value = json_of(value).map_err(|error| {

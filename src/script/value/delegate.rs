@@ -67,7 +67,7 @@ fn lend(
     };
     let list = args.first().and_then(|first| first.read_lock::<List>().map(|list| list.clone()));
     if CHANGING.contains(&name) {
-        write_back(args, &plain)?;
+        write_back(args, plain)?;
     }
     match list {
         Some(list) if SELECTING.contains(&name) && answer.is_array() => {
@@ -95,12 +95,17 @@ fn plain_of(value: &Dynamic, max: usize) -> Answer<Dynamic> {
     Ok(value.clone())
 }
 
-fn write_back(args: &[&mut Dynamic], plain: &[Dynamic]) -> Answer<()> {
-    let (Some(first), Some(changed)) = (args.first(), plain.first()) else { return Ok(()) };
+fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
+    let (Some(first), Some(changed)) = (args.first_mut(), plain.into_iter().next()) else { return Ok(()) };
+    if !first.is::<List>() && !first.is::<Map>() {
+        // One of the script's own, changed by what is live.
+        **first = changed;
+        return Ok(());
+    }
     if let Some(list) = first.read_lock::<List>()
         && changed.is_array()
     {
-        let items = json_of(changed)?.items();
+        let items = json_of(&changed)?.items();
         return list.array.replace(items).map_err(super::convert::misplaced);
     }
     if let (Some(map), Ok(fields)) = (first.read_lock::<Map>(), changed.as_map_ref()) {
@@ -109,7 +114,7 @@ fn write_back(args: &[&mut Dynamic], plain: &[Dynamic]) -> Answer<()> {
                 map.object.remove(&key);
             }
         }
-        let fields = json_of(changed)?;
+        let fields = json_of(&changed)?;
         for (key, value) in fields.as_object().map(Object::entries).unwrap_or_default() {
             map.object.set(&key, value).map_err(super::convert::misplaced)?;
         }

@@ -51,17 +51,17 @@ pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Mo
         let special = Property::named(name);
         let key = name.to_owned();
         register(&mut module, format!("get${name}"), move |map: &mut Map| -> Answer<Dynamic> {
-            match special {
-                Some(special) if special.is_of(map.shape) => (special.read)(map),
-                _ => Ok(map.field(&key)),
+            match special.filter(|special| special.stands_for(&key, map)) {
+                Some(special) => (special.read)(map),
+                None => Ok(map.field(&key)),
             }
         });
         let key = name.to_owned();
         let special = Property::named(name);
         register(&mut module, format!("set${name}"), move |map: &mut Map, value: Dynamic| -> Answer<()> {
-            match special {
-                Some(special) if special.is_of(map.shape) => (special.write)(map, &value),
-                _ => map.set_field(&key, &value),
+            match special.filter(|special| special.stands_for(&key, map)) {
+                Some(special) => (special.write)(map, &value),
+                None => map.set_field(&key, &value),
             }
         });
     }
@@ -83,15 +83,15 @@ pub(super) fn register(module: &mut Module) {
     module.set_custom_type::<Map>("map");
 
     pure("index$get$").set_into_module(module, |map: &mut Map, key: &str| -> Answer<Dynamic> {
-        match Property::named(key) {
-            Some(special) if special.is_of(map.shape) => (special.read)(map),
-            _ => Ok(map.field(key)),
+        match Property::named(key).filter(|special| special.stands_for(key, map)) {
+            Some(special) => (special.read)(map),
+            None => Ok(map.field(key)),
         }
     });
     pure("index$set$").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| {
-        match Property::named(key) {
-            Some(special) if special.is_of(map.shape) => (special.write)(map, &value),
-            _ => map.set_field(key, &value),
+        match Property::named(key).filter(|special| special.stands_for(key, map)) {
+            Some(special) => (special.write)(map, &value),
+            None => map.set_field(key, &value),
         }
     });
     pure("len").set_into_module(module, |map: &mut Map| map.object.len() as rhai::INT);
@@ -140,6 +140,16 @@ pub(super) fn register(module: &mut Module) {
         let sum: Object = map.object.entries().into_iter().collect();
         mix_in(&sum, &other)?;
         Ok(Map { shape: map.shape, object: sum })
+    });
+
+    // A map of the script's own takes the fields of a live one, too.
+    for name in ["mixin", "+="] {
+        pure(name).set_into_module(module, |own: &mut rhai::Map, other: Map| own.extend(other.fields()));
+    }
+    pure("+").set_into_module(module, |own: rhai::Map, other: Map| {
+        let mut sum = own;
+        sum.extend(other.fields());
+        sum
     });
 
     pure("==").set_into_module(module, |a: &mut Map, b: Map| a.json() == b.json());

@@ -169,6 +169,12 @@ impl Property {
         ALL.iter().find(|property| property.name == name)
     }
 
+    /// Returns `true` if the property is meant by a key of this map: a field of that name that the map has itself
+    /// is not hidden by what can only be read.
+    pub(super) fn stands_for(&self, key: &str, map: &Map) -> bool {
+        self.is_of(map.shape) && (self.is_writable || !map.object.contains(key))
+    }
+
     /// Whether maps of this shape have it.
     pub(in crate::script) fn is_of(&self, shape: Shape) -> bool {
         self.shapes.contains(&shape)

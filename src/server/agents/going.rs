@@ -87,7 +87,7 @@ async fn resumed(app: &Arc<App>, id: String, parts: &Parts, body: Body) -> Resul
     let host = app.clone();
     let work = move |events, stream| async move {
         let ended = host.resume(&id, &decision, hash.as_deref(), events, stream).await?;
-        Ok(Reply::Answer(ended.answer))
+        Ok(Reply::Answer(ended.reply))
     };
     go(app, parts, told, request::wants_stream(&body), work).await
 }

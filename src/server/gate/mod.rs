@@ -9,12 +9,13 @@ use super::auth;
 use crate::access::{Asker, Digest};
 use crate::app::App;
 use crate::fault::{Fault, RequestFault};
-use axum::body::HttpBody;
+use axum::body::{BodyDataStream, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::Response;
 use door::Door;
+use futures::StreamExt;
 use std::time::Duration;
 
 /// Headers that say who asks for what: two of them would say two things.
@@ -55,6 +56,11 @@ pub(super) async fn gate<F: Future<Output = Response>>(
         }
         Err(fault) => {
             tracing::debug!("refused at the gate: {fault}");
+            let is_too_large = matches!(fault, Fault::Request { kind: RequestFault::TooLarge, .. });
+            // Who waits for a word before it sends its body is told at once.
+            if is_too_large && !parts.headers.contains_key(header::EXPECT) {
+                drain(slow::unhurried(body).into_data_stream()).await;
+            }
             (door.refused(fault), None)
         }
     };
@@ -99,6 +105,25 @@ fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
         return Err(too_large(most));
     }
     Ok(())
+}
+
+/// As much of a body that is too large is still read, in bytes, and for so long.
+const MAX_DRAIN: usize = 128 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
+/// its answer. What is larger still, or slower, has its connection closed.
+pub(super) async fn drain(mut pieces: BodyDataStream) {
+    let rest = async {
+        let mut read = 0;
+        while let Some(Ok(piece)) = pieces.next().await {
+            read += piece.len();
+            if read > MAX_DRAIN {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
 }
 
 /// A body that is larger than `server.max_body_mb`.

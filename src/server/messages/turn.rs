@@ -10,7 +10,7 @@ use crate::context::{Events, Turn};
 use crate::fault::Fault;
 use crate::host::Snapshot;
 use crate::kernel::{Reply, Wish};
-use crate::server::openai::{EVENTS, Told, events_header, named, parsed, read};
+use crate::server::openai::{EVENTS, Told, events_header, named, parsed, read, unpacked};
 use crate::server::reply::json_response;
 use crate::server::{auth, facts, watched};
 use axum::extract::{Request, State};
@@ -33,6 +33,7 @@ fn refused(fault: Fault) -> Response {
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
+    unpacked(&parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let asked = parsed(&bytes)?;
     let body = anthropic::read(&asked, beta(&parts.headers).as_deref())?;

@@ -10,15 +10,16 @@ use crate::host::{Ready, Snapshot};
 use crate::json::{Json, skim};
 use crate::kernel::{Reply, Wish, is_ours};
 use crate::llm::{self, Traced};
-use crate::server::gate::too_large;
+use crate::server::gate::{drain, too_large};
 use crate::server::reply::{OpenAiError, json_response};
 use crate::server::{GENERATION, auth, facts, pipelines, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use std::sync::Arc;
 
 /// The name of this door in figures and traces.
@@ -62,6 +63,7 @@ fn refused(fault: Fault) -> Response {
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
+    unpacked(&parts.headers)?;
     let bytes = read(body, app.config.server.max_body_mb).await?;
     // Who keeps everything looks at every answer.
     if !app.traces.keeps_everything()
@@ -130,14 +132,52 @@ pub(in crate::server) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
 }
 
 pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
-    axum::body::to_bytes(body, limit).await.map_err(|error| {
-        let source = std::error::Error::source(&error);
-        if source.is_some_and(|source| source.to_string().contains("length limit")) {
-            return too_large(max_mb);
+    let mut pieces = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    let mut first = Bytes::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| unreadable(&error, max_mb))?;
+        if first.len() + whole.len() + piece.len() > limit {
+            drain(pieces).await;
+            return Err(too_large(max_mb));
         }
-        Fault::invalid(format!("the request body could not be read: {error}"), None)
-    })
+        // Most bodies come in one piece, which is not copied.
+        match (first.is_empty(), whole.is_empty()) {
+            (true, true) => first = piece,
+            (_, is_first) => {
+                if is_first {
+                    whole.extend_from_slice(&std::mem::take(&mut first));
+                }
+                whole.extend_from_slice(&piece);
+            }
+        }
+    }
+    let bytes = if whole.is_empty() { first } else { whole.freeze() };
+    Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
+}
+
+fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
+    let source = std::error::Error::source(error);
+    if source.is_some_and(|source| source.to_string().contains("length limit")) {
+        return too_large(max_mb);
+    }
+    Fault::invalid(format!("the request body could not be read: {error}"), None)
+}
+
+/// Refuses a body that is packed: it would not be read as what it is.
+pub(in crate::server) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
+    let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
+    match packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity")) {
+        None => Ok(()),
+        Some(packing) => Err(Fault::invalid(
+            format!(
+                "cannot read the request body: content-encoding {packing} is not supported; send it without"
+            ),
+            None,
+        )),
+    }
 }
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can

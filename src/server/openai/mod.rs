@@ -8,7 +8,7 @@ mod streaming;
 mod wire;
 
 pub(crate) use chat::chat;
-pub(super) use chat::{DOOR, EVENTS, events_header, named, parsed, read};
+pub(super) use chat::{DOOR, EVENTS, events_header, named, parsed, read, unpacked};
 pub(super) use keep_alive::KeepAlive;
 pub(super) use models::list;
 pub(crate) use models::{model, models};

@@ -22,6 +22,7 @@ use futures::stream::{self, Stream, StreamExt};
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Names the run of an agent.
@@ -93,14 +94,18 @@ impl Streaming {
     ) -> Result<(Option<Item>, Self), Fault> {
         let events = wants_events(headers) || facts::is_open_webui(headers, &body);
         let raw = raw && !events;
+        // A client whose whole answer is waited for hears after a while that it is still being served.
+        let keep_alive = Duration::from_millis(app.config.server.keep_alive_ms);
+        let patience = (ready.kernel.settings().hold && !keep_alive.is_zero()).then_some(keep_alive);
         let told = Told::default();
         let (host, hears, trace) = (app.clone(), told.hears(), facts.trace.clone());
         let work = |events, sender| async move {
             let turn = Turn::new(facts, context, events);
             host.turn(&ready, body, &turn, Wish { stream: Some(sender), raw }, hears).await
         };
-        let (first, streaming) = Self::of(app, events, told, work).await?;
-        Ok((first, Self { trace, ..streaming }))
+        let mut streaming = Self { trace, ..Self::new(app, events, told, work) };
+        let first = streaming.first(patience).await?;
+        Ok((first, streaming))
     }
 
     /// The same for any work on a turn that emits, to a client that wants to see it, and streams.
@@ -113,6 +118,20 @@ impl Streaming {
     where
         W: Future<Output = Result<Reply, Fault>> + Send + 'static,
     {
+        let mut streaming = Self::new(app, wants_events, told, work);
+        let first = streaming.first(None).await?;
+        Ok((first, streaming))
+    }
+
+    fn new<W>(
+        app: &App,
+        wants_events: bool,
+        told: Told,
+        work: impl FnOnce(Events, mpsc::Sender<Piece>) -> W,
+    ) -> Self
+    where
+        W: Future<Output = Result<Reply, Fault>> + Send + 'static,
+    {
         let (sender, pieces) = mpsc::channel(AHEAD);
         let (emitter, emitted) = mpsc::unbounded_channel();
         let events = if wants_events {
@@ -122,10 +141,19 @@ impl Streaming {
             Events::default()
         };
         let work = Box::pin(work(events, sender));
-        let mut streaming = Self { work: Some(work), pieces, emitted, failed: None, told, trace: None };
-        match std::future::poll_fn(|context| streaming.poll_next(context)).await {
+        Self { work: Some(work), pieces, emitted, failed: None, told, trace: None }
+    }
+
+    /// The first that comes of it; nothing where it takes longer than this.
+    async fn first(&mut self, patience: Option<Duration>) -> Result<Option<Item>, Fault> {
+        let first = std::future::poll_fn(|context| self.poll_next(context));
+        let first = match patience {
+            Some(patience) => tokio::time::timeout(patience, first).await.unwrap_or(None),
+            None => first.await,
+        };
+        match first {
             Some(Item::Failed(fault)) => Err(fault),
-            first => Ok((first, streaming)),
+            first => Ok(first),
         }
     }
 

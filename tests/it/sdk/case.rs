@@ -1,6 +1,6 @@
 //! What an upstream says in a case, and what a filter does to it, drawn from the case's number.
 
-use super::upstream::{Chunk, Round, answer, draw, whole};
+use super::upstream::{Chunk, Round, answer, draw};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -163,16 +163,7 @@ impl Case {
 
     /// What the filter sees, in order.
     fn events_seen(&self) -> Vec<Chunk> {
-        self.rounds.iter().flat_map(|round| self.seen(round)).flatten().collect()
-    }
-
-    /// What the filter sees of a round, by event of the wire: while it is held, whole choices.
-    pub(super) fn seen(&self, round: &Round) -> Round {
-        if self.model.holds {
-            whole(round).into_iter().map(|choice| vec![choice]).collect()
-        } else {
-            round.clone()
-        }
+        self.rounds.iter().flatten().flatten().cloned().collect()
     }
 
     /// What a client sends.

@@ -47,7 +47,7 @@ pub(super) fn expect(case: &Case) -> Expected {
     let mut out = Expected { sent: Some(false), ..Expected::default() };
     for (number, round) in case.rounds.iter().enumerate() {
         let is_last = number + 1 == case.rounds.len();
-        let goes_on = run(&mut acting, case, &case.seen(round), &mut out);
+        let goes_on = run(&mut acting, case, round, &mut out);
         match goes_on {
             Err(failure) => {
                 out.failure = Some(failure);
@@ -62,6 +62,8 @@ pub(super) fn expect(case: &Case) -> Expected {
             }
         }
     }
+    // An answer that is sent whole has usage for who asks for it.
+    out.usage &= case.usage || !case.model.holds;
     out.emitted = if case.events { acting.emitted } else { 0 };
     if case.events && acting.emitted > 0 {
         out.sent = Some(true);
@@ -78,7 +80,8 @@ fn run(
 ) -> Result<Vec<Choice>, Failure> {
     let mut said: Vec<Choice> = Vec::new();
     let mut ends = Vec::new();
-    out.usage = case.usage && case.model.holds;
+    // What an earlier round took is told in the end, to a client that asks for it.
+    out.usage &= case.usage;
     for event in round {
         let mut made = Vec::new();
         for chunk in event {
@@ -109,8 +112,9 @@ fn run(
 
 /// What had gone out before a failure.
 fn partly(case: &Case, out: &mut Expected, said: Vec<Choice>, failure: Failure) -> Failure {
-    if !case.model.holds {
-        settle(case, out, said, true);
+    match case.model.holds {
+        true => out.choices.clear(),
+        false => settle(case, out, said, true),
     }
     for choice in &mut out.choices {
         choice.finish = None;
@@ -156,29 +160,26 @@ fn take(case: &Case, said: &mut Vec<Choice>, made: Made, out: &mut Expected) {
 
 /// Adds what a round's choices said to what the client has.
 fn settle(case: &Case, out: &mut Expected, said: Vec<Choice>, goes_on: bool) {
-    if goes_on && case.model.holds {
-        return;
-    }
-    let count = said.len();
-    for (place, choice) in said.into_iter().enumerate() {
+    for (place, mut choice) in said.into_iter().enumerate() {
         let own = of(&mut out.choices, place);
+        if !goes_on && case.model.signs {
+            choice.text += " -- signed";
+        }
+        if !goes_on && case.model.holds {
+            choice.text = format!("[{}]", choice.text);
+        }
+        // The texts of rounds are apart.
+        if !own.text.is_empty() && !choice.text.is_empty() {
+            own.text += "\n\n";
+        }
         own.text += &choice.text;
-        own.thought += &choice.thought;
+        if !(goes_on && case.model.holds) {
+            own.thought += &choice.thought;
+        }
         if !goes_on {
             own.finish = choice.finish;
             // The host's own calls are not the client's business.
             own.calls = choice.calls.into_iter().filter(|(_, call)| call.1 == DOOR).collect();
-        }
-    }
-    if goes_on {
-        return;
-    }
-    for own in out.choices.iter_mut().take(count) {
-        if case.model.signs {
-            own.text += " -- signed";
-        }
-        if case.model.holds {
-            own.text = format!("[{}]", own.text);
         }
     }
 }

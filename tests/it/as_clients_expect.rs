@@ -1,0 +1,259 @@
+//! What clients and services send beside the usual, and what clients then expect.
+
+use crate::cli::Project;
+use crate::host::{Answer, TestHost, saying, streaming};
+use crate::kernel::{asking, chat, invoke, script};
+use crate::upstream::{MODEL, Reply};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const LOOKS: &str = "fn inlet(body) { for m in body.messages { m.text; } }\nfn stream(event) { event }";
+
+#[tokio::test]
+async fn metadata_and_id_of_the_client_reach_the_service_and_those_of_the_host_do_not() {
+    let host = TestHost::new().filter("looks", LOOKS).start().await;
+    let mut body = saying(MODEL, "hi");
+    body["store"] = true.into();
+    body["id"] = "req_1".into();
+    body["metadata"] = json!({"team": "blue", "variables": {"a": 1}, "chat_id": "c"});
+    assert_eq!(host.chat(&body).await.status, 200);
+    let sent = host.upstream.last().json();
+    assert_eq!(sent["metadata"], json!({"team": "blue"}));
+    assert_eq!(sent.get("id"), None, "the metadata names a chat: it is the message's");
+    body["metadata"] = json!({"variables": {"a": 1}});
+    host.chat(&body).await;
+    let sent = host.upstream.last().json();
+    assert_eq!((sent.get("metadata"), &sent["id"]), (None, &json!("req_1")));
+    body["store"] = false.into();
+    body["metadata"] = json!({"team": "blue"});
+    host.chat(&body).await;
+    assert_eq!(host.upstream.last().json().get("metadata"), None, "services refuse it without store");
+}
+
+#[tokio::test]
+async fn odd_bodies_are_accepted_or_refused_for_what_they_are() {
+    for filter in [None, Some(LOOKS)] {
+        let setup = TestHost::new();
+        let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
+        let mut body = saying(MODEL, "hi");
+        let marked = format!("\u{feff}{body}");
+        assert_eq!(Answer::of(host.posting(marked)).await.text(), "hello from upstream");
+        let packed = host.posting(body.to_string()).header("content-encoding", "gzip");
+        Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");
+        body["stream"] = "true".into();
+        host.chat(&body).await.refused(400, "stream is a string; it must be true or false");
+        body["stream"] = false.into();
+        body["messages"] = "hi".into();
+        host.chat(&body).await.refused(400, "messages is a string; it must be an array of messages");
+    }
+}
+
+#[tokio::test]
+async fn unknown_routes_answer_in_the_callers_protocol() {
+    let host = TestHost::new().start().await;
+    let answer = host.get("/v1/embeddings").await;
+    assert_eq!(answer.status, 404);
+    assert!(!answer.body().contains("chats go to"), "{}", answer.body());
+    assert_eq!(answer.error()["code"], "not_found");
+    let asked = host.request("POST", "/v1/messages/count_tokens").header("anthropic-version", "2023-06-01");
+    let answer = Answer::of(asked.body("{}")).await;
+    assert_eq!((answer.status, &answer.json()["type"]), (404, &json!("error")));
+    assert_eq!(answer.json()["error"]["type"], "not_found_error");
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_a_service_is_a_clear_502() {
+    for filter in [None, Some(LOOKS)] {
+        let setup = TestHost::new().provider("retry = { times = 0 }\nbreaker = { breaks = 0 }");
+        let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
+        for body in ["null", "[]"] {
+            host.upstream.reply(Reply::raw("application/json", body));
+            host.chat(&saying(MODEL, "hi")).await.refused(502, "without `choices`");
+        }
+        host.upstream.reply(Reply::raw("application/json", r#"{"choices":[]}"#));
+        host.chat(&streaming(MODEL, "hi")).await.refused(502, "it has no choices");
+        host.upstream.reply(Reply::text("odd").status(304));
+        assert_eq!(host.chat(&saying(MODEL, "hi")).await.status, 502);
+    }
+}
+
+#[tokio::test]
+async fn a_text_too_long_for_scripts_is_a_413_that_names_the_limit() {
+    let long = "x".repeat((4 << 20) + 1);
+    let host = TestHost::new().filter("looks", LOOKS).start().await;
+    host.chat(&saying(MODEL, &long)).await.refused(413, "max_text_mb");
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream");
+    // Nobody reads it.
+    let host = TestHost::new().filter("idle", "fn outlet(body) { }").start().await;
+    assert_eq!(host.chat(&saying(MODEL, &long)).await.text(), "hello from upstream");
+    // A script that makes one itself is broken.
+    let grows = "fn inlet(body) { let t = \"0123456789\"; loop { t += t; } }";
+    let host = TestHost::new().filter("grows", grows).start().await;
+    assert_eq!(host.ask("hi").await.status, 500);
+}
+
+#[tokio::test]
+async fn a_filter_that_needs_a_value_is_in_no_chain_until_it_has_one() {
+    let needy = "/*\nneeds: word\n*/\nconst Valves = #{ word: \"\" };\nfn outlet(body, valves) { body.messages[-1].text += valves.word; }";
+    let host = TestHost::new().filter("needy", needy).start().await;
+    let chain = |host: &TestHost| host.snapshot().ready(MODEL, &[]).unwrap().kernel.chain().filters().len();
+    assert_eq!((chain(&host), host.ask("hi").await.text()), (0, "hello from upstream".into()));
+    host.set_valves("needy", None, json!({"word": "!"})).await;
+    assert_eq!((host.ask("hi").await.text(), chain(&host)), ("hello from upstream!".into(), 1));
+    let wrong = TestHost::new().filter("wrong", needy.replace("needs: word", "needs: wrd")).start().await;
+    let told: String = wrong.problems("wrong").iter().map(ToString::to_string).collect();
+    assert!(told.contains("unknown valve `wrd`") && told.contains("did you mean `word`?"), "{told}");
+}
+
+#[test]
+fn the_shipped_collection_has_no_idle_filter_in_its_chain() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/filters");
+    let project = Project::new().with("valvehouse.toml", &format!("[folders]\nfilters = {folder:?}\n"));
+    let explained = project.run("explain --model demo --format json").ends(0).out;
+    for id in ["rate_limit", "turn_limit", "word_filter", "webhook_log", "context_clip", "model_router"] {
+        let at = explained.find(&format!("\"{id}\"")).unwrap_or_else(|| panic!("{id} is not in {explained}"));
+        let rest = &explained[at..];
+        assert!(rest[..rest.find('}').unwrap()].contains("idle"), "{id}: {rest}");
+    }
+}
+
+#[tokio::test]
+async fn a_tools_own_error_is_not_retried_and_a_failure_is() {
+    let tool = |id: &str, text: &str| {
+        use valvehouse::script::{Kind, Script, Settings, SourceFile, UserValves};
+        let text =
+            format!("/*\nrequirements: kv\nretry: 3, 1\n*/\nfn handler(args) {{ kv::incr(\"n\"); {text} }}");
+        let file = SourceFile::new(Kind::Tool, id, format!("tools/{id}.rhai"), text);
+        let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
+        script.tools(&Arc::new(UserValves::default())).remove(0).tool
+    };
+    let answers = tool("answers", "if kv::get(\"n\") > 1 { \"again\" } else { error(\"no such city\") }");
+    let fails = tool("fails", "if kv::get(\"n\") > 1 { \"again\" } else { throw \"it broke\" }");
+    let kernel = asking(["x"]).0.tool(answers).tool(fails).build();
+    assert!(invoke(&kernel, "answers", "{}").await.unwrap_err().to_string().contains("no such city"));
+    assert_eq!(invoke(&kernel, "fails", "{}").await.unwrap(), "again".into());
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let native = valvehouse::tool::Tool::from_fn("native", move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Err(valvehouse::tool::ToolError::from("no").answer())
+    });
+    let native = native.retry(3, std::time::Duration::from_millis(1));
+    let kernel = asking(["x"]).0.tool(native).build();
+    assert!(invoke(&kernel, "native", "{}").await.is_err());
+    assert_eq!(tries.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn check_reports_two_tools_of_one_name() {
+    let module = "fn tools() { [#{ name: \"look\", description: \"Looks.\", handler: Fn(\"look\") }] }\nfn look(args) { 1 }";
+    let project = Project::new().with("tools/one.rhai", module).with("tools/two.rhai", module);
+    project
+        .run("check")
+        .prints("two tools are called `look`: this one is used")
+        .prints("this one is not used");
+    let project = Project::new().with("tools/one.rhai", module);
+    project.run("check").ends(0).prints("0 problems");
+}
+
+#[tokio::test]
+async fn live_and_plain_values_are_joined_alike() {
+    for (code, expected) in [
+        ("let m = #{ a: 1 }; m += body.messages[0]; m.role", "user"),
+        ("let m = #{ role: \"x\" } + body.messages[0]; m.role", "user"),
+        ("let m = body.messages[0] + #{ role: \"x\" }; m.role", "x"),
+        ("let m = #{ a: 1 }; m.mixin(body.messages[0]); `${m.a} ${m.role}`", "1 user"),
+        ("let m = #{ role: \"x\" }; m.fill_with(body.messages[0]); `${m.role} ${m.content}`", "x hi"),
+        ("let l = [1]; l.append(body.messages); `${l.len()}`", "2"),
+        ("let l = [1] + body.messages; `${l.len()}`", "2"),
+        ("let l = body.messages + [1]; `${l.len()}`", "2"),
+        ("body.list = [1]; body.list += [2, 3]; `${body.list.len()}`", "3"),
+        ("body.list = [1]; body.list += body.messages; `${body.list.len()}`", "2"),
+        ("body.messages[0].images = 5; \"unreachable\"", "cannot"),
+    ] {
+        let filter = script("joins", &format!("fn inlet(body) {{ skip({{ {code} }}) }}"));
+        let kernel = asking(["x"]).0.filter(filter).build();
+        match chat(&kernel, "hi").await {
+            Ok(answer) => assert_eq!(answer.text(), expected, "{code}"),
+            Err(fault) => assert_eq!(expected, "cannot", "{code}: {fault}"),
+        }
+    }
+    // A message's own field is not hidden by what the host knows under its name.
+    let filter = script(
+        "own",
+        "fn outlet(body) { let m = body.messages[-1]; m.content = `${m.images.len()} ${m.images[0]}`; }",
+    );
+    let said = valvehouse::chat::message::assistant("x");
+    said.set("images", valvehouse::json::Json::from(vec!["drawn".into()])).unwrap();
+    let kernel = asking([valvehouse::llm::Reply::message(said)]).0.filter(filter).build();
+    assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "1 drawn");
+}
+
+/// Ten rounds of an agent that runs its own tools: what the service was asked, round by round.
+async fn ten_rounds(config: &str, streams: bool) -> Vec<serde_json::Value> {
+    let host = TestHost::new().config(config).start().await;
+    let rounds = AtomicUsize::new(0);
+    host.upstream.script(move |asked| {
+        let round = rounds.fetch_add(1, Ordering::Relaxed);
+        let arguments = format!("{{\"command\":\"ls -la src/{round} | head -n 4\"}}");
+        let delta = if round < 10 {
+            json!({"role": "assistant", "content": format!("Step {round}: let me look. "), "reasoning_content": "a thought <b>",
+                "tool_calls": [{"index": 0, "id": format!("call_{round}"), "type": "function",
+                    "function": {"name": "bash", "arguments": arguments}}]})
+        } else {
+            json!({"role": "assistant", "content": "All done."})
+        };
+        let why = if round < 10 { "tool_calls" } else { "stop" };
+        if asked.json()["stream"] == json!(true) {
+            let events = [crate::upstream::chunk(&delta, None), crate::upstream::chunk(&json!({}), Some(why))];
+            return Reply::raw("text/event-stream", events.concat() + "data: [DONE]\n\n");
+        }
+        Reply::json(&json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": delta, "finish_reason": why}]}))
+    });
+    let mut body = saying(MODEL, "please tidy up the folder");
+    body["stream"] = streams.into();
+    body["tools"] =
+        json!([{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]);
+    for round in 0..=10 {
+        let answer = host.chat(&body).await;
+        assert_eq!(answer.status, 200, "round {round}: {}", answer.body());
+        let said = if streams {
+            let mut fold = valvehouse::chat::Fold::default();
+            for event in answer.events() {
+                fold.push(&crate::kernel::json(&event.to_string()));
+            }
+            serde_json::from_str(&fold.finish().at_path("choices.0.message").to_string()).unwrap()
+        } else {
+            answer.json()["choices"][0]["message"].clone()
+        };
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.push(said);
+        messages.push(json!({"role": "tool", "tool_call_id": format!("call_{round}"), "content": "total 8\nfile_one\n"}));
+    }
+    host.upstream.asked().iter().map(crate::upstream::Asked::json).collect()
+}
+
+#[tokio::test]
+async fn an_agents_loop_of_ten_rounds_is_the_same_with_the_shipped_collection_as_without() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let shipped = format!("[folders]\nfilters = \"{root}/filters\"\ntools = \"{root}/tools\"");
+    for streams in [false, true] {
+        let (with, without) = (ten_rounds(&shipped, streams).await, ten_rounds("", streams).await);
+        assert_eq!(with.len(), 11);
+        for (round, (with, without)) in with.iter().zip(&without).enumerate() {
+            assert_eq!(with["messages"], without["messages"], "round {round}, streams: {streams}");
+            assert_eq!(with["tools"], without["tools"], "round {round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_of_two_megabytes_passes_a_window() {
+    let window = "fn stream(event, state) { stream::window(event, state, 40, |text| regex::replace(text, \"sk-[a-z0-9]{16,40}\", \"[key]\")); }";
+    let host = TestHost::new().filter("key", window).start().await;
+    let text = "some words of an answer, 12 of them, go on and on. ".repeat(42_000);
+    host.upstream.reply(Reply::text(&text));
+    assert_eq!(host.ask("hi").await.text(), text);
+}

@@ -1,0 +1,316 @@
+//! Each text of a stream by itself: whatever filters look at it, and wherever it is cut, a client that puts the
+//! stream together has what the service sent, with the filter applied to each text.
+
+mod blocks;
+mod clients;
+mod events;
+
+use crate::kernel::{asking, json, script, stream, stream_body};
+use events::{Call, Speech, cut_everywhere, events_of, speeches};
+use proptest::prelude::*;
+use valvehouse::chat::{Fold, message};
+use valvehouse::context::Turn;
+use valvehouse::fault::Fault;
+use valvehouse::filter::Filter;
+use valvehouse::json::Json;
+use valvehouse::kernel::{ModelSettings, Reply as Answered, Wish};
+use valvehouse::llm::Reply;
+
+pub(crate) const SECRET: &str = "secret-42";
+pub(crate) const MARK: &str = "[x]";
+const SEEN: &str = " (seen)";
+
+/// What a filter does with answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Shape {
+    None,
+    Identity,
+    Window,
+    Redact,
+    RedactTwice,
+    Append,
+    Hold,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::None, Self::Identity, Self::Window, Self::Redact, Self::RedactTwice, Self::Append, Self::Hold];
+
+    /// The scripts that do it.
+    pub(crate) fn scripts(self) -> Vec<String> {
+        let redact = format!(
+            "fn stream(event, state) {{ stream::window(event, state, 9, |text| text::replace(text, \"{SECRET}\", \"{MARK}\")); }}"
+        );
+        let window = "fn stream(event, state) { stream::window(event, state, 12, |text| text); }";
+        match self {
+            Self::None => Vec::new(),
+            Self::Identity => vec!["fn stream(event) { event }\nfn outlet(body) { body }".into()],
+            Self::Window => vec![window.into()],
+            Self::Redact => vec![redact],
+            Self::RedactTwice => vec![window.into(), redact],
+            Self::Append => vec![format!("fn outlet(body) {{ body.messages[-1].text += \"{SEEN}\"; }}")],
+            Self::Hold => vec![format!("/*\nhold: true\n*/\n{redact}")],
+        }
+    }
+
+    fn filters(self) -> Vec<Filter> {
+        let scripts = self.scripts().into_iter().enumerate();
+        scripts.map(|(n, text)| script(&format!("f{n}"), &text)).collect()
+    }
+
+    fn redacts(self) -> bool {
+        matches!(self, Self::Redact | Self::RedactTwice | Self::Hold)
+    }
+
+    /// What it makes of an answer that nobody cut.
+    pub(crate) fn expected(self, answer: &Json) -> Json {
+        let answer = answer.copy();
+        for choice in answer.at_path("choices").items() {
+            let said = choice.at_path("message");
+            if self.redacts() {
+                for place in valvehouse::chat::event::texts(&said) {
+                    place.set_text(&place.text().replace(SECRET, MARK));
+                }
+            }
+            if self == Self::Append {
+                message::set_text(&said, &(String::from(message::text_of(&said)) + SEEN));
+            }
+        }
+        answer
+    }
+}
+
+fn folded<'a>(events: impl IntoIterator<Item = &'a Json>) -> Json {
+    let mut fold = Fold::default();
+    events.into_iter().for_each(|event| fold.push(event));
+    fold.finish()
+}
+
+/// What an answer says, without what says how it travelled.
+fn said(answer: &Json) -> Vec<String> {
+    let choices = answer.at_path("choices").items();
+    let said = choices.iter().map(|choice| {
+        let message = choice.at_path("message").copy();
+        // "" and nothing at all are the same to every client.
+        for key in ["content", "refusal", "reasoning_content"] {
+            if message.get(key).is_some_and(|text| text.is_empty()) {
+                message.remove(key);
+            }
+        }
+        message.remove("role");
+        let mut fields: Vec<String> = Vec::new();
+        message.as_object().unwrap().for_each(|key, value| fields.push(format!("{key}: {value}")));
+        fields.sort();
+        format!("{}: {} {}", choice.at_path("index"), fields.join(", "), choice.at_path("finish_reason"))
+    });
+    said.collect()
+}
+
+/// Runs events through filters of a shape; what the client got.
+async fn through(shape: Shape, events: &[Json]) -> Vec<Json> {
+    let settings = ModelSettings { hold: shape == Shape::Hold, ..ModelSettings::default() };
+    let events: Vec<Json> = events.iter().map(Json::copy).collect();
+    let kernel = asking([Reply::pieces(events)]).0.filters(shape.filters()).settings(settings).build();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"f0"}},{"type":"function","function":{"name":"f1"}},{"type":"custom","custom":{"name":"f2"}}]}"#;
+    let streamed = stream_body(&kernel, body).await;
+    streamed.answer.as_ref().unwrap();
+    streamed.pieces.into_iter().map(|piece| piece.event).collect()
+}
+
+/// The texts that an event has something of, in their order.
+fn lanes_of(event: &Json) -> Vec<String> {
+    let delta = event.at_path("choices.0.delta");
+    let mut lanes = Vec::new();
+    for key in ["reasoning_content", "content", "refusal"] {
+        if delta.get(key).is_some_and(|text| !text.is_empty()) {
+            lanes.push(key.to_owned());
+        }
+    }
+    for call in delta.get("tool_calls").unwrap_or_default().items() {
+        lanes.push(format!("call {}", call.at_path("index")));
+    }
+    lanes
+}
+
+/// The order in which texts come, of the first choice.
+fn order(events: &[Json]) -> Vec<String> {
+    let of_first = events.iter().filter(|event| event.at_path("choices.0.index") == 0_i64.into());
+    let mut lanes: Vec<String> = of_first.flat_map(lanes_of).collect();
+    lanes.dedup();
+    lanes
+}
+
+/// Events that carry neither text nor an end.
+fn hollow(events: &[Json]) -> usize {
+    let is_hollow = |event: &&Json| {
+        let choice = event.at_path("choices.0");
+        let ends = choice.get("finish_reason").is_some_and(|why| !why.is_null());
+        let has_role = choice.at_path("delta.role").as_str().is_some();
+        choice.as_object().is_some() && !ends && !has_role && lanes_of(event).is_empty()
+    };
+    events.iter().filter(is_hollow).count()
+}
+
+fn check(shape: Shape, given: &[Json], got: &[Json]) -> Result<(), String> {
+    let (expected, seen) = (said(&shape.expected(&folded(given))), said(&folded(got)));
+    if expected != seen {
+        return Err(format!("{shape:?}:\nexpected {expected:#?}\nseen     {seen:#?}"));
+    }
+    if hollow(got) > hollow(given) {
+        return Err(format!("{shape:?}: {} events without anything in them", hollow(got)));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(u32::try_from(crate::sdk::cases(150)).unwrap()))]
+    #[test]
+    fn a_stream_put_together_is_what_was_sent_with_the_filter_applied_to_each_text(events in speeches()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for shape in Shape::ALL {
+            let got = runtime.block_on(through(shape, &events));
+            if let Err(wrong) = check(shape, &events, &got) {
+                let shown = |events: &[Json]| events.iter().map(|event| format!("{}\n", event.at_path("choices"))).collect::<String>();
+                return Err(TestCaseError::fail(format!("{wrong}\ngiven\n{}got\n{}", shown(&events), shown(&got))));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn texts_come_in_their_order_wherever_they_are_cut() {
+    let speech = [
+        Speech::Thinking("I think of secret-42 now. ".into()),
+        Speech::Text("Let me look, secret-42. ".into()),
+        Speech::Calls(vec![
+            Call::function("f0", r#"{"q":"a secret-42"}"#),
+            Call::function("f1", r#"{"place":"Seattle, WA"}"#),
+            Call::custom("f2", "print(secret-42)"),
+        ]),
+    ];
+    for events in cut_everywhere(&speech) {
+        for shape in Shape::ALL {
+            let got = through(shape, &events).await;
+            check(shape, &events, &got).unwrap();
+            if shape != Shape::Append {
+                assert_eq!(order(&got), order(&events), "{shape:?}: {got:#?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn recorded_streams_keep_all_they_say() {
+    for recording in crate::recordings::all() {
+        if !recording.is("chat.") || !recording.is_stream() || recording.fails() {
+            continue;
+        }
+        let given = recording.chat_events();
+        let expected = said(&folded(&through(Shape::None, &given).await));
+        for shape in [Shape::Identity, Shape::Window, Shape::Redact, Shape::RedactTwice, Shape::Hold] {
+            let got = through(shape, &given).await;
+            assert_eq!(said(&folded(&got)), expected, "{} {shape:?}", recording.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_broken_stream_withheld_comes_before_its_error() {
+    let fault = || Fault::Provider { message: "it broke off".into(), timeout: false };
+    let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, false);
+    let kernel =
+        asking([Reply::pieces_then_fault(events, fault())]).0.filters(Shape::Redact.filters()).build();
+    let streamed = stream(&kernel).await;
+    assert!(streamed.answer.is_err());
+    assert_eq!(streamed.texts().concat(), "one [x] two");
+    let finishes = streamed.pieces.iter().filter(|piece| valvehouse::chat::delta::finishes(&piece.event));
+    assert_eq!(finishes.count(), 0, "a stream that broke has no end of its own");
+}
+
+#[tokio::test]
+async fn a_text_that_a_call_interrupts_is_not_let_out_whole() {
+    let piece = |delta: &str| {
+        json(&format!(r#"{{"id":"c","choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#))
+    };
+    let events = vec![
+        piece(r#"{"role":"assistant","content":"it is secr"}"#),
+        piece(
+            r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f0","arguments":"{}"}}]}"#,
+        ),
+        piece(r#"{"content":"et-42, really"}"#),
+        json(r#"{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#),
+    ];
+    let got = through(Shape::Redact, &events).await;
+    let text = String::from(message::text_of(&folded(&got).at_path("choices.0.message")));
+    assert!(text.ends_with("[x], really") && !text.contains(SECRET), "{text}");
+}
+
+#[tokio::test]
+async fn a_held_answer_is_collected_from_a_stream_and_sent_whole() {
+    let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, true);
+    let settings = ModelSettings { hold: true, ..ModelSettings::default() };
+    let (builder, model) = asking([Reply::pieces(events)]);
+    let kernel = builder.filters(Shape::Hold.filters()).settings(settings).build();
+    let streamed = stream(&kernel).await;
+    assert_eq!(streamed.text(), "one [x] two|stop");
+    assert_eq!(model.requests()[0].at_path("stream"), true.into());
+}
+
+#[tokio::test]
+async fn calls_of_custom_tools_survive_a_filter_that_does_nothing() {
+    let events = events_of(&[Speech::Calls(vec![Call::custom("f2", "any text\nat all")])], 2, true);
+    let kernel = asking([Reply::pieces(events)]).0.filter(script("idle", "fn outlet(body) { }")).build();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"custom","custom":{"name":"f2"}}]}"#;
+    let streamed = stream_body(&kernel, body).await;
+    let call =
+        folded(streamed.pieces.iter().map(|piece| &piece.event)).at_path("choices.0.message.tool_calls.0");
+    assert_eq!(
+        call.to_string(),
+        r#"{"id":"call_0","type":"custom","custom":{"name":"f2","input":"any text\nat all"}}"#
+    );
+}
+
+#[tokio::test]
+async fn a_turn_of_several_rounds_has_one_text_and_the_usage_of_all() {
+    let usage = |prompt: usize| valvehouse::chat::response::usage(prompt, 2);
+    let rounds = || {
+        let look = crate::kernel::calls("Look.", &[("echo", "{}")]);
+        [look, Reply::text("final")]
+    };
+    let with_usage = |n: usize, completion: &str| {
+        let answer = json(completion);
+        answer.set("usage", usage(n)).unwrap();
+        Reply::whole(answer)
+    };
+    let replies = || {
+        [
+            with_usage(
+                9,
+                r#"{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"Look.","tool_calls":[{"id":"c","type":"function","function":{"name":"echo","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+            ),
+            with_usage(
+                20,
+                r#"{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"final"},"finish_reason":"stop"}]}"#,
+            ),
+        ]
+    };
+    let kernel = asking(replies()).0.tool(crate::kernel::echo()).build();
+    let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
+    let wish = Wish { stream: None, raw: false };
+    let Ok(Answered::Answer(whole)) = kernel.turn(body, &Turn::default(), wish).await else {
+        panic!("no answer")
+    };
+    assert_eq!(whole.at_path("choices.0.message.content"), "Look.\n\nfinal".into());
+    let spent = whole.at_path("usage");
+    assert_eq!(spent.at_path("prompt_tokens"), 29_i64.into());
+    assert_eq!(spent.at_path("total_tokens"), 33_i64.into());
+    assert_eq!(spent.at_path("last_call.prompt_tokens"), 20_i64.into());
+
+    let kernel = asking(rounds()).0.tool(crate::kernel::echo()).build();
+    let streamed = stream(&kernel).await;
+    assert_eq!(streamed.texts().concat(), "Look.\n\nfinal");
+    assert_eq!(
+        String::from(message::text_of(&streamed.answer.unwrap().at_path("choices.0.message"))),
+        "Look.\n\nfinal"
+    );
+}
