@@ -136,8 +136,15 @@ pub(super) enum Command {
     History(History),
     /// Put a version of a plugin back: its file, valves and switches
     Rollback(Rollback),
-    /// Let a missing security filter go, so that requests are answered again
-    ConfirmRemoval(ConfirmRemoval),
+    /// Accept a change that weakens a guard, or its removal
+    #[command(after_help = "Examples:
+  valvehouse list                             what waits, and what it would take from the guard
+  valvehouse confirm pii_guard")]
+    Confirm(Confirm),
+    /// Accept the removal of a guard and unblock requests
+    #[command(after_help = "Examples:
+  valvehouse confirm-removal pii_guard")]
+    ConfirmRemoval(Confirm),
     /// Look after the store itself
     #[command(subcommand)]
     Store(Store),
@@ -370,10 +377,8 @@ pub(super) struct Config {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  valvehouse confirm-removal pii_guard")]
-pub(super) struct ConfirmRemoval {
-    /// The filter whose file is gone on purpose
+pub(super) struct Confirm {
+    /// The guard
     pub(super) id: String,
 }
 

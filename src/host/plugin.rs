@@ -11,6 +11,7 @@ use crate::json::Json;
 use crate::script::{
     Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
 };
+use crate::store::Confirmed;
 use crate::words::count;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +64,8 @@ pub struct Plugin {
     pub state: State,
     /// The hash of the file as it is, which is not what runs when that is stale.
     pub(super) hash: Arc<str>,
+    /// What an operator may confirm: a change of a guard that waits.
+    pub pending: Option<Confirmed>,
     /// A guard can never drop out silently.
     pub security: bool,
     /// Runs for every model.
@@ -135,6 +138,10 @@ impl Plugin {
         match (&self.state, &self.script) {
             (State::Missing, _) => Some(format!(
                 "the guard `{0}` is gone; an operator has to run: valvehouse confirm-removal {0}",
+                self.id
+            )),
+            (_, None) if self.pending.is_some() => Some(format!(
+                "the guard `{0}` waits for an operator; put it back, or run: valvehouse confirm {0}",
                 self.id
             )),
             (State::Broken(_), _) | (_, None) => Some(format!(

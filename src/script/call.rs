@@ -30,6 +30,15 @@ pub(crate) struct Call {
     /// What the plugin may reach beyond its turn.
     pub(crate) reach: Arc<Reach>,
     printed: u32,
+    /// Where it built its last `error(…)` and `skip(…)`.
+    built: Built,
+}
+
+/// Where answers were built that a hook has to return.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Built {
+    pub(super) error: Option<rhai::Position>,
+    pub(super) skip: Option<rhai::Position>,
 }
 
 thread_local! {
@@ -46,7 +55,13 @@ impl Running {
 
     /// A call that reaches something else than its script does.
     pub(super) fn reaching(script: &Script, turn: &Turn, reach: Arc<Reach>) -> Self {
-        let call = Call { caller: script.caller.clone(), turn: turn.clone(), reach, printed: 0 };
+        let call = Call {
+            caller: script.caller.clone(),
+            turn: turn.clone(),
+            reach,
+            printed: 0,
+            built: Built::default(),
+        };
         Self(CALL.replace(Some(call)))
     }
 }
@@ -64,6 +79,20 @@ pub(super) fn in_turn(turn: Turn) {
             call.turn = turn;
         }
     });
+}
+
+/// Notes that the running call built an answer.
+pub(super) fn note_built(note: impl FnOnce(&mut Built)) {
+    CALL.with_borrow_mut(|call| {
+        if let Some(call) = call {
+            note(&mut call.built);
+        }
+    });
+}
+
+/// What the running call has built.
+pub(super) fn built() -> Built {
+    CALL.with_borrow(|call| call.as_ref().map(|call| call.built).unwrap_or_default())
 }
 
 /// Takes the running call from the thread, to be gone on with later.

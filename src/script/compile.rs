@@ -2,6 +2,7 @@
 
 use super::call::Caller;
 use super::callbacks::{self, CallbackFunction};
+use super::claim;
 use super::coverage::{self, Coverage};
 use super::hooks::{self, HookFunction};
 use super::interpreter::Interpreter;
@@ -10,7 +11,7 @@ use super::literal::KeyOrders;
 use super::manifest::{self, Manifest};
 use super::names::{self, Names};
 use super::pipe::{self, PipeFunction};
-use super::problem::{self, Code, Problem};
+use super::problem::{self, Code, Problem, Severity};
 use super::reach::Reach;
 use super::settings::Settings;
 use super::source::{Kind, SourceFile, check_text};
@@ -104,8 +105,12 @@ impl Script {
         };
         let (callbacks, of_callbacks) = callbacks::read(&plain, &manifest, file, source);
         problems.extend(of_callbacks);
+        problems.extend(claim::problems(file, source));
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
+        }
+        if file.kind == Kind::Filter && manifest.security {
+            as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
         problems.extend(doubts::about(&as_written, file, source));
@@ -362,6 +367,16 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
         }
     }
     scope
+}
+
+/// What is a slip in a filter is an error in a guard: without its hook it would guard nothing.
+fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &SourceFile, source: &str) {
+    let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
+    almost.for_each(|problem| problem.severity = Severity::Error);
+    if hooks.is_empty() && !problem::has_errors(problems) {
+        let problem = Problem::of(Code::NoHook, file, "a guard without a hook guards nothing");
+        problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
+    }
 }
 
 /// What stands at the top level and would have to run: it never does.

@@ -11,6 +11,7 @@ mod bounds;
 mod budget;
 mod call;
 mod callbacks;
+mod claim;
 mod compile;
 mod coverage;
 mod doubts;

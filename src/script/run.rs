@@ -1,6 +1,6 @@
 //! Calling a compiled script: one function, within its budget.
 
-use super::answer::Thrown;
+use super::answer::{self, Thrown};
 use super::budget::{Budget, Guard};
 use super::call::{Running, hidden};
 use super::compile::Script;
@@ -34,7 +34,7 @@ impl Script {
             Hook::Stream | Hook::StreamEnd => self.settings.stream,
             _ => self.settings.hook,
         };
-        self.run(hook.name(), args.into(), turn, budget)
+        self.run_answering(hook.name(), args.into(), turn, budget)
     }
 
     /// Calls a callback's function within the budget of hooks.
@@ -45,7 +45,7 @@ impl Script {
     /// Calls a tool's function, which may last as long as its timeout says.
     pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> Called {
         let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
-        self.run(function, args, turn, budget)
+        self.run_answering(function, args, turn, budget)
     }
 
     /// Calls `pipe`, and within the same budget what sends its answer on.
@@ -78,6 +78,15 @@ impl Script {
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let _guard = Guard::enter(self.settings.hook);
         self.evaluate(function, Args::new())
+    }
+
+    /// A call whose answer counts: one that it builds and does not return is a mistake.
+    fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
+        self.within(budget, function, turn, || {
+            let value = self.evaluate(function, args)?;
+            answer::all_returned(&value)?;
+            Ok(value)
+        })
     }
 
     fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {

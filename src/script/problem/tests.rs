@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../../docs/problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 16] = [
+const WITHOUT_EXAMPLE: [Code; 18] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -15,6 +15,8 @@ const WITHOUT_EXAMPLE: [Code; 16] = [
     Code::BadId,
     Code::SameId,
     Code::GuardGone,
+    Code::GuardWeakened,
+    Code::UnknownName,
     Code::TooComplex,
     Code::NoHandler,
     Code::MissingTool,
