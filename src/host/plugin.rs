@@ -9,7 +9,7 @@ use crate::figures::Sum;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
 use crate::json::Json;
 use crate::script::{
-    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
+    Budget, Code, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
 };
 use crate::store::Confirmed;
 use crate::words::count;
@@ -195,6 +195,19 @@ impl Plugin {
         self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
     }
 
+    /// What is wrong with how it stands, whatever is in its file: it is missed, or waits for somebody.
+    pub fn standing_problems(&self) -> Vec<Problem> {
+        let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
+        let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
+        if self.state == State::Missing {
+            let what = format!("the guard `{}` is gone: requests are refused", self.id);
+            let help =
+                format!("put it back, or if it may be gone, run: valvehouse confirm-removal {}", self.id);
+            problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
+        }
+        problems
+    }
+
     /// Its title, or else its id.
     pub fn title(&self) -> &str {
         self.script.as_ref().map_or(&self.id, |script| script.manifest.title(&self.id))
@@ -258,6 +271,18 @@ impl Run for Refuser {
     fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
         Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
     }
+}
+
+/// In place of a filter that a model lists and that does not exist: it may be the one that guards the model.
+pub(super) fn absent(id: &str, model: &str) -> Filter {
+    refuser(&id.into(), absence(id, model))
+}
+
+/// Why requests for a model are refused that lists a filter which does not exist.
+pub(super) fn absence(id: &str, model: &str) -> String {
+    format!(
+        "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add it, or correct `filters` of that model"
+    )
 }
 
 fn refuser(id: &Arc<str>, message: String) -> Filter {

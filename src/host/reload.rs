@@ -54,6 +54,8 @@ pub(super) struct Reload {
     last_good: HashMap<String, LastGood>,
     /// What operators have confirmed of guards.
     confirmed: Confirmations,
+    /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
+    knows_nothing: bool,
     /// Files that were gone at the last look: a save by rename leaves a gap.
     vanished: BTreeSet<Arc<str>>,
     /// Since when news wait for each other.
@@ -147,7 +149,7 @@ impl Outcome {
 
 impl Reload {
     pub(super) async fn new(plan: Arc<Plan>, store: Arc<dyn Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
-        let last_good =
+        let last_good: HashMap<String, LastGood> =
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
         Ok(Self {
             plan,
@@ -161,6 +163,7 @@ impl Reload {
             native_grants: Vec::new(),
             figures: Mutex::default(),
             uses: Tools::default(),
+            knows_nothing: last_good.is_empty(),
             last_good,
             confirmed: HashMap::new(),
             vanished: BTreeSet::new(),
@@ -227,6 +230,7 @@ impl Reload {
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();
+        self.knows_nothing = false;
         self.settled = (!is_missed).then(|| Settled { plan: self.plan.clone(), found: folders });
         Outcome {
             snapshot,
@@ -543,11 +547,13 @@ impl Reload {
             Some(script) => recompiled(&script.file).or_else(|| {
                 before.is_some_and(|before| before.given.grants == given.grants).then(|| script.clone())
             }),
-            None => self.last_good.get(&**id).and_then(|version| {
-                let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
-                let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
-                recompiled(&file.importing(imports))
-            }),
+            None => {
+                self.last_good.get(&**id).filter(|version| guards::has_loaded(version)).and_then(|version| {
+                    let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
+                    let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
+                    recompiled(&file.importing(imports))
+                })
+            }
         };
         let said = crate::script::beginning(&path);
         let (claims, is_global) = match kind {
@@ -563,7 +569,10 @@ impl Reload {
             }
             (None, known) => {
                 // What nobody can read may be a guard.
-                let is_unread = known.is_none() && problems.iter().any(|one| one.code == Code::Unreadable);
+                let was_unread = before.is_some_and(|before| before.security && before.script.is_none());
+                let is_unread = known.is_none()
+                    && (self.knows_nothing || was_unread)
+                    && problems.iter().any(|one| one.code == Code::Unreadable);
                 (claims || is_unread || self.is_guard(id, before), is_global)
             }
         };
@@ -678,7 +687,7 @@ impl Reload {
 
     /// Guards whose files went away while no host ran.
     fn add_lost_guards(&self, found: &Found, plugins: &mut Plugins, changes: &mut Vec<Change>) {
-        for version in self.last_good.values().filter(|version| version.security) {
+        for version in self.last_good.values().filter(|version| guards::is_guards(version)) {
             let is_known = plugins.contains_key(version.id.as_str());
             if is_known
                 || self.is_confirmed(&version.id, &Confirmed::Gone)

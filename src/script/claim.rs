@@ -174,6 +174,15 @@ fn claims(line: &str, is_header: bool) -> bool {
     if parts.into_iter().any(|(key, value)| folded(key) == KEY && is_yes(value)) {
         return true;
     }
+    // Behind something else, as where a line end was lost: `title: Guardsecurity: true`.
+    let lower = line.to_lowercase();
+    let behind = lower.rfind(KEY).filter(|at| is_header && *at > 0).map(|at| lower[at + KEY.len()..].trim());
+    let is_at_end = behind.and_then(|rest| rest.strip_prefix(SEPARATORS)).is_some_and(|value| {
+        value.split_whitespace().filter(|word| *word != "*/").count() == 1 && is_yes(value)
+    });
+    if is_at_end {
+        return true;
+    }
     let Some((key, value)) = pair(line) else { return false };
     let has_separator = line.contains(SEPARATORS);
     let (words, key) = (value.split_whitespace().count(), folded(key));
@@ -323,6 +332,7 @@ mod tests {
             "//! security: true\n",
             "/// security: true\n",
             "/* a note */\n/*\nsecurity: true\n*/",
+            "/*\ntitle: Asecurity: true\n*/",
             "const A = 1;\n/*\nsecurity: true\n*/",
         ];
         for head in heads {

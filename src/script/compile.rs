@@ -23,8 +23,9 @@ use crate::breaker::Breaker;
 use crate::config::{Capability, Secret};
 use crate::figures::Figures;
 use crate::filter::Hook;
-use crate::json::Json;
+use crate::json::{Json, Object};
 use crate::valve::Schema;
+use crate::words::did_you_mean;
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -128,6 +129,7 @@ impl Script {
                 .help(format!("set it again, or put it back: valvehouse valves reset {id} {word}"))
                 .warning()
         }));
+        problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
         let reach = Reach::of(&manifest, &valves, settings, file, source);
         let reach = reach.map_err(|more| problems.extend(more)).unwrap_or_default();
         if problem::has_errors(&problems) {
@@ -236,7 +238,7 @@ impl Script {
 
     /// Where its hooks stand in the chain.
     pub fn priority(&self) -> f64 {
-        crate::valve::priority(&self.valves)
+        crate::valve::priority(&self.valves).min(MAX_PRIORITY)
     }
 
     /// What its valves were made of, over what it declares: the configuration's values, and the store's.
@@ -407,6 +409,17 @@ fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
 /// variables are not set.
 fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
     let (taken, mut unset) = (given.copy(), Vec::new());
+    let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
+    for (name, _) in given.as_object().map(Object::entries).unwrap_or_default() {
+        if *name != *"priority" && !declares(&name) {
+            let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
+            let told =
+                format!("the settings set the valve `{name}`, which this script does not declare{near}");
+            let help =
+                format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.word(), file.id);
+            unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
+        }
+    }
     for field in schema.fields().iter().filter(|field| field.secret) {
         let Some(text) = given.text(&field.name) else { continue };
         let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };
@@ -424,6 +437,21 @@ fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Pr
         }
     }
     (taken, unset)
+}
+
+/// The last place in the chain that a script may have: behind it are the host's own filters, which ask for
+/// approval and tell of calls.
+pub(super) const MAX_PRIORITY: f64 = 9997.0;
+
+/// A priority that the host keeps for itself.
+fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Problem> {
+    let wanted = crate::valve::priority(valves);
+    (wanted > MAX_PRIORITY).then(|| {
+        let what =
+            format!("`priority` {wanted} counts as {MAX_PRIORITY}: the places behind it are the host's own");
+        let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
+        problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
+    })
 }
 
 /// Shorter texts are in every other line; hiding them would tell what they are.

@@ -48,7 +48,7 @@ impl Reload {
             let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
             return Some(Baseline { path, hash, script: plugin.script.clone() });
         };
-        if !row.security {
+        if !is_guards(row) {
             return None;
         }
         let runs = before.and_then(|plugin| plugin.script.clone());
@@ -60,12 +60,15 @@ impl Reload {
     /// Whether an id is a guard's, without a look at what it has.
     pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
         match self.last_good.get(id) {
-            Some(row) => row.security,
+            Some(row) => is_guards(row),
             None => before.is_some_and(|plugin| plugin.security && plugin.script.is_some()),
         }
     }
 
     fn stored_version(&self, row: &LastGood) -> Option<Script> {
+        if !has_loaded(row) {
+            return None;
+        }
         let imports = Imports::from_json(&row.imports, self.plan.folder(Kind::Filter));
         let file = SourceFile::new(Kind::Filter, row.id.as_str(), &row.path, row.source.as_str());
         self.compile(&file.importing(imports), &self.given(&row.id)).ok()
@@ -121,8 +124,7 @@ impl Reload {
     /// A guard's file that never loaded and lies under another id now.
     pub(super) fn has_moved(&self, id: &str, found: &Found) -> bool {
         let Some(row) = self.last_good.get(id) else { return false };
-        self.stored_version(row).is_none()
-            && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
+        !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
     }
 
     /// Whether the file of a guard that runs is other than it was and was written a moment ago: more may come.
@@ -138,18 +140,16 @@ impl Reload {
 
     /// Guards that do not load and are not known yet: once seen, they are missed when they go.
     pub(super) fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
-        let problems = plugin.state.problems();
-        let is_read = !problems.iter().any(|problem| problem.code == Code::Unreadable);
         let is_new = !self.last_good.contains_key(&*plugin.id);
         let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
-        (claims && is_new && is_read).then(|| {
+        (claims && is_new).then(|| {
             let source = beginning(&plugin.path);
             LastGood {
                 id: plugin.id.to_string(),
                 path: plugin.path.display().to_string(),
                 hash: hash_of(&source),
                 source,
-                imports: crate::json::Json::array(),
+                imports: crate::json::Json::Null,
                 security: true,
                 saved_at: crate::store::now(),
             }
@@ -188,6 +188,17 @@ impl Reload {
         stored.extend(lost.into_iter().map(|row| (row.id.clone(), row)));
         stored
     }
+}
+
+/// Whether a stored version is a guard's. Where nobody could read the file it is only held to be one as long as
+/// that lasts.
+pub(super) fn is_guards(row: &LastGood) -> bool {
+    row.security && !row.source.is_empty()
+}
+
+/// Whether a stored version ever loaded: of a guard that did not, its claim is kept.
+pub(super) fn has_loaded(row: &LastGood) -> bool {
+    !row.imports.is_null()
 }
 
 /// The hash of a text as that of a file.
@@ -243,13 +254,12 @@ fn change(hash: &str, lost: &[String]) -> Confirmed {
     Confirmed::Change(hex(&digest.finalize()))
 }
 
-/// Another file of the same id that claims to be a guard, where the one that counts does not.
+/// Another file of the same id that claims to be a guard: nobody knows which of the two is meant.
 pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Read> {
     let is_other = |other: &&Arc<Read>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
     let mut others = found.shadowed.iter().filter(is_other).peekable();
     others.peek()?;
-    let guard = others.find(|other| says_of_itself(&other.file.text).0)?;
-    (!says_of_itself(&read.file.text).0).then_some(&**guard)
+    others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
 }
 
 /// Files whose id is known but whose content could not be read, by id; and those whose name is no id, where they
