@@ -197,8 +197,12 @@ impl Reload {
         if current.is_some() && is_patient && self.is_guard_being_saved(&found, before) {
             return Outcome::later(NEXT_LOOK, generation, began);
         }
-        let unreadable =
-            guards::unreadable(&found, |id| before.contains_key(id) || self.last_good.contains_key(id));
+        let is_known = |id: &str| {
+            let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
+            before.get(id).is_some_and(runs)
+                || self.last_good.get(id).is_some_and(|version| !version.source.is_empty())
+        };
+        let unreadable = guards::unreadable(&found, is_known);
         let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
         let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
         if may_wait && unsettled {

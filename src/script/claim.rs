@@ -156,7 +156,7 @@ fn folded(key: &str) -> String {
 
 /// The first word of a value, without quotes and commas around it.
 fn first_word(value: &str) -> String {
-    let word = value.split(|letter: char| letter.is_whitespace() || ",;".contains(letter)).next();
+    let word = value.trim().split(|letter: char| letter.is_whitespace() || ",;".contains(letter)).next();
     let word = word.unwrap_or_default().trim_matches(|letter: char| !letter.is_alphanumeric());
     word.to_lowercase()
 }

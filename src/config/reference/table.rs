@@ -384,7 +384,7 @@ pub const SECTIONS: &[Section] = &[
             it(
                 "models.NAME.variables",
                 "table",
-                NONE,
+                "{}",
                 "Context variables of its turns, which no request can change; `variables` of a key's `user` lie over them.",
                 "{ permissions = [\"chat\"] }",
             ),
