@@ -293,6 +293,27 @@ pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenErr
     Ok((snapshot, store))
 }
 
+/// What a host with these settings would run now. Where there is no store yet none is left behind.
+pub async fn glance(config: &Config) -> Result<Snapshot, OpenError> {
+    let is_new = matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists());
+    if !is_new {
+        let (snapshot, store) = look(config).await?;
+        store.close().await;
+        return Ok(snapshot);
+    }
+    let folder = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4()));
+    let mut aside = config.clone();
+    aside.store.address = StoreAddress::Sqlite(folder.join("state.db"));
+    let looked = look(&aside).await;
+    if let Ok((_, store)) = &looked {
+        store.close().await;
+    }
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::debug!("cannot remove {}: {error}", folder.display());
+    }
+    looked.map(|(snapshot, _)| snapshot)
+}
+
 /// What a host with these settings would run now, with every script rehearsed: what it does stays here, and
 /// works on a copy of what it keeps.
 pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError> {
@@ -584,6 +605,10 @@ fn model(
         ("max_tool_iterations", settings.max_tool_iterations.into()),
         ("memory", settings.memory.into()),
     ]);
+    if !settings.variables.is_empty() {
+        // A copy in an object of its own: it fits.
+        let _ = facts.set("variables", settings.variables.copy());
+    }
     ModelPlan {
         name: settings.name.clone(),
         provider: settings.provider.clone(),

@@ -75,6 +75,21 @@ impl Admin {
         Ok(self.host.reload().await)
     }
 
+    /// Confirms what a guard waits for: a change that weakens it, or that its file is gone.
+    pub async fn confirm(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+        let snapshot = self.host.snapshot();
+        let plugin = known(&snapshot, id)?;
+        if plugin.state == crate::host::State::Missing {
+            return self.confirm_removal(id, by).await;
+        }
+        let Some(pending) = &plugin.pending else {
+            let message = format!("nothing of `{id}` waits to be confirmed");
+            return Err(Refused::conflict(message, "nothing_pending"));
+        };
+        self.host.store().confirm(id, pending, by).await?;
+        Ok(self.host.reload().await)
+    }
+
     /// Puts a version back: file, valves and switches as they were then. Brings back what was deleted.
     pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, Refused> {
         let (id, by) = (id.to_owned(), by.to_owned());

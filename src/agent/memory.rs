@@ -202,15 +202,23 @@ pub(super) fn leaving(kept: &Json, saved: &Saved) -> Json {
         let _ = kept.set(SUMMARIZATION, summary.copy());
     }
     let _ = kept.set("variables", saved.variables.copy());
+    let configured = saved.facts.get("configured_variables").unwrap_or_default();
+    let names = configured.as_object().map(Object::entries).unwrap_or_default();
+    let names: Vec<Json> = names.into_iter().map(|(name, _)| (*name).into()).collect();
+    let _ = kept.set("configured", names);
     kept
 }
 
-/// Variables of earlier runs, and a request's own over them.
+/// Variables of earlier runs, and a request's own over them. What the configuration set for an earlier run is
+/// not kept: it may have been taken back.
 pub(super) fn variables(kept: &Json, given: &Json) -> Json {
     let entries = |of: &Json| of.as_object().map(Object::entries).unwrap_or_default();
     let all = Json::object();
-    for (key, value) in entries(&kept.get("variables").unwrap_or_default()).into_iter().chain(entries(given))
-    {
+    let configured = kept.get("configured").unwrap_or_default().items();
+    let is_configured = |key: &str| configured.iter().any(|name| name.as_str() == Some(key));
+    let kept = entries(&kept.get("variables").unwrap_or_default()).into_iter();
+    let kept = kept.filter(|(key, _)| !is_configured(key));
+    for (key, value) in kept.chain(entries(given)) {
         let _ = all.set(&key, value.copy());
     }
     all

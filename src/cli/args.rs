@@ -136,8 +136,15 @@ pub(super) enum Command {
     History(History),
     /// Put a version of a plugin back: its file, valves and switches
     Rollback(Rollback),
-    /// Let a missing security filter go, so that requests are answered again
-    ConfirmRemoval(ConfirmRemoval),
+    /// Accept a change that weakens a guard, or its removal
+    #[command(after_help = "Examples:
+  valvehouse list                             what waits, and what it would take from the guard
+  valvehouse confirm pii_guard")]
+    Confirm(Confirm),
+    /// Accept the removal of a guard and unblock requests
+    #[command(after_help = "Examples:
+  valvehouse confirm-removal pii_guard")]
+    ConfirmRemoval(Confirm),
     /// Run a quarantined version of a plugin again
     Release(Release),
     /// Look after the store itself
@@ -372,10 +379,8 @@ pub(super) struct Config {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  valvehouse confirm-removal pii_guard")]
-pub(super) struct ConfirmRemoval {
-    /// The filter whose file is gone on purpose
+pub(super) struct Confirm {
+    /// The guard
     pub(super) id: String,
 }
 
@@ -384,7 +389,7 @@ pub(super) struct ConfirmRemoval {
   valvehouse release pii_guard
 
 A version is quarantined when it ended the process of a host. Saving another text releases the
-plugin, too. valvehouse explain-code V008 says when that happens.")]
+plugin, too. valvehouse explain-code V010 says when that happens.")]
 pub(super) struct Release {
     /// The plugin whose version is quarantined
     pub(super) id: String,

@@ -32,6 +32,7 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
         findings.asked(path, config)?;
     }
     findings.same_tools();
+    findings.host(config, &asked.paths).await?;
     findings.tell(out)?;
     let counts = |problem: &Problem| asked.strict || problem.severity == Severity::Error;
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
@@ -200,6 +201,25 @@ impl Findings {
             }
         }
         self.tell_once(problems);
+    }
+
+    /// What `list` and `serve` tell besides: tools and filters that are not there, settings of nobody, guards that
+    /// are missed or wait for somebody.
+    async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), Failure> {
+        let snapshot = app::glance(config).await?;
+        let is_asked = |problem: &Problem| {
+            let is_it = |path: &PathBuf| {
+                let word = path.to_string_lossy();
+                problem.id == *word
+                    || problem.path.ends_with(path)
+                    || problem.path.starts_with(config.project.join(path))
+            };
+            paths.is_empty() || paths.iter().any(is_it)
+        };
+        let of_plugins = snapshot.plugins.values().flat_map(|plugin| plugin.standing_problems());
+        let all = snapshot.problems.iter().cloned().chain(of_plugins);
+        self.tell_once(all.filter(is_asked).collect());
+        Ok(())
     }
 
     fn tell(&mut self, out: &Output) -> Result<(), Failure> {

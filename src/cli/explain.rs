@@ -7,7 +7,7 @@ use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use super::providers;
 use crate::config::Config;
-use crate::host::{Decision, Part, Plugin};
+use crate::host::{Decision, HostPart, Part, Plugin};
 use crate::json::Json;
 use crate::tool::Tool;
 
@@ -19,7 +19,11 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
     let user = asked.user.as_deref();
     let rests = |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.rests.clone());
     let parts = project.snapshot.parts(&asked.model, &[], rests);
-    let filters: Vec<Told> = parts.iter().map(|part| Told::new(part, user)).collect();
+    let own = project.snapshot.host_parts(&asked.model, &[]);
+    let mut filters: Vec<Told> = parts.iter().map(|part| Told::new(part, user)).collect();
+    filters.extend(own.iter().map(Told::of_host));
+    // A refusal comes before everything else; what does not run has its place all the same.
+    filters.sort_by(|a, b| a.place().total_cmp(&b.place()));
     let offered: Vec<&str> = project.snapshot.offered(&asked.model).iter().map(Tool::name).collect();
     if out.is_json() {
         let filters: Vec<Json> = filters.iter().map(Told::as_json).collect();
@@ -85,6 +89,26 @@ impl Told {
             hooks: plugin.hooks(),
             reason: clean(&part.reason).replace('\n', " "),
             user_valves: user.map_or(Json::Null, |user| plugin.valves_of_user(user)),
+        }
+    }
+
+    fn of_host(part: &HostPart) -> Self {
+        Self {
+            id: part.id.clone(),
+            mark: if part.refuses.is_some() { Mark::Refuses } else { Mark::Runs },
+            word: if part.refuses.is_some() { "refuses" } else { "runs" },
+            priority: Some(part.priority).filter(|priority| priority.is_finite()),
+            hooks: part.hooks.clone(),
+            reason: part.reason.clone(),
+            user_valves: Json::Null,
+        }
+    }
+
+    fn place(&self) -> f64 {
+        match (self.mark, self.priority) {
+            (Mark::Refuses, _) => f64::NEG_INFINITY,
+            (Mark::None, None) => 0.0,
+            (_, priority) => priority.unwrap_or(f64::INFINITY),
         }
     }
 

@@ -24,7 +24,7 @@ mod steps;
 mod chat;
 mod check;
 mod config;
-mod confirm_removal;
+mod confirm;
 mod definitions;
 mod dev;
 mod explain;

@@ -5,9 +5,8 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::serving::Reading;
 use super::{
-    chat, check, config, confirm_removal, definitions, dev, explain, explain_code, grant, history, invoke,
-    key, list, log, lsp, new, release, repl, resume, rollback, runs, serve, store, test, trace, trial,
-    valves,
+    chat, check, config, confirm, definitions, dev, explain, explain_code, grant, history, invoke, key, list,
+    log, lsp, new, release, repl, resume, rollback, runs, serve, store, test, trace, trial, valves,
 };
 use clap::Parser;
 use std::ffi::OsString;
@@ -88,7 +87,8 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
         Command::History(asked) => history::run(&asked, &config, out).await,
         Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
-        Command::ConfirmRemoval(asked) => confirm_removal::run(&asked, &config, out).await,
+        Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
+        Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,
         Command::Release(asked) => release::run(&asked, &config, out),
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),

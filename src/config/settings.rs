@@ -73,6 +73,8 @@ pub struct Server {
     pub trust_user_headers: bool,
     /// Whether to show filters to an Open WebUI that uses us as its pipelines.
     pub pipelines: bool,
+    /// The variables that requests may set; others of theirs are under `client`.
+    pub client_variables: Vec<String>,
     /// The largest request, in megabytes.
     pub max_body_mb: u64,
     /// The longest text that a script may read or build, in megabytes.
@@ -211,6 +213,8 @@ pub struct ModelSettings {
     pub max_tool_iterations: usize,
     /// Whether conversations with a chat id are kept.
     pub memory: bool,
+    /// Variables of its turns, which no request can change: an object.
+    pub variables: Json,
     /// Middleware that goes well together, by its name.
     pub preset: Option<String>,
     /// Middleware by name, each with its options, unchecked: an object of objects.

@@ -25,6 +25,7 @@ struct Parts {
     history: Json,
     trace: Json,
     metadata: Json,
+    client: Json,
 }
 
 impl Default for Context {
@@ -46,7 +47,15 @@ impl Context {
             _ => Json::object(),
         };
         let (history, trace) = (Json::array(), Json::array());
-        Self(Arc::new(Parts { variables, history, trace, metadata }))
+        Self(Arc::new(Parts { variables, history, trace, metadata, client: Json::object() }))
+    }
+
+    /// The same with variables of its client, which are nobody's word but the client's.
+    #[must_use]
+    pub fn with_client(self, client: Json) -> Self {
+        let Parts { variables, history, trace, metadata, .. } = &*self.0;
+        let [variables, history, trace, metadata] = [variables, history, trace, metadata].map(Json::clone);
+        Self(Arc::new(Parts { variables, history, trace, metadata, client: client.freeze() }))
     }
 
     /// A variable, when it is there.
@@ -89,13 +98,19 @@ impl Context {
         &self.0.metadata
     }
 
-    /// The whole context as one live object: `variables history trace metadata`.
+    /// The variables that the client sent, read-only.
+    pub fn client(&self) -> &Json {
+        &self.0.client
+    }
+
+    /// The whole context as one live object: `variables history trace metadata client`.
     pub fn as_json(&self) -> Json {
         let parts = [
             ("variables", &self.0.variables),
             ("history", &self.0.history),
             ("trace", &self.0.trace),
             ("metadata", &self.0.metadata),
+            ("client", &self.0.client),
         ];
         Json::Object(parts.into_iter().map(|(name, part)| (name.into(), part.clone())).collect())
     }
@@ -115,12 +130,13 @@ impl Context {
     /// An independent context with the same content.
     #[must_use]
     pub fn fork(&self) -> Self {
-        let Parts { variables, history, trace, metadata } = &*self.0;
+        let Parts { variables, history, trace, metadata, client } = &*self.0;
         Self(Arc::new(Parts {
             variables: variables.copy(),
             history: history.copy(),
             trace: trace.copy(),
             metadata: metadata.copy(),
+            client: client.clone(),
         }))
     }
 }

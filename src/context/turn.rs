@@ -35,6 +35,10 @@ pub struct TurnFacts {
     pub files: Json,
     /// The toggle filters the request asked for.
     pub filter_ids: Vec<String>,
+    /// Variables that the configuration sets: no request can change them. Null where there are none.
+    pub variables: Json,
+    /// Variables that the client sent, an object; null where it sent none.
+    pub client: Json,
     /// Plugins whose own question to a model this turn is.
     pub callers: Vec<String>,
     /// Where its steps are written down, if anywhere.
@@ -64,7 +68,17 @@ impl States {
 }
 
 /// The facts that are written down; those of the models are read anew.
-const WRITTEN: [&str; 7] = ["user", "request", "chat_id", "message_id", "features", "files", "filter_ids"];
+const WRITTEN: [&str; 9] = [
+    "user",
+    "request",
+    "chat_id",
+    "message_id",
+    "features",
+    "files",
+    "filter_ids",
+    "configured_variables",
+    "client_variables",
+];
 
 impl TurnFacts {
     /// As one object, without what is known of the models.
@@ -78,6 +92,8 @@ impl TurnFacts {
             self.features.copy(),
             self.files.copy(),
             ids.into(),
+            self.variables.copy(),
+            self.client.copy(),
         ];
         WRITTEN.into_iter().map(|name| name.into()).zip(values).collect::<Object>().into()
     }
@@ -93,6 +109,8 @@ impl TurnFacts {
             message_id: text("message_id"),
             features: part("features"),
             files: part("files"),
+            variables: part("configured_variables"),
+            client: part("client_variables"),
             filter_ids: part("filter_ids")
                 .items()
                 .iter()
@@ -149,6 +167,10 @@ impl Turn {
     /// A turn that starts now.
     pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
         let states = facts.states.clone().unwrap_or_default();
+        let context = match &facts.client {
+            client @ Json::Object(_) => context.with_client(client.copy()),
+            _ => context,
+        };
         let shared = Shared {
             facts,
             states,

@@ -16,7 +16,7 @@ mod standing;
 mod writer;
 
 pub use looks::Looks;
-pub use part::Part;
+pub use part::{HostPart, Part};
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State};
 pub use snapshot::{Decision, Ready, Snapshot};

@@ -1,8 +1,9 @@
 //! The part of each filter in a request, in the words of the command line and of the page.
 
-use super::plugin::{Plugin, State};
+use super::plugin::{Plugin, State, absence};
 use super::snapshot::{Decision, Snapshot};
 use crate::breaker::Open;
+use crate::filter::{Filter, Hook};
 use std::sync::Arc;
 
 /// A filter's part in the requests of a model.
@@ -42,6 +43,8 @@ impl Decision {
             Self::Broken => "broken",
             Self::NoHooks => "no_hooks",
             Self::Idle => "idle",
+            Self::ForTools(_) => "tools",
+            Self::Silent => "silent",
         }
     }
 }
@@ -68,8 +71,19 @@ impl Snapshot {
             Decision::Runs if matches!(plugin.state, State::Stale(_)) => {
                 format!("its last good version runs: see valvehouse check {id}")
             }
-            Decision::Runs if plugin.global => "runs for every model".to_owned(),
-            Decision::Runs => format!("listed by the model `{model}`"),
+            Decision::Runs => {
+                let why = match plugin.global {
+                    true => "runs for every model".to_owned(),
+                    false => format!("listed by the model `{model}`"),
+                };
+                let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
+                let listens =
+                    plugin.script.as_ref().is_some_and(|script| script.callbacks().next().is_some());
+                match listens && !has_memory {
+                    true => format!("{why}; its callbacks are not called, since the model has no `memory`"),
+                    false => why,
+                }
+            }
             Decision::Refuses(why) => format!("refuses every request: {why}"),
             Decision::Off if !self.plan().plugin(plugin.kind, id).enabled => {
                 format!("switched off: [filters.{id}] enabled = false")
@@ -80,6 +94,10 @@ impl Snapshot {
                 format!("a toggle: only for requests that ask for it with \"filter_ids\": [\"{id}\"]")
             }
             Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
+            Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
+            Decision::Silent => {
+                format!("has callbacks alone, and the model `{model}` has no `memory`: nobody calls them")
+            }
             Decision::NoHooks => "has no hooks, so that there is nothing to run".to_owned(),
             Decision::Idle => {
                 let needs = plugin.needs();
@@ -90,5 +108,45 @@ impl Snapshot {
                 )
             }
         }
+    }
+}
+
+/// A filter of a model's chain that is the host's own.
+pub struct HostPart {
+    /// What it is called in traces.
+    pub id: String,
+    /// Its place in the chain.
+    pub priority: f64,
+    /// The hooks it acts at.
+    pub hooks: Vec<&'static str>,
+    /// Why requests are refused by it; none where it runs.
+    pub refuses: Option<String>,
+    /// What it is.
+    pub reason: String,
+}
+
+impl Snapshot {
+    /// The host's own filters in the chain of a model, in running order.
+    pub fn host_parts(&self, model: &str, asked: &[String]) -> Vec<HostPart> {
+        let plan = self.plan().models.iter().find(|plan| plan.name == model);
+        let is_absent = |name: &str| plan.is_some_and(|plan| plan.filters.iter().any(|id| id == name));
+        let is_middleware =
+            |name: &str| plan.is_some_and(|plan| plan.middleware.iter().any(|own| own.name() == name));
+        let part = |filter: Filter| {
+            let refuses = is_absent(filter.name()).then(|| absence(filter.name(), model));
+            let reason = match &refuses {
+                Some(why) => format!("refuses every request: {why}"),
+                None if is_middleware(filter.name()) => format!("middleware of the model `{model}`"),
+                None => "tells those who listen to agents".to_owned(),
+            };
+            HostPart {
+                id: filter.name().to_owned(),
+                priority: filter.place(),
+                hooks: filter.hooks().iter().map(Hook::name).collect(),
+                refuses,
+                reason,
+            }
+        };
+        self.host_filters(model, asked).into_iter().map(part).collect()
     }
 }

@@ -133,6 +133,11 @@ impl Plan {
         self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
     }
 
+    /// Whether the configuration lets a plugin run.
+    pub(super) fn is_enabled(&self, kind: Kind, id: &str) -> bool {
+        self.plugins.get(&(kind, id.to_owned())).is_none_or(|plan| plan.enabled)
+    }
+
     /// What a file is for, by the folder it lies in.
     pub(super) fn kind_of(&self, path: &Path) -> Kind {
         let in_tools = path.starts_with(&self.tools);

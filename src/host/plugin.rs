@@ -10,8 +10,9 @@ use crate::figures::Sum;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
 use crate::json::Json;
 use crate::script::{
-    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
+    Budget, Code, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
 };
+use crate::store::Confirmed;
 use crate::words::count;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub struct Plugin {
     pub state: State,
     /// The hash of the file as it is, which is not what runs when that is stale.
     pub(super) hash: Arc<str>,
+    /// What an operator may confirm: a change of a guard that waits.
+    pub pending: Option<Confirmed>,
     /// A guard can never drop out silently.
     pub security: bool,
     /// Runs for every model.
@@ -140,6 +143,10 @@ impl Plugin {
                 "the guard `{0}` is gone; an operator has to run: valvehouse confirm-removal {0}",
                 self.id
             )),
+            (_, None) if self.pending.is_some() => Some(format!(
+                "the guard `{0}` waits for an operator; put it back, or run: valvehouse confirm {0}",
+                self.id
+            )),
             (State::Broken(_), _) | (_, None) => Some(format!(
                 "the guard `{0}` does not load; an operator has to mend it: valvehouse check {0}",
                 self.id
@@ -189,6 +196,19 @@ impl Plugin {
         // What is stale has its problems in the file, not in the version that runs.
         let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
         self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
+    }
+
+    /// What is wrong with how it stands, whatever is in its file: it is missed, or waits for somebody.
+    pub fn standing_problems(&self) -> Vec<Problem> {
+        let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
+        let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
+        if self.state == State::Missing {
+            let what = format!("the guard `{}` is gone: requests are refused", self.id);
+            let help =
+                format!("put it back, or if it may be gone, run: valvehouse confirm-removal {}", self.id);
+            problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
+        }
+        problems
     }
 
     /// Its title, or else its id.
@@ -270,6 +290,18 @@ impl Run for Refuser {
     fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
         Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
     }
+}
+
+/// In place of a filter that a model lists and that does not exist: it may be the one that guards the model.
+pub(super) fn absent(id: &str, model: &str) -> Filter {
+    refuser(&id.into(), absence(id, model))
+}
+
+/// Why requests for a model are refused that lists a filter which does not exist.
+pub(super) fn absence(id: &str, model: &str) -> String {
+    format!(
+        "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add it, or correct `filters` of that model"
+    )
 }
 
 fn refuser(id: &Arc<str>, message: String) -> Filter {

@@ -3,6 +3,8 @@
 //! Every tick reads the folder afresh and compares content: a lost event costs a delay, never a
 //! wrong state. Nothing is taken away before what takes its place has loaded.
 
+mod guards;
+
 use super::asking::Asking;
 use super::crowd;
 use super::kept::Kept;
@@ -16,10 +18,11 @@ use crate::crash::Quarantine;
 use crate::figures::{Figures, Tools};
 use crate::json::Json;
 use crate::script::{
-    Code, Found, Imports, Kind, Loader, Problem, Read, Script, Settings, Severity, SourceFile, UserValves,
+    Code, Found, Imports, Kind, Loader, Problem, Read, Script, Settings, SourceFile, UserValves,
 };
-use crate::store::{Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
+use crate::store::{Confirmed, Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
 use crate::tool::{Tool, builtin};
+use guards::{Confirmations, Weakened};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -50,6 +53,10 @@ pub(super) struct Reload {
     uses: Tools,
     /// Last good versions that the store remembers, for files that do not load at the start.
     last_good: HashMap<String, LastGood>,
+    /// What operators have confirmed of guards.
+    confirmed: Confirmations,
+    /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
+    knows_nothing: bool,
     /// Files that were gone at the last look: a save by rename leaves a gap.
     vanished: BTreeSet<Arc<str>>,
     /// Since when news wait for each other.
@@ -145,7 +152,7 @@ impl Outcome {
 
 impl Reload {
     pub(super) async fn new(plan: Arc<Plan>, store: Arc<dyn Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
-        let last_good =
+        let last_good: HashMap<String, LastGood> =
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
         Ok(Self {
             quarantine: Quarantine::of(&plan.project),
@@ -160,7 +167,9 @@ impl Reload {
             native_grants: Vec::new(),
             figures: Mutex::default(),
             uses: Tools::default(),
+            knows_nothing: last_good.is_empty(),
             last_good,
+            confirmed: HashMap::new(),
             vanished: BTreeSet::new(),
             waiting: None,
             looked_at: 0,
@@ -189,7 +198,16 @@ impl Reload {
         if may_wait && found.is_restless() {
             return Outcome::later(NEXT_LOOK, generation, began);
         }
-        let unreadable = unreadable(&found);
+        let is_patient = self.waiting.is_some_and(|since| since.elapsed() < guards::PATIENCE);
+        if current.is_some() && is_patient && self.is_guard_being_saved(&found, before) {
+            return Outcome::later(NEXT_LOOK, generation, began);
+        }
+        let is_known = |id: &str| {
+            let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
+            before.get(id).is_some_and(runs)
+                || self.last_good.get(id).is_some_and(|version| !version.source.is_empty())
+        };
+        let unreadable = guards::unreadable(&found, is_known);
         let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
         let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
         if may_wait && unsettled {
@@ -197,7 +215,7 @@ impl Reload {
             return Outcome::later(SECOND_LOOK, generation, began);
         }
         (self.waiting, self.looked_at) = (None, looked_at);
-        self.add_lost_guards(&mut plugins, &mut changes);
+        self.add_lost_guards(&found, &mut plugins, &mut changes);
         changes.extend(self.newly_granted());
         let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
         let is_a_plugins = |problem: &&Problem| {
@@ -221,6 +239,7 @@ impl Reload {
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();
+        self.knows_nothing = false;
         self.settled = (!is_missed).then(|| Settled { plan: self.plan.clone(), found: folders });
         Outcome {
             snapshot,
@@ -271,7 +290,7 @@ impl Reload {
             }
         }
         let next = |(id, read, known): &(&Arc<str>, Result<&Arc<Read>, _>, _)| {
-            self.next(id, read.map(|read| &**read), *known)
+            self.next(id, read.map(|read| &**read), *known, found)
         };
         // Who serves already does that with the other processors.
         let next: Vec<_> = match before.is_empty() {
@@ -350,10 +369,17 @@ impl Reload {
             let valves = self.store.all_valves().await?;
             let switches = self.store.switches().await?;
             let grants = self.read_grants().await;
+            let mut confirmed = Confirmations::new();
+            for (id, what) in self.store.confirmed().await? {
+                confirmed.entry(id).or_default().insert(what);
+            }
             let last_good = self.store.last_good().await?;
-            let last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
             let stored = Stored { grants, ..Stored::new(generation, valves, switches) };
             self.touched.extend(stored.unlike(&self.stored));
+            self.touched.extend(unlike(&confirmed, &self.confirmed));
+            self.confirmed = confirmed;
+            let last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
+            let last_good = self.with_known_guards(last_good);
             self.touched.extend(unlike(&last_good, &self.last_good));
             (self.stored, self.last_good) = (stored, last_good);
         }
@@ -385,13 +411,14 @@ impl Reload {
         self.stored.grants.get(id).map_or(configured.clone(), |stored| configured.merge(stored))
     }
 
-    /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load.
-    /// None when it is gone.
+    /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load or would
+    /// weaken a guard. None when it is gone.
     fn next(
         &self,
         id: &Arc<str>,
         read: Result<&Read, Option<&Problem>>,
         before: Option<&Arc<Plugin>>,
+        found: &Found,
     ) -> Option<(Arc<Plugin>, Option<Change>)> {
         let given = self.given(id);
         let read = match read {
@@ -402,29 +429,66 @@ impl Reload {
             }
             Err(None) => {
                 // Gone, or a guard that stays missed.
-                let plugin = before.filter(|plugin| plugin.security)?;
-                if !self.last_good.contains_key(&**id) && plugin.state == State::Missing {
+                let plugin = before.filter(|_| self.is_guard(id, before))?;
+                if self.is_confirmed(id, &Confirmed::Gone) || self.has_moved(id, found) {
                     return None;
                 }
-                let missing = Plugin { state: State::Missing, ..(**plugin).clone() };
-                return Some(self.compared(missing, before));
+                let missing = Plugin { state: State::Missing, pending: None, ..(**plugin).clone() };
+                return Some(self.compared(self.switched(missing), before));
             }
         };
         if let Some(before) = before
             && before.is_of(read)
             && before.given == given
+            && before.pending.is_none()
+            && !self.is_held_on(id)
         {
             let same = self.switched((**before).clone());
             return Some(self.compared(same, Some(before)));
         }
         let next = match self.compile(&read.file, &given) {
-            Ok(script) => self.live(read, script, given),
+            Ok(script) => self.loaded(read, script, before, given, found),
             Err(problems) => {
                 let kept = self.keep(id, read.file.path.clone(), problems, before, given);
                 Plugin { hash: read.hash.clone(), ..kept }
             }
         };
         Some(self.compared(next, before))
+    }
+
+    /// A file that loads: it runs, unless a guard would be lost by that.
+    fn loaded(
+        &self,
+        read: &Read,
+        script: Script,
+        before: Option<&Arc<Plugin>>,
+        given: Given,
+        found: &Found,
+    ) -> Plugin {
+        let id = &read.file.id;
+        match self.weakened(id, read, &script, before, found) {
+            Some(Weakened { problem, pending: Confirmed::Off }) => {
+                let live = self.live(read, script, given);
+                Plugin { state: State::Stale(vec![problem]), pending: Some(Confirmed::Off), ..live }
+            }
+            Some(Weakened { problem, pending }) => {
+                let path =
+                    self.baseline(id, before).map_or_else(|| read.file.path.clone(), |known| known.path);
+                let kept = self.keep(id, path, vec![problem], before, given);
+                Plugin { hash: read.hash.clone(), pending: Some(pending), ..kept }
+            }
+            None if self.is_guard(id, before) => self.live(read, script, given),
+            None => match guards::shadowed_guard(read, found) {
+                Some(guard) => {
+                    let path = guard.file.path.clone();
+                    let what = format!("{} has the id of this guard", read.file.path.display());
+                    let problem = Problem::new(Code::SameId, id, &path, what);
+                    let kept = self.keep(id, path, vec![problem.help("rename one of the two")], None, given);
+                    Plugin { hash: read.hash.clone(), ..kept }
+                }
+                None => self.live(read, script, given),
+            },
+        }
     }
 
     /// What operators give a plugin now.
@@ -465,6 +529,7 @@ impl Reload {
             script: Some(Arc::new(script)),
             state: State::Live,
             hash: read.hash.clone(),
+            pending: None,
             security,
             global,
             enabled: true,
@@ -496,15 +561,35 @@ impl Reload {
                 };
                 before.is_some_and(is_allowed).then(|| script.clone())
             }),
-            None => self.last_good.get(&**id).and_then(|version| {
-                let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
-                let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
-                recompiled(&file.importing(imports))
-            }),
+            None => {
+                self.last_good.get(&**id).filter(|version| guards::has_loaded(version)).and_then(|version| {
+                    let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
+                    let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
+                    recompiled(&file.importing(imports))
+                })
+            }
         };
-        let says = script.as_ref().map(|script| (script.manifest.security, script.manifest.global));
-        let (security, global) =
-            says.unwrap_or_else(|| crate::script::says_of_itself(&crate::script::beginning(&path)));
+        let said = crate::script::beginning(&path);
+        let (claims, is_global) = match kind {
+            Kind::Filter => crate::script::says_of_itself(&said),
+            Kind::Tool => (false, true),
+        };
+        // A version that was no guard does not stand in for one.
+        let script = script.filter(|script| script.manifest.security || !claims);
+        let (security, global) = match (&script, self.last_good.get(&**id)) {
+            (Some(script), _) => (script.manifest.security, script.manifest.global),
+            (None, Some(version)) if version.security => {
+                (true, crate::script::says_of_itself(&version.source).1)
+            }
+            (None, known) => {
+                // What nobody can read may be a guard.
+                let was_unread = before.is_some_and(|before| before.security && before.script.is_none());
+                let is_unread = known.is_none()
+                    && (self.knows_nothing || was_unread)
+                    && problems.iter().any(|one| one.code == Code::Unreadable);
+                (claims || is_unread || self.is_guard(id, before), is_global)
+            }
+        };
         self.switched(Plugin {
             id: id.clone(),
             kind,
@@ -512,6 +597,7 @@ impl Reload {
             state: if script.is_some() { State::Stale(problems) } else { State::Broken(problems) },
             script,
             hash: "".into(),
+            pending: None,
             security: security && kind == Kind::Filter,
             global,
             enabled: true,
@@ -527,7 +613,7 @@ impl Reload {
         let switch = self.stored.switches.get(&*plugin.id);
         plugin.enabled = switch
             .and_then(|switch| switch.enabled)
-            .unwrap_or_else(|| self.plan.plugin(plugin.kind, &plugin.id).enabled);
+            .unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id) || self.is_held_on(&plugin.id));
         if let Some(script) = &plugin.script {
             plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global);
             if let Some(schema) = &script.manifest.user_valves {
@@ -559,6 +645,12 @@ impl Reload {
                 Some(Change::Updated(id))
             }
             (old, State::Live) if *old != State::Live => Some(Change::Updated(id)),
+            (_, State::Stale(problems)) if before.pending != next.pending => {
+                Some(Change::Stale(id, problems.clone()))
+            }
+            (_, State::Broken(problems)) if before.security != next.security => {
+                Some(Change::Broken(id, problems.clone()))
+            }
             (old, State::Stale(problems)) if *old != next.state => Some(Change::Stale(id, problems.clone())),
             (old, State::Broken(problems)) if *old != next.state => {
                 Some(Change::Broken(id, problems.clone()))
@@ -567,6 +659,8 @@ impl Reload {
             _ if before.given != next.given
                 || before.users.by_user != next.users.by_user
                 || before.enabled != next.enabled
+                || before.security != next.security
+                || before.pending != next.pending
                 || before.global != next.global =>
             {
                 Some(Change::Settings(id))
@@ -606,9 +700,13 @@ impl Reload {
     }
 
     /// Guards whose files went away while no host ran.
-    fn add_lost_guards(&self, plugins: &mut Plugins, changes: &mut Vec<Change>) {
-        for version in self.last_good.values().filter(|version| version.security) {
-            if plugins.contains_key(version.id.as_str()) {
+    fn add_lost_guards(&self, found: &Found, plugins: &mut Plugins, changes: &mut Vec<Change>) {
+        for version in self.last_good.values().filter(|version| guards::is_guards(version)) {
+            let is_known = plugins.contains_key(version.id.as_str());
+            if is_known
+                || self.is_confirmed(&version.id, &Confirmed::Gone)
+                || self.has_moved(&version.id, found)
+            {
                 continue;
             }
             let id: Arc<str> = version.id.as_str().into();
@@ -620,6 +718,7 @@ impl Reload {
                 script: None,
                 state: State::Missing,
                 hash: "".into(),
+                pending: None,
                 security: true,
                 global,
                 enabled: true,
@@ -688,9 +787,18 @@ impl Reload {
                 }
             }
         }
+        let broken = changes.iter().filter_map(|change| snapshot.plugins.get(change.id()?));
+        good.extend(broken.filter_map(|plugin| self.unloaded(plugin)));
+        self.save_switched_off(&good).await;
         if !good.is_empty() {
             if let Err(error) = self.store.save_last_good(&good).await {
                 tracing::warn!("last good versions are not remembered across a restart: {error}");
+            }
+            for version in good.iter().filter(|version| version.security) {
+                // As in the store: what was confirmed of an earlier version says nothing of this one.
+                if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
+                    confirmed.retain(|what| *what == Confirmed::Off);
+                }
             }
             self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
         }
@@ -736,14 +844,4 @@ fn unknown<'a>(problems: &'a [Problem], known: &[Problem]) -> impl Iterator<Item
     let is_known =
         move |problem: &&Problem| by_path.get(&*problem.path).is_some_and(|known| known.contains(problem));
     problems.iter().filter(move |problem| !is_known(problem)).collect::<Vec<_>>().into_iter()
-}
-
-/// Files whose id is known but whose content could not be read, by id.
-fn unreadable(found: &Found) -> BTreeMap<Arc<str>, &Problem> {
-    let errors = found.problems.iter().filter(|problem| problem.severity == Severity::Error);
-    let named = errors.filter(|problem| crate::script::is_id(&problem.id));
-    named
-        .filter(|problem| !found.files.contains_key(problem.id.as_str()))
-        .map(|problem| (problem.id.as_str().into(), problem))
-        .collect()
 }

@@ -45,6 +45,8 @@ impl Shelf {
             }
         }
         shelf.look_for_missing(plan);
+        shelf.look_for_filters(plugins, plan);
+        shelf.look_for_settings(native, plugins, plan);
         shelf
     }
 
@@ -90,6 +92,59 @@ impl Shelf {
                     self.problems.push(self.missing(word, &model.name, &file));
                 }
             }
+        }
+    }
+
+    /// Filters that models list and that are not there.
+    fn look_for_filters(&mut self, plugins: &Plugins, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        let filters =
+            || plugins.values().filter(|plugin| plugin.kind == Kind::Filter).map(|plugin| &*plugin.id);
+        for model in &plan.models {
+            for id in model.filters.iter().filter(|id| !filters().any(|known| known == id.as_str())) {
+                let what = format!(
+                    "the model `{}` lists the filter `{id}`, which does not exist{}; its requests are refused",
+                    model.name,
+                    did_you_mean(id, filters())
+                );
+                let help = format!("correct `filters` of that model, or add filters/{id}.rhai");
+                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help));
+            }
+        }
+    }
+
+    /// Settings and grants of plugins that are not there.
+    fn look_for_settings(&mut self, native: &[Tool], plugins: &Plugins, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        let of_kind =
+            |kind: Kind| plugins.values().filter(move |plugin| plugin.kind == kind).map(|plugin| &*plugin.id);
+        let native = || builtin::GUARDED.iter().map(|(id, _)| *id).chain(native.iter().map(Tool::name));
+        let mut unknown: Vec<(String, String)> = Vec::new();
+        for (kind, id) in plan.plugins.keys() {
+            let is_known = of_kind(*kind).any(|known| known == id)
+                || *kind == Kind::Tool && native().any(|known| known == id);
+            if !is_known {
+                let near = did_you_mean(id, of_kind(*kind));
+                unknown.push((
+                    format!("{}s.{id}", kind.word()),
+                    format!("there is no {} `{id}`{near}", kind.word()),
+                ));
+            }
+        }
+        for id in plan.grants.keys() {
+            let known = || plugins.keys().map(|id| &**id).chain(native());
+            if !known().any(|known| known == id) {
+                unknown.push((
+                    format!("grants.{id}"),
+                    format!("there is no plugin `{id}`{}", did_you_mean(id, known())),
+                ));
+            }
+        }
+        unknown.sort();
+        for (section, why) in unknown {
+            let what = format!("`[{section}]` has no effect: {why}");
+            let problem = Problem::new(Code::UnknownName, "", &file, what);
+            self.problems.push(problem.help("correct the name, or take the section out").warning());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, ModelSettings};
 use crate::llm::{Formatted, Provider};
 use crate::script::{Kind, Offer, Pipes, Problem};
 use crate::tool::Tool;
-use crate::words::nearest;
+use crate::words::{did_you_mean, nearest};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -97,6 +97,10 @@ pub enum Decision {
     NoHooks,
     /// It does nothing until one of its valves is set.
     Idle,
+    /// It runs around these tools only.
+    ForTools(Vec<String>),
+    /// It has callbacks alone, and the model has no memory: nobody calls them.
+    Silent,
 }
 
 impl Snapshot {
@@ -166,6 +170,12 @@ impl Snapshot {
         }
     }
 
+    /// The ids a model lists that are no filter's.
+    fn absent<'a>(&'a self, listed: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let is_filter = |id: &str| self.plugins.get(id).is_some_and(|plugin| plugin.kind == Kind::Filter);
+        listed.iter().map(String::as_str).filter(move |id| !is_filter(id))
+    }
+
     fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
@@ -186,6 +196,11 @@ impl Snapshot {
         let middleware = model.map(|model| model.middleware.as_slice()).unwrap_or_default();
         let callbacks = listeners(&chosen);
         let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
+        filters.extend(
+            self.absent(listed).map(|id| {
+                super::plugin::absent(id, model.map(|model| model.name.as_str()).unwrap_or_default())
+            }),
+        );
         filters.extend(Middleware::filters_of(middleware));
         if !callbacks.is_empty() {
             filters.extend(Callbacks::filters());
@@ -220,6 +235,11 @@ impl Snapshot {
 
     /// The model a request names, with the filters it asks for.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+        if let Some(unknown) = self.absent(asked).next() {
+            let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
+            let message = format!("unknown filter `{}` in `filter_ids`{near}", unknown.escape_debug());
+            return Err(Fault::invalid(message, Some("filter_ids")));
+        }
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;
             let selected = self.models.get(name);
@@ -306,13 +326,48 @@ impl Snapshot {
         self.served.offers()
     }
 
+    /// The filters of a model's chain that are no plugins, in running order: middleware, those that tell agents'
+    /// listeners of calls, and refusals in place of filters that are not there.
+    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
+        let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
+        let is_host = |filter: &&Filter| {
+            !self.plugins.get(filter.name()).is_some_and(|plugin| plugin.kind == Kind::Filter)
+        };
+        selected.chain.filters().iter().filter(is_host).cloned().collect()
+    }
+
+    /// The tools of a model around which a filter runs that is not in its chain.
+    fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
+        let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
+        self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
+    }
+
+    /// What the decision on a filter comes to for a model: what its tools and its memory say.
+    fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
+        let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
+        let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());
+        match decision {
+            Decision::NotListed | Decision::NotAskedFor => {
+                let tools = self.tools_around(&plugin.id, model);
+                if tools.is_empty() { decision } else { Decision::ForTools(tools) }
+            }
+            Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
+            decision => decision,
+        }
+    }
+
     /// Per plugin in running order: whether it runs for a model and user, and why not.
     pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
         let listed =
             self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
         let listed = listed.unwrap_or_default();
-        let mut all: Vec<(Arc<Plugin>, Decision)> =
-            self.filters().map(|plugin| (plugin.clone(), self.decide(plugin, &listed, asked))).collect();
+        let mut all: Vec<(Arc<Plugin>, Decision)> = self
+            .filters()
+            .map(|plugin| {
+                let decision = self.decide(plugin, &listed, asked);
+                (plugin.clone(), self.decided_for(plugin, decision, model))
+            })
+            .collect();
         let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
             // A refusal comes before everything else.
             (Decision::Refuses(_), _) => f64::NEG_INFINITY,

@@ -6,7 +6,9 @@ use super::{call, problem};
 use crate::fault::Refusal;
 use crate::json::Json;
 use crate::words::shortened;
-use rhai::{Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, Position};
+use rhai::{
+    Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
+};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -92,6 +94,30 @@ impl Thrown {
     }
 }
 
+/// Refuses what a hook or tool gives when it has built an answer that it does not return: whoever wrote
+/// `error(…)` meant to refuse.
+pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
+    let built = call::built();
+    if built.error.is_none() && built.skip.is_none() {
+        return Ok(());
+    }
+    let (returns_error, returns_skip) = match value.read_lock::<Answered>().as_deref() {
+        Some(Answered::Error(_)) => (true, true),
+        Some(Answered::Skip(_)) => (false, true),
+        Some(Answered::Ok(..)) | None => (false, false),
+    };
+    let lost = match built {
+        call::Built { error: Some(place), .. } if !returns_error => Some(("error", place)),
+        call::Built { skip: Some(place), .. } if !returns_skip => Some(("skip", place)),
+        _ => None,
+    };
+    let Some((name, place)) = lost else { return Ok(()) };
+    let message = format!(
+        "`{name}(…)` built an answer that is not returned; write `return {name}(…);`, or `deny(…)`, which ends the call by itself"
+    );
+    Err(EvalAltResult::ErrorRuntime(message.into(), place).into())
+}
+
 /// A message as far as anybody would read it.
 fn readable(message: String) -> String {
     shortened(message, MAX_MESSAGE)
@@ -111,13 +137,20 @@ pub(crate) fn register(module: &mut Module) {
     module.set_custom_type::<Thrown>("error");
 
     global("skip", &["value", "answer"], "/// Return this to stop the chain and use `value`: as the answer, the tool's result, the final value.")
-        .set_into_module(module, |value: Dynamic| -> Answer<Answered> { Ok(Answered::Skip(json_of(&value)?)) });
+        .set_into_module(module, |context: NativeCallContext<'_>, value: Dynamic| -> Answer<Answered> {
+            let answer = Answered::Skip(json_of(&value)?);
+            call::note_built(|built| built.skip = Some(context.call_position()));
+            Ok(answer)
+        });
     global(
         "error",
         &["reason", "answer"],
         "/// Return this to stop with an error: a text, or `#{message, status, retry_after}`.",
     )
-    .set_into_module(module, |reason: Dynamic| Answered::Error(Thrown::new(&reason, None).refusal));
+    .set_into_module(module, |context: NativeCallContext<'_>, reason: Dynamic| {
+        call::note_built(|built| built.error = Some(context.call_position()));
+        Answered::Error(Thrown::new(&reason, None).refusal)
+    });
     global("ok", &["value", "answer"], "/// Return this from a tool to answer with `value`.")
         .set_into_module(module, |value: Dynamic| -> Answer<Answered> {
             Ok(Answered::Ok(json_of(&value)?, None))

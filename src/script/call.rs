@@ -41,6 +41,15 @@ pub(crate) struct Call {
     pub(crate) reach: Arc<Reach>,
     printed: u32,
     captured: Captured,
+    /// Where it built its last `error(…)` and `skip(…)`.
+    built: Built,
+}
+
+/// Where answers were built that a hook has to return.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Built {
+    pub(super) error: Option<rhai::Position>,
+    pub(super) skip: Option<rhai::Position>,
 }
 
 thread_local! {
@@ -66,6 +75,7 @@ impl Running {
             reach,
             printed: 0,
             captured: Captured::default(),
+            built: Built::default(),
         };
         let mark = crash::running(&call.caller.version, budget::ticks());
         Self { before: CALL.replace(Some(call)), mark }
@@ -105,6 +115,20 @@ pub(super) fn in_turn(turn: Turn) {
             call.turn = turn;
         }
     });
+}
+
+/// Notes that the running call built an answer.
+pub(super) fn note_built(note: impl FnOnce(&mut Built)) {
+    CALL.with_borrow_mut(|call| {
+        if let Some(call) = call {
+            note(&mut call.built);
+        }
+    });
+}
+
+/// What the running call has built.
+pub(super) fn built() -> Built {
+    CALL.with_borrow(|call| call.as_ref().map(|call| call.built).unwrap_or_default())
 }
 
 /// Takes the running call from the thread, to be gone on with later.

@@ -2,6 +2,7 @@
 
 use super::call::Caller;
 use super::callbacks::{self, CallbackFunction};
+use super::claim;
 use super::coverage::Coverage;
 use super::hooks::{self, HookFunction};
 use super::instrument::Instrumented;
@@ -11,7 +12,7 @@ use super::literal::KeyOrders;
 use super::manifest::{self, Manifest};
 use super::names::{self, Names};
 use super::pipe::{self, PipeFunction};
-use super::problem::{self, Code, Problem};
+use super::problem::{self, Code, Problem, Severity};
 use super::reach::Reach;
 use super::settings::Settings;
 use super::source::{Kind, SourceFile, check_text};
@@ -24,8 +25,9 @@ use crate::config::{Capability, Secret};
 use crate::crash::{self, Version};
 use crate::figures::Figures;
 use crate::filter::Hook;
-use crate::json::Json;
+use crate::json::{Json, Object};
 use crate::valve::Schema;
+use crate::words::did_you_mean;
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -107,8 +109,12 @@ impl Script {
         };
         let (callbacks, of_callbacks) = callbacks::read(&plain, &manifest, file, source);
         problems.extend(of_callbacks);
+        problems.extend(claim::problems(file, source));
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
+        }
+        if file.kind == Kind::Filter && manifest.security {
+            as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
         problems.extend(doubts::about(&as_written, file, source));
@@ -126,6 +132,7 @@ impl Script {
                 .help(format!("set it again, or put it back: valvehouse valves reset {id} {word}"))
                 .warning()
         }));
+        problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
         let reach = Reach::of(&manifest, &valves, settings, file, source);
         let reach = reach.map_err(|more| problems.extend(more)).unwrap_or_default();
         if problem::has_errors(&problems) {
@@ -240,7 +247,7 @@ impl Script {
 
     /// Where its hooks stand in the chain.
     pub fn priority(&self) -> f64 {
-        crate::valve::priority(&self.valves)
+        crate::valve::priority(&self.valves).min(MAX_PRIORITY)
     }
 
     /// What its valves were made of, over what it declares: the configuration's values, and the store's.
@@ -379,6 +386,16 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
     scope
 }
 
+/// What is a slip in a filter is an error in a guard: without its hook it would guard nothing.
+fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &SourceFile, source: &str) {
+    let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
+    almost.for_each(|problem| problem.severity = Severity::Error);
+    if hooks.is_empty() && !problem::has_errors(problems) {
+        let problem = Problem::of(Code::NoHook, file, "a guard without a hook guards nothing");
+        problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
+    }
+}
+
 /// What stands at the top level and would have to run: it never does.
 fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
     let literal: Vec<String> =
@@ -407,6 +424,17 @@ fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
 /// variables are not set.
 fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
     let (taken, mut unset) = (given.copy(), Vec::new());
+    let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
+    for (name, _) in given.as_object().map(Object::entries).unwrap_or_default() {
+        if *name != *"priority" && !declares(&name) {
+            let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
+            let told =
+                format!("the settings set the valve `{name}`, which this script does not declare{near}");
+            let help =
+                format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.word(), file.id);
+            unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
+        }
+    }
     for field in schema.fields().iter().filter(|field| field.secret) {
         let Some(text) = given.text(&field.name) else { continue };
         let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };
@@ -424,6 +452,21 @@ fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Pr
         }
     }
     (taken, unset)
+}
+
+/// The last place in the chain that a script may have: behind it are the host's own filters, which ask for
+/// approval and tell of calls.
+pub(super) const MAX_PRIORITY: f64 = 9997.0;
+
+/// A priority that the host keeps for itself.
+fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Problem> {
+    let wanted = crate::valve::priority(valves);
+    (wanted > MAX_PRIORITY).then(|| {
+        let what =
+            format!("`priority` {wanted} counts as {MAX_PRIORITY}: the places behind it are the host's own");
+        let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
+        problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
+    })
 }
 
 /// Shorter texts are in every other line; hiding them would tell what they are.

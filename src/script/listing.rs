@@ -23,6 +23,8 @@ pub(super) struct Listing {
     pub(super) tests: Vec<PathBuf>,
     /// Folders that are there and could not be listed, and why.
     pub(super) problems: Vec<Problem>,
+    /// Entries with a script's name that lead to no file.
+    pub(super) dangling: Vec<Problem>,
 }
 
 /// A script or module.
@@ -111,12 +113,21 @@ impl Listing {
             if name.starts_with(['.', '#']) || name.ends_with('~') {
                 continue;
             }
-            let is_script = name.ends_with(".rhai");
+            // A name such as `Guard.RHAI` is told, and never loaded.
+            let is_script = name.to_lowercase().ends_with(".rhai");
             if !is_script && entry.file_type().is_ok_and(|found| found.is_file()) {
                 continue;
             }
-            let Some(metadata) = metadata(&entry) else { continue };
+            let Some(metadata) = metadata(&entry) else {
+                if is_script {
+                    self.dangling.push(no_file(&entry.path(), "this link leads to no file"));
+                }
+                continue;
+            };
             if metadata.is_dir() {
+                if is_script {
+                    self.dangling.push(no_file(&entry.path(), "this is a folder with the name of a script"));
+                }
                 if !name.starts_with('_') && depth < MAX_NESTING {
                     self.add(&entry.path(), depth + 1, in_lib || name == "lib");
                 }
@@ -128,6 +139,11 @@ impl Listing {
             }
         }
     }
+}
+
+fn no_file(path: &Path, what: &str) -> Problem {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    Problem::new(Code::Unreadable, &stem, path, what).help("put a text file in its place, or delete it")
 }
 
 /// Follows links: a link that points nowhere is as good as deleted.

@@ -6,6 +6,7 @@
 
 use super::imports::{Finding, Imports, is_module};
 use super::listing::{Listed, Listing, Stamp, TESTS};
+use super::manifest::says_of_itself;
 use super::problem::{Code, Problem};
 use super::source::{Kind, MAX_SOURCE, SourceFile};
 use crate::words::hex;
@@ -29,6 +30,10 @@ pub struct Found {
     pub files: BTreeMap<Arc<str>, Arc<Read>>,
     /// Files that could not, and files that share an id.
     pub problems: Vec<Problem>,
+    /// Links to no file and folders with a script's name. For a plugin that is known they count as deleted.
+    pub dangling: Vec<Problem>,
+    /// Files whose id a later file has.
+    pub shadowed: Vec<Arc<Read>>,
     /// When the latest change of a file was.
     pub latest: Option<SystemTime>,
     /// Whether files changed during the look: what was read may be of different moments.
@@ -53,6 +58,8 @@ impl Found {
     pub fn and(mut self, other: Self) -> Self {
         self.files.extend(other.files);
         self.problems.extend(other.problems);
+        self.dangling.extend(other.dangling);
+        self.shadowed.extend(other.shadowed);
         self.unlisted.extend(other.unlisted);
         self.modules.extend(other.modules);
         self.tests.extend(other.tests);
@@ -79,6 +86,7 @@ impl Found {
         let other = &earlier.file.path;
         self.problems.push(twice(other, &path, "this one is not used"));
         self.problems.push(twice(&path, other, "this one is used"));
+        self.shadowed.push(earlier);
     }
 
     /// Whether a file may well be there although it was not found.
@@ -163,6 +171,7 @@ impl Loader {
     fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (Found, bool) {
         let mut found = Found {
             problems: listing.problems.clone(),
+            dangling: listing.dangling.clone(),
             unlisted: listing.problems.iter().map(|problem| problem.path.clone()).collect(),
             tests: listing.tests.clone(),
             latest: listing.scripts.iter().filter_map(|listed| listed.stamp.changed).max(),
@@ -173,6 +182,9 @@ impl Loader {
         for Listed { path, stamp, is_module } in &listing.scripts {
             if *is_module {
                 found.modules.push(path.clone());
+                if kind == Kind::Filter {
+                    found.problems.extend(self.guard_among_modules(path, stamp));
+                }
                 continue;
             }
             match self.read_plugin(kind, path, stamp, &mut finding, &mut imported) {
@@ -187,6 +199,16 @@ impl Loader {
         let is_certain =
             finding.found_all() && imported.iter().all(|path: &PathBuf| listed.contains(&**path));
         (found, is_certain)
+    }
+
+    /// A module that claims to be a guard: nothing of it would ever run.
+    fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Problem> {
+        let read = self.read(As::Module, Kind::Filter, path, stamp).ok()?;
+        says_of_itself(&read.file.text).0.then(|| {
+            let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
+            Problem::new(Code::UnclearGuard, &read.file.id, path, what)
+                .help("move it to where filters are, or take `security: true` out")
+        })
     }
 
     fn read_plugin(
@@ -297,6 +319,11 @@ fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Read, Proble
     if what == As::Plugin && !is_id(&stem) {
         return Err(problem(Code::BadId, format!("`{stem}` cannot be an id"))
             .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
+    }
+    if what == As::Plugin && path.extension().is_none_or(|ending| ending != "rhai") {
+        let ending = path.extension().unwrap_or_default().to_string_lossy();
+        return Err(problem(Code::BadId, format!("a script's name ends in `.rhai`, not in `.{ending}`"))
+            .help(format!("rename the file to {stem}.rhai")));
     }
     // A pipe would hold up whoever opens it, a device may have no end.
     if !stamp.is_file {

@@ -1,5 +1,6 @@
 //! What a script says of itself: the comment it opens with, and its literal constants.
 
+use super::claim::Claim;
 use super::hooks::HookFunction;
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
@@ -247,41 +248,50 @@ fn declare(value: &Json) -> Result<Schema, Vec<String>> {
     }
 }
 
-/// What the opening comment of a script that does not load says: whether it is a guard, and whether
-/// it is for every model.
+/// What a text that does not load says: whether it claims to be a guard, in whatever spelling, and whether it
+/// is for every model.
 pub fn says_of_itself(source: &str) -> (bool, bool) {
     let pairs = frontmatter(source);
-    let says = |key: &str, value: &str| pairs.iter().any(|(k, v)| k == key && v.eq_ignore_ascii_case(value));
-    (says("security", "true"), !says("global", "false"))
+    let is_listed_only =
+        pairs.iter().any(|(key, value)| key == "global" && value.eq_ignore_ascii_case("false"));
+    (Claim::of_broken(source).is_made(), !is_listed_only)
 }
 
-/// The `key: value` lines of the block comment that a file opens with.
+/// The `key: value` lines of the block comment that a file opens with; of two with one key the last counts.
 pub fn frontmatter(source: &str) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    for line in opening_comment(source).lines() {
+    for (key, value) in every_pair(source) {
+        match places.get(key) {
+            Some(place) => pairs[*place].1 = value,
+            None => {
+                places.insert(key, pairs.len());
+                pairs.push((key.to_owned(), value));
+            }
+        }
+    }
+    pairs
+}
+
+/// The same with every duplicate.
+pub(super) fn every_pair(source: &str) -> Vec<(&str, String)> {
+    let mut pairs = Vec::new();
+    for line in opening_comment(source).split(['\n', '\r']) {
         let Some((key, value)) = line.split_once(':') else { continue };
         let key = key.trim_start();
         if key.is_empty() || !key.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_') {
             continue;
         }
-        let value = value.trim().to_owned();
-        match places.insert(key, pairs.len()) {
-            Some(place) => {
-                places.insert(key, place);
-                pairs[place].1 = value;
-            }
-            None => pairs.push((key.to_owned(), value)),
-        }
+        pairs.push((key, value.trim().to_owned()));
     }
     pairs
 }
 
 /// What stands in the block comment that a file opens with. A comment may hold others, as in Rhai, so
 /// that what is read here is what the compiler passes over.
-fn opening_comment(source: &str) -> &str {
+pub(super) fn opening_comment(source: &str) -> &str {
     let text = source.trim_start_matches('\u{feff}').trim_start();
-    let Some(rest) = text.strip_prefix("/*") else { return "" };
+    let Some(rest) = text.strip_prefix("/*") else { return &text[..0] };
     let (mut at, mut open) = (0, 1);
     while let Some(found) = rest[at..].find(['*', '/']) {
         at += found;

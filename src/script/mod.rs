@@ -12,6 +12,7 @@ mod budget;
 mod call;
 mod callbacks;
 mod cheap;
+mod claim;
 mod compile;
 mod coverage;
 mod doubts;

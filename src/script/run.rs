@@ -1,6 +1,6 @@
 //! Calling a compiled script: one function, within its budget.
 
-use super::answer::Thrown;
+use super::answer::{self, Thrown};
 use super::budget::{self, Budget, Guard};
 use super::call::{Running, hidden};
 use super::compile::Script;
@@ -37,12 +37,12 @@ impl Script {
             Hook::Stream | Hook::StreamEnd => self.settings.stream,
             _ => self.settings.hook,
         };
-        self.run(hook.name(), args.into(), turn, budget)
+        self.run_answering(hook.name(), args.into(), turn, budget)
     }
 
     /// Calls a function on an event that stands for many, within the budget of hooks that see whole answers.
     pub(super) fn call_on_whole(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
-        self.run(hook.name(), args.into(), turn, self.settings.hook)
+        self.run_answering(hook.name(), args.into(), turn, self.settings.hook)
     }
 
     /// Calls a callback's function within the budget of hooks.
@@ -53,7 +53,7 @@ impl Script {
     /// Calls a tool's function, which may last as long as its timeout says.
     pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> Called {
         let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
-        self.run(function, args, turn, budget)
+        self.run_answering(function, args, turn, budget)
     }
 
     /// Calls `pipe`, and within the same budget what sends its answer on.
@@ -88,6 +88,15 @@ impl Script {
         let _guard = Guard::enter(budget);
         let listed = lanes::run_apart(|| self.evaluate(function, Args::new()));
         listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
+    }
+
+    /// A call whose answer counts: one that it builds and does not return is a mistake.
+    fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
+        self.within(budget, function, turn, || {
+            let value = self.evaluate(function, args)?;
+            answer::all_returned(&value)?;
+            Ok(value)
+        })
     }
 
     fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {

@@ -3,8 +3,12 @@
 //! Knows nothing of scripts. Ticks come from the file system where it tells, and every two seconds
 //! where it does not (network mounts, missed events); several at once become one.
 
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecursiveMode, Watcher};
+use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -13,6 +17,10 @@ use tokio::time::{Instant, sleep_until};
 const QUIET: Duration = super::loader::REST;
 /// A folder that never comes to rest is looked at all the same.
 const AT_MOST: Duration = Duration::from_millis(100);
+/// A file that is held open for writing is waited for, and no longer than this.
+const OPEN_AT_MOST: Duration = Duration::from_millis(500);
+/// Until it is looked again whether it is closed.
+const CLOSING: Duration = Duration::from_millis(10);
 /// The look that needs no event.
 const POLL: Duration = Duration::from_secs(2);
 
@@ -25,16 +33,44 @@ pub struct Watch {
     /// The first and the latest event of those that wait for a tick.
     stirred: Option<(Instant, Instant)>,
     next_poll: Instant,
+    /// Files that were written to and not closed since, where the file system tells of that.
+    written: Arc<Mutex<HashSet<PathBuf>>>,
+}
+
+/// Notes which files are being written; answers whether an event may change what a look finds.
+fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>) -> bool {
+    let Ok(event) = event else { return true };
+    match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
+            let mut written = written.lock();
+            event.paths.iter().fold(false, |was, path| written.remove(path) || was)
+        }
+        // Reading a file is no change of it.
+        EventKind::Access(_) => false,
+        // Only inotify tells when a file is closed.
+        EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => {
+            written.lock().extend(event.paths.iter().cloned());
+            true
+        }
+        EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => {
+            let mut written = written.lock();
+            event.paths.iter().for_each(|path| {
+                written.remove(path);
+            });
+            true
+        }
+        _ => true,
+    }
 }
 
 impl Watch {
     /// Begins to watch.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let (sender, events) = mpsc::channel(1);
+        let written = Arc::<Mutex<HashSet<PathBuf>>>::default();
+        let noted = written.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading a file is no change of it.
-            let is_change = !matches!(event, Ok(notify::Event { kind: notify::EventKind::Access(_), .. }));
-            if is_change {
+            if note(&event, &noted) {
                 // A full channel already holds the tick this would be.
                 let _ = sender.try_send(());
             }
@@ -49,6 +85,7 @@ impl Watch {
             watched: Vec::new(),
             stirred: None,
             next_poll: Instant::now() + POLL,
+            written,
         };
         watch.watch_folders();
         watch
@@ -64,13 +101,20 @@ impl Watch {
             };
             tokio::select! {
                 biased;
-                () = sleep_until(due) => break,
+                () = sleep_until(due) => match self.stirred {
+                    Some((first, _)) if first.elapsed() < OPEN_AT_MOST && !self.written.lock().is_empty() => {
+                        tokio::time::sleep(CLOSING).await;
+                    }
+                    _ => break,
+                },
                 Some(()) = self.events.recv() => {
                     let now = Instant::now();
                     self.stirred = Some((self.stirred.map_or(now, |(first, _)| first), now));
                 }
             }
         }
+        // Who never closes a file is not waited for again.
+        self.written.lock().clear();
         self.stirred = None;
         self.next_poll = Instant::now() + POLL;
     }

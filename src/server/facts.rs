@@ -56,7 +56,6 @@ pub(crate) fn of_body(
         .or_else(|| header("x-openwebui-message-id"));
     TurnFacts {
         user: user(app, headers, body, key_user),
-        model,
         models,
         request: request(parts).freeze(),
         chat_id,
@@ -64,6 +63,9 @@ pub(crate) fn of_body(
         features: body.get("features").or_else(|| metadata.get("features")).unwrap_or_default(),
         files: body.get("files").or_else(|| metadata.get("files")).unwrap_or_default(),
         filter_ids: filter_ids(body),
+        variables: configured_variables(&model, key_user),
+        client: client_variables(&metadata),
+        model,
         callers: Vec::new(),
         trace: None,
         states: None,
@@ -77,16 +79,43 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
-/// Variables the request brings along, and its metadata as the turn's own.
-pub(crate) fn context(body: &Json) -> Context {
-    context_with(body, Json::object())
+/// What the configuration sets for a model and, over that, for whose key it is.
+fn configured_variables(model: &Json, key_user: &Json) -> Json {
+    let all: Object = [model, key_user]
+        .into_iter()
+        .filter_map(|owner| owner.get("variables"))
+        .flat_map(|variables| variables.as_object().map(Object::entries).unwrap_or_default())
+        .map(|(name, value)| (name, value.copy()))
+        .collect();
+    if all.is_empty() { Json::Null } else { all.into() }
+}
+
+/// What the client calls variables.
+fn client_variables(metadata: &Json) -> Json {
+    match metadata.get("variables") {
+        Some(variables @ Json::Object(_)) => variables.copy(),
+        _ => Json::Null,
+    }
+}
+
+/// The context of a request: the variables that the configuration sets, those of the client's that it lets
+/// through, and the request's metadata as the turn's own.
+pub(crate) fn context(app: &App, facts: &TurnFacts, body: &Json) -> Context {
+    context_with(app, facts, body, Json::object())
 }
 
 /// The same where earlier parts of the turn have put something into its metadata already.
-pub(crate) fn context_with(body: &Json, metadata: Json) -> Context {
+pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: Json) -> Context {
     let given = body.get("metadata").unwrap_or_default();
-    let variables = given.get("variables").unwrap_or_default();
-    let context = Context::with_metadata(variables.copy(), metadata);
+    let variables = Json::object();
+    let entries = |of: &Json| of.as_object().map(Object::entries).unwrap_or_default();
+    let is_let_through = |name: &str| app.config.server.client_variables.iter().any(|known| known == name);
+    let own = entries(&facts.client).into_iter().filter(|(name, _)| is_let_through(name));
+    for (name, value) in own.chain(entries(&facts.variables)) {
+        // Copies in an object of their own: they fit.
+        let _ = variables.set(&name, value.copy());
+    }
+    let context = Context::with_metadata(variables, metadata);
     if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
             // A copy: the body's metadata goes its own way.
@@ -99,7 +128,10 @@ pub(crate) fn context_with(body: &Json, metadata: Json) -> Context {
 /// The key's user; else, where they are trusted, Open WebUI's headers; else the body's `user`.
 fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
     if let Json::Object(_) = key_user {
-        return key_user.copy();
+        let user = key_user.copy();
+        // Those are the turn's, and no part of who asks.
+        user.remove("variables");
+        return user;
     }
     if app.config.server.trust_user_headers {
         let named = [

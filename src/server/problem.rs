@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::host::{Plugin, Snapshot, State};
 use crate::json::Json;
-use crate::script::{Problem, Severity};
+use crate::script::{Code, Problem, Severity};
 use std::path::Path;
 
 /// Everything that is wrong, the worst first.
@@ -46,6 +46,15 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
             format!("requests are refused: {message}"),
             Some(command),
         ));
+    }
+    if plugin.pending.is_some() {
+        for (one, problem) in all.iter().zip(plugin.problems()) {
+            if problem.code == Code::GuardWeakened {
+                // Fields of an object of their own: they fit.
+                let _ = one.set("state", "pending");
+                let _ = one.set("command", format!("valvehouse confirm {id}"));
+            }
+        }
     }
     if let Some(open) = plugin.rests() {
         let message = format!("{}; last: {}", plugin.rests_in_words(&open), open.cause);

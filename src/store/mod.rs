@@ -21,7 +21,7 @@ pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
-pub use record::{HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+pub use record::{Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 pub use sqlite::Sqlite;
 
 use crate::config::{StoreAddress, StoreSettings};
@@ -111,6 +111,15 @@ pub trait Store: Conversations + History {
 
     /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64>;
+
+    /// What is confirmed of guards. All but [`Confirmed::Off`] ends when a version of the guard is saved.
+    fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>>;
+
+    /// An operator confirms a change of a guard.
+    fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64>;
+
+    /// Ends what was confirmed of a guard.
+    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()>;
 
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;

@@ -43,6 +43,39 @@ pub struct LastGood {
     pub saved_at: i64,
 }
 
+/// What operators may confirm of a guard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Confirmed {
+    /// Its file may be gone.
+    Gone,
+    /// The settings may switch it off.
+    Off,
+    /// This change may weaken it: a hash over the change.
+    Change(String),
+}
+
+impl Confirmed {
+    /// As it is stored.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Gone => "gone",
+            Self::Off => "off",
+            Self::Change(hash) => hash,
+        }
+    }
+}
+
+/// From how it is stored.
+impl From<String> for Confirmed {
+    fn from(stored: String) -> Self {
+        match stored.as_str() {
+            "gone" => Self::Gone,
+            "off" => Self::Off,
+            _ => Self::Change(stored),
+        }
+    }
+}
+
 /// One entry of a script's own map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvRow {

@@ -87,7 +87,7 @@ fn a_version_that_ends_the_process_is_quarantined_until_it_is_released_or_saved_
     assert!(refused.is(503) && refused.text.contains("hostile"), "{refused:?}");
     assert!(host.ask("calm", "hello", false).is(200));
     let (code, told) = valvehouse(&folder, &["check"]);
-    assert!(code == Some(1) && told.contains("V008") && told.contains("SIGABRT"), "{told}");
+    assert!(code == Some(1) && told.contains("V010") && told.contains("SIGABRT"), "{told}");
     let (_, told) = valvehouse(&folder, &["list"]);
     assert!(told.contains("quarantined") && told.contains("valvehouse release hostile"), "{told}");
 
@@ -147,5 +147,5 @@ fn no_file_makes_a_host_unstartable() {
     let mut host = Host::start_in(&folder);
     assert!(host.ask("calm", "hello", false).is(200));
     let log = host.end();
-    assert!(log.contains("V008") && log.contains("while it was loaded"), "{log}");
+    assert!(log.contains("V010") && log.contains("while it was loaded"), "{log}");
 }

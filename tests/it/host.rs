@@ -201,6 +201,19 @@ impl TestHost {
         std::fs::remove_file(self.path_of(id)).expect("a file to delete");
     }
 
+    /// Takes up other settings while it runs; a restart has them, too.
+    pub(crate) async fn reconfigure(&mut self, toml: &str) {
+        std::fs::write(self.folder().join("valvehouse.toml"), toml).expect("the settings' file");
+        let config = Config::load_with(self.folder(), [], &[]).unwrap_or_else(|error| panic!("{error}"));
+        self.app().reconfigure(config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
+        self.config = config;
+    }
+
+    /// The settings' file as it is now.
+    pub(crate) fn settings(&self) -> String {
+        std::fs::read_to_string(self.folder().join("valvehouse.toml")).expect("the settings' file")
+    }
+
     /// Ends the host and starts another one on the same folder.
     pub(crate) async fn restart(&mut self) {
         self.stop().await;

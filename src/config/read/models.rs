@@ -166,8 +166,9 @@ fn model(
     let tools = it.texts("tools").unwrap_or_default();
     let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
     let memory = it.truth("memory").unwrap_or(false);
+    let variables = table(&mut it, "variables", "{ permissions = [\"chat\"] }");
     let preset = it.text("preset");
-    let middleware = middleware(&mut it);
+    let middleware = table(&mut it, "middleware", "{ call_limit = { max_model_calls = 5 } }");
     it.finish();
     Some(ModelSettings {
         name: name?,
@@ -179,18 +180,19 @@ fn model(
         tools,
         max_tool_iterations,
         memory,
+        variables,
         preset,
         middleware,
     })
 }
 
-/// `middleware = { call_limit = { max_model_calls = 5 } }`
-fn middleware(it: &mut Reader<'_>) -> Json {
-    match it.take("middleware").map(|setting| setting.opened().to_json()) {
+/// A table whose keys are read by somebody else: `middleware = { call_limit = { max_model_calls = 5 } }`.
+fn table(it: &mut Reader<'_>, key: &'static str, example: &str) -> Json {
+    match it.take(key).map(|setting| setting.opened().to_json()) {
         None => Json::object(),
         Some(all @ Json::Object(_)) => all,
         Some(_) => {
-            it.wrong("middleware", "must be a table, such as { call_limit = { max_model_calls = 5 } }");
+            it.wrong(key, &format!("must be a table, such as {example}"));
             Json::object()
         }
     }
@@ -222,6 +224,7 @@ pub(super) fn demo_model() -> ModelSettings {
         tools: vec!["*".to_owned()],
         max_tool_iterations: 10,
         memory: false,
+        variables: Json::object(),
         preset: None,
         middleware: Json::object(),
     }

@@ -15,6 +15,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         keys: Vec::new(),
         trust_user_headers: false,
         pipelines: true,
+        client_variables: Vec::new(),
         max_body_mb: 32,
         max_text_mb: 4,
         keep_alive_ms: 15_000,
@@ -41,6 +42,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
             .collect();
         server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
+        server.client_variables = it.texts("client_variables").unwrap_or_default();
         server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
         server.max_text_mb = it.whole("max_text_mb", 1..=64).unwrap_or(server.max_text_mb);
         server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);

@@ -67,6 +67,7 @@ impl Shown<'_> {
         self.add("server.keys", format!("[{}]", keys.join(", ")));
         self.add("server.trust_user_headers", server.trust_user_headers.to_string());
         self.add("server.pipelines", server.pipelines.to_string());
+        self.add("server.client_variables", texts(&server.client_variables));
         self.add("server.max_body_mb", server.max_body_mb.to_string());
         self.add("server.max_text_mb", server.max_text_mb.to_string());
         self.add("server.keep_alive_ms", server.keep_alive_ms.to_string());
@@ -130,6 +131,7 @@ impl Shown<'_> {
         self.add(format!("{place}.tools"), texts(&it.tools));
         self.add(format!("{place}.max_tool_iterations"), it.max_tool_iterations.to_string());
         self.add(format!("{place}.memory"), it.memory.to_string());
+        self.add(format!("{place}.variables"), value(&it.variables));
         self.add(format!("{place}.preset"), it.preset.as_deref().map(text).unwrap_or_default());
         self.add(format!("{place}.middleware"), value(&it.middleware));
     }

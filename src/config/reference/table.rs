@@ -75,7 +75,7 @@ pub const SECTIONS: &[Section] = &[
                 "server.keys[0].user",
                 "table with an `id`",
                 NONE,
-                "Whose key it is: scripts see it as `__user__`, whatever the request says.",
+                "Whose key it is: scripts see it as `__user__`, whatever the request says. Its `variables`, a table, are context variables that no request can change.",
                 "{ id = \"ann\", name = \"Ann\", role = \"admin\" }",
             ),
             it(
@@ -91,6 +91,13 @@ pub const SECTIONS: &[Section] = &[
                 "true",
                 "Whether lists of models show the filters as well, so that an Open WebUI takes this host for its pipelines server.",
                 "false",
+            ),
+            it(
+                "server.client_variables",
+                "names",
+                "[]",
+                "The variables that requests may set with `metadata.variables`. Others of theirs are read under `ctx.context.client`; those that `variables` of a model or of a key's `user` sets cannot be changed by any request.",
+                "[\"locale\"]",
             ),
             it("server.max_body_mb", "1 to 4096", "32", "The largest request, in megabytes.", "64"),
             it(
@@ -380,6 +387,13 @@ pub const SECTIONS: &[Section] = &[
                 "10",
                 "How many model calls one turn may take.",
                 "5",
+            ),
+            it(
+                "models.NAME.variables",
+                "table",
+                "{}",
+                "Context variables of its turns, which no request can change; `variables` of a key's `user` lie over them.",
+                "{ permissions = [\"chat\"] }",
             ),
             it(
                 "models.NAME.memory",

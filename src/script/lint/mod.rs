@@ -3,6 +3,7 @@
 //!
 //! A lint that is wrong is worse than none: each of these warns only where it is sure.
 
+mod answers;
 mod calls;
 mod capabilities;
 mod flow;
@@ -61,6 +62,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
     let Ok(ast) = engine.compile(&*code) else { return Vec::new() };
     let view = View::of(file, source, &ast, script, key);
     let families = [
+        answers::look,
         calls::look,
         valves::look,
         words::look,

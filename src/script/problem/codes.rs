@@ -38,8 +38,12 @@ codes! {
     SameId = "V006",
     /// A guard's file is gone.
     GuardGone = "V007",
+    /// A change would weaken a guard.
+    GuardWeakened = "V008",
+    /// It looks like a guard and cannot be read as one.
+    UnclearGuard = "V009",
     /// This version ended the process.
-    Quarantined = "V008",
+    Quarantined = "V010",
 
     // -- how it is written
     /// The parser cannot read on.
@@ -100,6 +104,10 @@ codes! {
     ValveMisfit = "V218",
     /// A filter that no hook calls.
     NoHook = "V219",
+    /// A key of the opening comment that nobody reads.
+    UnknownKey = "V220",
+    /// The settings name a filter, tool or valve that is not there.
+    UnknownName = "V221",
 
     // -- what it may reach
     /// A capability is used and not declared.
@@ -162,6 +170,10 @@ codes! {
     NoResult = "V611",
     /// A text that looks as if it were filled in.
     UnfilledText = "V612",
+    /// An answer that is built and not returned.
+    LostAnswer = "V613",
+    /// A `try` that is used as a value.
+    TryAsValue = "V614",
 
     // -- its tests
     /// Tests that belong to no script, or a file without any.

@@ -269,6 +269,7 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("history", Type::Array, "What was called in this turn so far."),
             readable("trace", Type::Any, "The steps of the turn."),
             writable("metadata", Type::Map, "The turn's own map, the same as `__metadata__`."),
+            readable("client", Type::Map, "The variables that the client sent: its word, and nobody else's."),
         ],
         ..MAP
     },

@@ -63,6 +63,15 @@ pub(super) async fn delete(
     answer(&app, app.admin.delete(&id, is_confirmed, &by).await.map(|_| true.into()))
 }
 
+/// `POST /api/v1/functions/id/{id}/confirm`: accepts a change that weakens a guard, or its removal.
+pub(super) async fn confirm(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    Extension(Operator(by)): Extension<Operator>,
+) -> Response {
+    answer(&app, app.admin.confirm(&id, &by).await.map(|_| true.into()))
+}
+
 /// `POST /api/v1/functions/id/{id}/toggle`
 pub(super) async fn toggle(
     State(app): State<Arc<App>>,

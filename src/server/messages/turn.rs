@@ -40,7 +40,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let model = body.text("model").unwrap_or_default();
     let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
-    let context = facts::context(&body);
+    let context = facts::context(&app, &facts, &body);
     let stream = request::wants_stream(&body);
     let watch = watched::begin(&app, "messages", stream, snapshot.generation, &parts.headers, &mut facts);
     if stream {

@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::filter::Hook;
-use crate::host::{Decision, Part, Plugin};
+use crate::host::{Decision, HostPart, Part, Plugin};
 use crate::json::Json;
 use crate::server::reply::{OpenAiError, json_response};
 use axum::extract::{Path, Query, State};
@@ -37,18 +37,30 @@ pub(super) async fn show(
     }
     let parts = snapshot.parts(&model, &toggles, Plugin::rests);
     let filters = parts.iter().map(|part| as_json(part, asked.user.as_deref()));
+    let own = snapshot.host_parts(&model, &toggles);
     let chain = Json::from([
         ("model", model.as_str().into()),
-        ("stages", Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts)).collect::<Vec<_>>().into()),
+        ("stages", Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts, &own)).collect::<Vec<_>>().into()),
         ("filters", filters.collect::<Vec<_>>().into()),
+        ("host_filters", own.iter().map(of_host).collect::<Vec<_>>().into()),
     ]);
     json_response(StatusCode::OK, &chain)
 }
 
-/// Who acts at a moment; None where nobody does.
-fn stage(hook: Hook, parts: &[Part]) -> Option<Json> {
-    let acting = parts.iter().filter(|part| acts(part, hook));
-    let ids: Vec<Json> = acting.map(|part| Json::from(&*part.plugin.id)).collect();
+/// Who acts at a moment, in running order; None where nobody does.
+fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
+    let place = |part: &Part| match part.decision {
+        Decision::Refuses(_) => f64::NEG_INFINITY,
+        _ => part.plugin.priority().unwrap_or(0.0),
+    };
+    let of_plugins = parts.iter().filter(|part| acts(part, hook)).map(|part| (place(part), &*part.plugin.id));
+    let of_host = own.iter().filter(|part| part.hooks.contains(&hook.name()));
+    let mut acting: Vec<(f64, &str)> =
+        of_plugins.chain(of_host.map(|part| (part.priority, part.id.as_str()))).collect();
+    acting.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut ids: Vec<&str> = acting.into_iter().map(|(_, id)| id).collect();
+    ids.dedup();
+    let ids: Vec<Json> = ids.into_iter().map(Json::from).collect();
     (!ids.is_empty()).then(|| Json::from([("hook", hook.name().into()), ("filters", ids.into())]))
 }
 
@@ -59,6 +71,18 @@ fn acts(part: &Part, hook: Hook) -> bool {
         Decision::Refuses(_) => hook == Hook::Inlet,
         _ => false,
     }
+}
+
+/// Middleware and the like: a part of the chain that is no plugin.
+fn of_host(part: &HostPart) -> Json {
+    let hooks = part.hooks.iter().map(|hook| Json::from(*hook)).collect::<Vec<_>>();
+    Json::from([
+        ("id", part.id.as_str().into()),
+        ("decision", if part.refuses.is_some() { "refuses" } else { "runs" }.into()),
+        ("reason", part.reason.as_str().into()),
+        ("priority", Some(part.priority).filter(|priority| priority.is_finite()).into()),
+        ("hooks", hooks.into()),
+    ])
 }
 
 fn as_json(part: &Part, user: Option<&str>) -> Json {

@@ -135,7 +135,7 @@ impl Call {
         let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
         facts.states = Some(parted.states().clone());
         let watch = watched::begin(app, hook.name(), false, snapshot.generation, &parts.headers, &mut facts);
-        let context = facts::context_with(body, parted.metadata().clone());
+        let context = facts::context_with(app, &facts, body, parted.metadata().clone());
         let turn = Turn::new(facts, context, Events::default());
         let ran = self.chain(snapshot, plugin, &turn, &parted).await;
         let mut response = match ran {

@@ -72,7 +72,7 @@ pub(in crate::server) fn go_on(
     // Who has only a key to chat with could have an inlet look at one body and send another.
     let is_trusted = || auth::may_operate(app, parts);
     let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
-    let Some(parted) = parted else { return facts::context(body) };
+    let Some(parted) = parted else { return facts::context(app, facts, body) };
     let is_guard = |id: &str| snapshot.plugins.get(id).is_some_and(|plugin| plugin.security);
     let ran: Vec<String> = parted.inlets().into_iter().filter(|id| !is_guard(id)).collect();
     let mut spared = Hooks::default().with(Hook::Inlet);
@@ -85,7 +85,7 @@ pub(in crate::server) fn go_on(
     }
     ready.kernel = ready.kernel.sparing(&ran, spared);
     facts.states = Some(parted.states().clone());
-    facts::context_with(body, parted.metadata().clone())
+    facts::context_with(app, facts, body, parted.metadata().clone())
 }
 
 /// Whether it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.

@@ -32,7 +32,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
     let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
     let stream = request::wants_stream(&body);
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
-    let context = facts::context(&body);
+    let context = facts::context(app, &facts, &body);
     let mut watch = watched::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
     let turn = Turn::new(facts, context, Events::default());
     let (sender, mut pieces) = mpsc::channel(AHEAD);

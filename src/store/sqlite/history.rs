@@ -7,7 +7,7 @@ use crate::seal::SealKey;
 use crate::store::history::{
     Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, Source, Span, Version,
 };
-use crate::store::{Answer, now};
+use crate::store::{Answer, Confirmed, now};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, SqliteConnection};
 use std::collections::HashMap;
@@ -98,6 +98,7 @@ impl History for Sqlite {
                 FileEdit::Becomes(source) => Some(source),
                 FileEdit::Goes => {
                     super::forget_last_good(&mut transaction, plugin).await?;
+                    super::confirm(&mut transaction, plugin, &Confirmed::Gone, by).await?;
                     None
                 }
             };

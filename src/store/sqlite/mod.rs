@@ -13,8 +13,8 @@ mod switches;
 mod valves;
 
 use super::{
-    Action, Answer, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError, StoredValves,
-    Switch, Trouble, now,
+    Action, Answer, Confirmed, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError,
+    StoredValves, Switch, Trouble, now,
 };
 use crate::config::SecretSource;
 use crate::json::Json;
@@ -113,6 +113,23 @@ async fn raise(transaction: &mut Transaction) -> Result<u64, sqlx::Error> {
 
 async fn forget_last_good(transaction: &mut Transaction, id: &str) -> Result<(), sqlx::Error> {
     sqlx::query("DELETE FROM last_good WHERE id = ?").bind(id).execute(&mut **transaction).await?;
+    Ok(())
+}
+
+/// Writes down what an operator confirms of a guard.
+async fn confirm(
+    transaction: &mut Transaction,
+    id: &str,
+    what: &Confirmed,
+    by: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT OR REPLACE INTO confirmed (plugin, what, author, at) VALUES (?, ?, ?, ?)")
+        .bind(id)
+        .bind(what.as_str())
+        .bind(by)
+        .bind(now())
+        .execute(&mut **transaction)
+        .await?;
     Ok(())
 }
 
@@ -260,6 +277,13 @@ impl Store for Sqlite {
                 });
                 query.build().execute(&mut *transaction).await?;
             }
+            // What was confirmed of an earlier version says nothing of this one.
+            for version in versions.iter().filter(|version| version.security) {
+                sqlx::query("DELETE FROM confirmed WHERE plugin = ? AND what <> 'off'")
+                    .bind(&version.id)
+                    .execute(&mut *transaction)
+                    .await?;
+            }
             transaction.commit().await
         })
     }
@@ -276,10 +300,42 @@ impl Store for Sqlite {
         self.work("confirm a removal", async move {
             let mut transaction = begin(&self.durable).await?;
             forget_last_good(&mut transaction, id).await?;
+            confirm(&mut transaction, id, &Confirmed::Gone, by).await?;
             history::note(&mut transaction, &self.key, id, by, Action::Delete).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
+        })
+    }
+
+    fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>> {
+        self.work("read what is confirmed of guards", async {
+            let rows = sqlx::query("SELECT plugin, what FROM confirmed").fetch_all(&self.swift).await?;
+            let read = |row: sqlx::sqlite::SqliteRow| {
+                Ok((row.try_get("plugin")?, Confirmed::from(row.try_get::<String, _>("what")?)))
+            };
+            rows.into_iter().map(read).collect()
+        })
+    }
+
+    fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64> {
+        self.work("confirm a change of a guard", async move {
+            let mut transaction = begin(&self.durable).await?;
+            confirm(&mut transaction, id, what, by).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()> {
+        self.work("end what is confirmed of a guard", async move {
+            sqlx::query("DELETE FROM confirmed WHERE plugin = ? AND what = ?")
+                .bind(id)
+                .bind(what.as_str())
+                .execute(&self.durable)
+                .await?;
+            Ok(())
         })
     }
 

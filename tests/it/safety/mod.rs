@@ -2,6 +2,8 @@
 
 mod gate;
 mod canary;
+mod guards;
+mod mutations;
 mod keys;
 mod sealed;
 mod sessions;

@@ -13,7 +13,7 @@ const STAGES = {
 };
 const DECISIONS = {
   runs: "runs", refuses: "refuses", off: "off", not_listed: "not listed", not_asked_for: "not asked for",
-  broken: "does not load", no_hooks: "no hooks", rests: "rests",
+  broken: "does not load", no_hooks: "no hooks", tools: "for single tools", silent: "not called", rests: "rests",
 };
 // More than that are shown when somebody asks for them, and as many more at a time as nobody waits for.
 const MOST = 40;
@@ -34,8 +34,9 @@ export function chain(model) {
   return place;
 }
 
-function draw(place, { stages, filters }) {
-  const byId = new Map(filters.map((filter) => [filter.id, filter]));
+function draw(place, { stages, filters, host_filters: own }) {
+  const hosts = own.map((filter) => ({ ...filter, state: "live", is_host: true }));
+  const byId = new Map([...hosts, ...filters].map((filter) => [filter.id, filter]));
   const others = filters.filter((filter) => filter.decision !== "runs");
   if (!place.parts) {
     place.parts = {
@@ -78,13 +79,13 @@ function stageRow(hook) {
 
 function link(filter) {
   const state = badge(filter.state);
-  const anchor = h("a", { href: address("plugins", filter.id) }, filter.id);
+  const anchor = filter.is_host ? h("span", {}, filter.id) : h("a", { href: address("plugins", filter.id) }, filter.id);
   const priority = h("span", { class: "dim" });
   const own = h("span", { class: "dim" });
   const item = h("li", { class: "link" }, anchor, priority, state, own);
   item.update = (filter) => {
     anchor.title = [plugin(filter.id)?.description, filter.reason].filter(Boolean).join("\n");
-    say(priority, filter.priority === null ? "" : String(filter.priority));
+    say(priority, filter.priority == null ? "" : String(filter.priority));
     priority.title = "Priority: lower runs first";
     const word = filter.decision === "refuses" ? "missing" : filter.state;
     state.update(word);

@@ -1,6 +1,6 @@
 // What is wrong, where, and what mends it.
 
-import { plugin as path, remove } from "/page/api.js";
+import { plugin as path, post, remove } from "/page/api.js";
 import { badge, button, confirmed, h, keyed, say, tell } from "/page/dom.js";
 import { address } from "/page/route.js";
 import { reload } from "/page/state.js";
@@ -56,7 +56,20 @@ function command(problem) {
     }
   }, { class: "quiet", "aria-label": `Copy the command for ${problem.plugin ?? "this"}` });
   const mend = problem.state === "missing" && button("It may be gone", () => letGo(problem.plugin), { class: "danger" });
-  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend);
+  const accept = problem.state === "pending" && button("Accept the change", () => acceptChange(problem), { class: "danger" });
+  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend || accept);
+}
+
+async function acceptChange(problem) {
+  const id = problem.plugin;
+  if (!await confirmed(`Accept the change of the guard ${id}?`, problem.message, "Accept the change")) return;
+  try {
+    await post(path(id, "/confirm"), {});
+    tell(`The change of ${id} is accepted.`);
+  } catch (error) {
+    tell(`Cannot accept the change of ${id}: ${error.message}`);
+  }
+  reload();
 }
 
 async function letGo(id) {

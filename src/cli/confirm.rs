@@ -1,0 +1,66 @@
+//! `valvehouse confirm` and `valvehouse confirm-removal`: a change of a guard that an operator wants.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::project::{self, Project};
+use super::report;
+use crate::config::Config;
+use crate::host::State;
+use crate::json::Json;
+use crate::store::Confirmed;
+
+/// Confirms whatever a guard waits for: that it may be gone, or may become what its file says now.
+pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let project = Project::look(config).await?;
+    let plugin = project.plugin(&asked.id)?;
+    if plugin.state == State::Missing {
+        return removed(project, &asked.id, out).await;
+    }
+    let Some(pending) = plugin.pending.clone() else {
+        return Err(Failure::data(format!("nothing of `{}` waits to be confirmed", asked.id)));
+    };
+    for problem in plugin.state.problems() {
+        out.say(&problem.message);
+    }
+    let generation = project.store.confirm(&asked.id, &pending, &project::author()).await?;
+    let what = if pending == Confirmed::Off { "may be off" } else { "may change" };
+    ended(project, &asked.id, what, generation, out).await
+}
+
+/// Confirms that a guard's file may be gone.
+pub(super) async fn removal(asked: &args::Confirm, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let project = Project::look(config).await?;
+    let plugin = project.plugin(&asked.id)?;
+    if plugin.state != State::Missing {
+        let file = report::near(&plugin.path);
+        return Err(Failure::data(format!(
+            "`{}` is not missing: {} is there; delete that file first",
+            asked.id,
+            file.display()
+        )));
+    }
+    removed(project, &asked.id, out).await
+}
+
+async fn removed(project: Project, id: &str, out: &Output) -> Result<Exit, Failure> {
+    let generation = project.store.confirm_removal(id, &project::author()).await?;
+    ended(project, id, "may be gone", generation, out).await
+}
+
+async fn ended(
+    project: Project,
+    id: &str,
+    what: &str,
+    generation: u64,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let reach = project.reach(generation).await?;
+    if out.is_json() {
+        out.json(&Json::from([("id", id.into()), ("reach", reach.as_json())]))?;
+    } else {
+        out.line(&format!("{id} {what} — {}", reach.in_words()))?;
+    }
+    project.store.close().await;
+    Ok(reach.exit())
+}

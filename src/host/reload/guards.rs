@@ -1,0 +1,279 @@
+//! What a guard has, what a change would take from it, and who has confirmed that.
+//!
+//! A guard is measured against its last good version. A change that would weaken it waits: the last good
+//! version keeps running until an operator confirms this very change.
+
+use super::{Plugins, Reload};
+use crate::filter::Hook;
+use crate::host::plugin::{Plugin, State};
+use crate::script::{
+    Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id, says_of_itself,
+};
+use crate::store::{Confirmed, LastGood};
+use crate::words::hex;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The time for which a guard's file has to be left alone before a change of it is taken.
+const REST: Duration = Duration::from_millis(120);
+/// A guard's file that is never left alone is taken after this.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is confirmed of guards, by id.
+pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
+
+/// The version of a guard that changes are measured against.
+pub(super) struct Baseline {
+    pub(super) path: PathBuf,
+    hash: String,
+    /// None where it never loaded.
+    script: Option<Arc<Script>>,
+}
+
+/// A change that waits for an operator.
+pub(super) struct Weakened {
+    pub(super) problem: Problem,
+    pub(super) pending: Confirmed,
+}
+
+impl Reload {
+    /// The guard that is known of an id; none where it is no guard's.
+    pub(super) fn baseline(&self, id: &str, before: Option<&Arc<Plugin>>) -> Option<Baseline> {
+        let before = before.filter(|plugin| plugin.security && plugin.script.is_some());
+        let Some(row) = self.last_good.get(id) else {
+            let plugin = before?;
+            let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
+            return Some(Baseline { path, hash, script: plugin.script.clone() });
+        };
+        if !is_guards(row) {
+            return None;
+        }
+        let runs = before.and_then(|plugin| plugin.script.clone());
+        let runs = runs.filter(|script| *script.file.text == row.source && script.manifest.security);
+        let script = runs.or_else(|| self.stored_version(row).map(Arc::new));
+        Some(Baseline { path: PathBuf::from(&row.path), hash: row.hash.clone(), script })
+    }
+
+    /// Whether an id is a guard's, without a look at what it has.
+    pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
+        match self.last_good.get(id) {
+            Some(row) => is_guards(row),
+            None => before.is_some_and(|plugin| plugin.security && plugin.script.is_some()),
+        }
+    }
+
+    fn stored_version(&self, row: &LastGood) -> Option<Script> {
+        if !has_loaded(row) {
+            return None;
+        }
+        let imports = Imports::from_json(&row.imports, self.plan.folder(Kind::Filter));
+        let file = SourceFile::new(Kind::Filter, row.id.as_str(), &row.path, row.source.as_str());
+        self.compile(&file.importing(imports), &self.given(&row.id)).ok()
+    }
+
+    /// What a file would take from the guard whose id it has; none where it takes nothing, or where that is
+    /// confirmed.
+    pub(super) fn weakened(
+        &self,
+        id: &str,
+        read: &Read,
+        script: &Script,
+        before: Option<&Arc<Plugin>>,
+        found: &Found,
+    ) -> Option<Weakened> {
+        let baseline = self.baseline(id, before)?;
+        let path = &read.file.path;
+        if *read.hash != *baseline.hash {
+            let mut lost = match &baseline.script {
+                Some(old) => losses(old, script),
+                None if script.manifest.security => Vec::new(),
+                None => vec!["`security: true`".to_owned()],
+            };
+            let is_shadowed = found.shadowed.iter().any(|other| other.file.path == baseline.path);
+            if *path != baseline.path && is_shadowed {
+                lost.push(format!("its place: {} has the same id", path.display()));
+            }
+            let pending = change(&read.hash, &lost);
+            if !lost.is_empty() && !self.is_confirmed(id, &pending) {
+                let what = format!("the guard `{id}` would lose {}", lost.join(", "));
+                return Some(Weakened { problem: waiting(id, path, &what, &baseline), pending });
+            }
+        }
+        self.is_held_on(id).then(|| {
+            let what = format!("the guard `{id}` would be switched off by `[filters.{id}] enabled = false`");
+            Weakened { problem: waiting(id, path, &what, &baseline), pending: Confirmed::Off }
+        })
+    }
+
+    /// Whether a guard runs although the settings switch it off: nobody has confirmed that.
+    pub(super) fn is_held_on(&self, id: &str) -> bool {
+        let is_switched = self.stored.switches.get(id).is_some_and(|switch| switch.enabled.is_some());
+        !is_switched
+            && !self.plan.is_enabled(Kind::Filter, id)
+            && self.last_good.get(id).is_some_and(|row| row.security)
+            && !self.is_confirmed(id, &Confirmed::Off)
+    }
+
+    pub(super) fn is_confirmed(&self, id: &str, what: &Confirmed) -> bool {
+        self.confirmed.get(id).is_some_and(|confirmed| confirmed.contains(what))
+    }
+
+    /// A guard's file that never loaded and lies under another id now.
+    pub(super) fn has_moved(&self, id: &str, found: &Found) -> bool {
+        let Some(row) = self.last_good.get(id) else { return false };
+        !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
+    }
+
+    /// Whether the file of a guard that runs is other than it was and was written a moment ago: more may come.
+    pub(super) fn is_guard_being_saved(&self, found: &Found, before: &Plugins) -> bool {
+        let age = found.latest.and_then(|latest| latest.elapsed().ok());
+        let is_other = |(id, plugin): (&Arc<str>, &Arc<Plugin>)| {
+            plugin.security
+                && plugin.state != State::Missing
+                && found.files.get(id).is_some_and(|read| !plugin.is_of(read))
+        };
+        age.is_some_and(|age| age < REST) && before.iter().any(is_other)
+    }
+
+    /// Guards that do not load and are not known yet: once seen, they are missed when they go.
+    pub(super) fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
+        let is_new = !self.last_good.contains_key(&*plugin.id);
+        let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
+        (claims && is_new).then(|| {
+            let source = beginning(&plugin.path);
+            LastGood {
+                id: plugin.id.to_string(),
+                path: plugin.path.display().to_string(),
+                hash: hash_of(&source),
+                source,
+                imports: crate::json::Json::Null,
+                security: true,
+                saved_at: crate::store::now(),
+            }
+        })
+    }
+
+    /// Writes down which guards the settings switch off from the beginning, or no longer.
+    pub(super) async fn save_switched_off(&mut self, new: &[LastGood]) {
+        let is_off = |id: &str| !self.plan.is_enabled(Kind::Filter, id);
+        let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
+        let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
+        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&Confirmed::Off) && !is_off(id));
+        let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
+        for id in off {
+            self.confirmed.entry(id.clone()).or_default().insert(Confirmed::Off);
+            if let Err(error) = self.store.confirm(&id, &Confirmed::Off, "settings").await {
+                tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
+            }
+        }
+        for id in on {
+            self.confirmed.entry(id.clone()).or_default().remove(&Confirmed::Off);
+            if let Err(error) = self.store.forget_confirmed(&id, &Confirmed::Off).await {
+                tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
+            }
+        }
+    }
+
+    /// Takes over what the store says of last good versions. A guard is forgotten only where that is confirmed.
+    pub(super) fn with_known_guards(
+        &self,
+        mut stored: HashMap<String, LastGood>,
+    ) -> HashMap<String, LastGood> {
+        let lost = self.last_good.values().filter(|row| row.security && !stored.contains_key(&row.id));
+        let lost: Vec<LastGood> =
+            lost.filter(|row| !self.is_confirmed(&row.id, &Confirmed::Gone)).cloned().collect();
+        stored.extend(lost.into_iter().map(|row| (row.id.clone(), row)));
+        stored
+    }
+}
+
+/// Whether a stored version is a guard's. Where nobody could read the file it is only held to be one as long as
+/// that lasts.
+pub(super) fn is_guards(row: &LastGood) -> bool {
+    row.security && !row.source.is_empty()
+}
+
+/// Whether a stored version ever loaded: of a guard that did not, its claim is kept.
+pub(super) fn has_loaded(row: &LastGood) -> bool {
+    !row.imports.is_null()
+}
+
+/// The hash of a text as that of a file.
+pub(super) fn hash_of(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// A change that waits, and how it is confirmed.
+fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Problem {
+    let meanwhile = match &baseline.script {
+        Some(_) => "its last good version keeps running",
+        None => "requests are refused",
+    };
+    Problem::new(Code::GuardWeakened, id, path, format!("{what}; {meanwhile} until that is confirmed"))
+        .help(format!("put it back, or if it is meant, run: valvehouse confirm {id}"))
+}
+
+/// What is lost when this version of a guard is replaced by that one, in words.
+fn losses(before: &Script, next: &Script) -> Vec<String> {
+    let (old, new) = (&before.manifest, &next.manifest);
+    let mut lost = Vec::new();
+    if old.security && !new.security {
+        lost.push("`security: true`".to_owned());
+    }
+    let hooks = before.hooks().filter(|hook| !next.hooks().any(|other| other == *hook));
+    lost.extend(hooks.map(|hook: Hook| format!("the hook `{hook}`")));
+    if old.global && !new.global {
+        lost.push("the models that do not list it (`global: false`)".to_owned());
+    }
+    if !old.toggle && new.toggle {
+        lost.push("the requests that do not ask for it (`toggle`)".to_owned());
+    }
+    if old.hold && !new.hold {
+        lost.push("`hold: true`".to_owned());
+    }
+    if old.on_tool_error && !new.on_tool_error {
+        lost.push("the tool calls that failed (`on_tool_error`)".to_owned());
+    }
+    let (old, new) = (before.file.text.trim_end(), next.file.text.trim_end());
+    let cut = old.strip_prefix(new).unwrap_or_default();
+    if ["fn", "Valves", "import"].iter().any(|part| cut.contains(part)) {
+        lost.push("its end: the file stops where the last good version goes on".to_owned());
+    }
+    lost
+}
+
+/// What an operator confirms: this content with these losses, and no other.
+fn change(hash: &str, lost: &[String]) -> Confirmed {
+    let mut digest = Sha256::new();
+    for part in std::iter::once(hash).chain(lost.iter().map(String::as_str)) {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    Confirmed::Change(hex(&digest.finalize()))
+}
+
+/// Another file of the same id that claims to be a guard: nobody knows which of the two is meant.
+pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Read> {
+    let is_other = |other: &&Arc<Read>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
+    let mut others = found.shadowed.iter().filter(is_other).peekable();
+    others.peek()?;
+    others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
+}
+
+/// Files whose id is known but whose content could not be read, by id; and those whose name is no id, where they
+/// claim to be guards.
+pub(super) fn unreadable<'a>(
+    found: &'a Found,
+    is_known: impl Fn(&str) -> bool,
+) -> BTreeMap<Arc<str>, &'a Problem> {
+    let is_error = |problem: &&Problem| problem.severity == crate::script::Severity::Error;
+    let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
+    let all = found.problems.iter().filter(is_error).chain(dangling);
+    all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))
+        .filter(|problem| is_id(&problem.id) || says_of_itself(&beginning(&problem.path)).0)
+        .map(|problem| (problem.id.as_str().into(), problem))
+        .collect()
+}

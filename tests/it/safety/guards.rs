@@ -1,0 +1,209 @@
+//! What guards are held to: what claims to be one, what may be taken from one, and who confirms that.
+
+use super::with;
+use crate::host::{TestHost, saying, until};
+use crate::upstream::MODEL;
+use serde_json::json;
+
+const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }\nfn pre_invocation(ctx) { ctx }";
+
+#[tokio::test]
+async fn a_misspelt_guard_refuses_until_it_is_corrected() {
+    for head in ["security: yes", "security: tru", "Security: true", "secuirty: true", "security = true"] {
+        let host = TestHost::new().start().await;
+        host.save("guard", GUARD.replace("security: true", head));
+        host.stands("guard", "broken").await;
+        host.ask("good").await.refused(503, "the guard `guard` does not load");
+        let told = host.problems("guard").iter().map(ToString::to_string).collect::<String>();
+        assert!(told.contains("security"), "{told}");
+        host.save("guard", GUARD);
+        host.stands("guard", "live").await;
+        assert_eq!(host.ask("good").await.text(), "hello from upstream");
+        host.ask("bad").await.refused(403, "guarded");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_file_that_becomes_a_guard_refuses_although_its_error_stays() {
+    let host = TestHost::new().start().await;
+    let broken = |key: &str| format!("/*\n{key}: 1\n*/\nfn inlet(body) {{ this ( is never closed");
+    host.save("guard", broken("tag"));
+    host.stands("guard", "broken").await;
+    assert_eq!(host.ask("good").await.text(), "hello from upstream");
+    host.save("guard", broken("security").replace(": 1", ": true"));
+    until("it refuses", || async { host.ask("good").await.status == 503 }).await;
+}
+
+#[tokio::test]
+async fn a_guard_that_never_loaded_is_missed_when_it_is_deleted() {
+    for source in [
+        "/*\nsecurity: true\n*/\nfn inlet(body) {",
+        "/*\nsecurity: true\nrequirements: shell\n*/\nfn inlet(body) { shell::run([\"x\"]); body }",
+    ] {
+        let mut host = TestHost::new().filter("guard", source).start().await;
+        host.ask("good").await.refused(503, "does not load");
+        host.delete("guard");
+        host.stands("guard", "missing").await;
+        host.save("other", "fn inlet(body) { body }");
+        host.stands("other", "live").await;
+        host.ask("good").await.refused(503, "confirm-removal guard");
+        host.restart().await;
+        host.ask("good").await.refused(503, "confirm-removal guard");
+        host.store().confirm_removal("guard", "test").await.unwrap();
+        host.stands("guard", "gone").await;
+        assert_eq!(host.ask("good").await.text(), "hello from upstream");
+    }
+}
+
+#[tokio::test]
+async fn a_guard_with_a_bad_name_refuses_until_it_is_renamed() {
+    let host = TestHost::new().filter("Guard", GUARD).start().await;
+    host.ask("good").await.refused(503, "the guard `Guard` does not load");
+    std::fs::rename(host.path_of("Guard"), host.path_of("guard")).unwrap();
+    host.stands("guard", "live").await;
+    host.stands("Guard", "gone").await;
+    host.ask("bad").await.refused(403, "guarded");
+    assert_eq!(host.ask("good").await.text(), "hello from upstream");
+}
+
+#[tokio::test]
+async fn a_change_that_weakens_a_guard_waits_until_it_is_confirmed() {
+    let weaker = [
+        (GUARD.replace("fn pre_invocation", "fn other"), "the hook `pre_invocation`"),
+        (GUARD.replace("security: true\n", "title: x\n"), "`security: true`"),
+        (GUARD.replace("security: true", "security: true\nglobal: false"), "`global: false`"),
+        (format!("{GUARD}\nconst toggle = true;"), "`toggle`"),
+    ];
+    for (source, lost) in weaker {
+        let mut host = TestHost::new().filter("guard", GUARD).start().await;
+        host.save("guard", &source);
+        host.stands("guard", "stale").await;
+        let problem = host.problems("guard").remove(0);
+        assert!(problem.message.contains(lost), "{problem}");
+        assert!(
+            problem.help.as_deref().is_some_and(|help| help.contains("valvehouse confirm guard")),
+            "{problem}"
+        );
+        host.ask("bad").await.refused(403, "guarded");
+        host.restart().await;
+        host.stands("guard", "stale").await;
+        host.ask("bad").await.refused(403, "guarded");
+
+        // Another change than the one that was confirmed waits, too.
+        let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
+        assert_eq!(with(confirm, &[]).await.status, 200);
+        host.stands("guard", "live").await;
+        assert!(host.problems("guard").iter().all(|problem| !problem.message.contains("would lose")));
+        host.restart().await;
+        host.stands("guard", "live").await;
+        host.update("guard", GUARD).await;
+        host.ask("bad").await.refused(403, "guarded");
+        host.save("guard", &source);
+        host.stands("guard", "stale").await;
+        host.ask("bad").await.refused(403, "guarded");
+    }
+}
+
+#[tokio::test]
+async fn a_guard_is_switched_off_by_the_settings_when_that_is_confirmed() {
+    let mut host = TestHost::new().filter("guard", GUARD).start().await;
+    let off = format!("{}\n[filters.guard]\nenabled = false\n", host.settings());
+    host.reconfigure(&off).await;
+    host.ask("bad").await.refused(403, "guarded");
+    assert!(host.problems("guard").iter().any(|problem| problem.message.contains("switched off")));
+    let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
+    assert_eq!(with(confirm, &[]).await.status, 200);
+    assert_eq!(host.ask("bad").await.text(), "hello from upstream");
+    host.restart().await;
+    assert_eq!(host.ask("bad").await.text(), "hello from upstream");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_built_and_not_returned_fails_the_request() {
+    for body in [
+        "if bad { error(\"no\"); } body",
+        "if bad { skip(\"no\"); } body",
+        "verify(bad); body",
+        "try { verify(bad); } catch (e) { return error(e.message); } body",
+        "let verdict = (|| error(\"no\")).call(); if bad { verdict; } body",
+        "let answer = error(\"no\"); body",
+    ] {
+        let source = format!(
+            "fn verify(bad) {{ if bad {{ return error(\"no\"); }} }}\nfn inlet(body) {{ let bad = body.messages[-1].text == \"bad\"; {body} }}"
+        );
+        let host = TestHost::new().filter("guard", source).start().await;
+        let answer = host.ask("bad").await;
+        assert_ne!(answer.status, 200, "{body}: {}", answer.body());
+        assert!(host.upstream.asked().is_empty(), "{body}");
+    }
+    // One that is returned counts, whatever was built before.
+    let source =
+        "fn inlet(body) { let answer = error(\"first\"); if true { return error(\"second\"); } answer }";
+    let host = TestHost::new().filter("guard", source).start().await;
+    host.ask("x").await.refused(400, "second");
+}
+
+#[tokio::test]
+async fn a_model_that_lists_a_missing_filter_refuses() {
+    let model =
+        format!("[[models]]\nname = \"m\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nfilters = [\"gaurd\"]");
+    let host = TestHost::new().filter("guard", GUARD).config(&model).start().await;
+    host.chat(&saying("m", "good")).await.refused(503, "lists the filter `gaurd`, which does not exist");
+    assert_eq!(host.ask("good").await.text(), "hello from upstream", "other models go on");
+    let told: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|problem| problem.contains("did you mean `guard`?")), "{told:?}");
+}
+
+#[tokio::test]
+async fn settings_for_what_is_not_there_are_problems() {
+    let settings = "[filters.gaurd]\nenabled = false\n[grants.nobody]\nhttp = [\"example.com\"]\n[filters.guard]\nvalves = { wrod = 1 }";
+    let host = TestHost::new().filter("guard", GUARD).config(settings).start().await;
+    let told: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
+    for part in ["`[filters.gaurd]` has no effect", "`[grants.nobody]` has no effect"] {
+        assert!(told.iter().any(|problem| problem.contains(part)), "{part}: {told:?}");
+    }
+    assert!(host.problems("guard").iter().any(|problem| problem.message.contains("`wrod`")));
+}
+
+#[tokio::test]
+async fn unknown_filter_ids_of_a_request_are_refused() {
+    let host = TestHost::new()
+        .filter("opt", "const toggle = true;\nfn inlet(body) { throw \"asked\"; }")
+        .start()
+        .await;
+    let mut body = saying(MODEL, "good");
+    body["filter_ids"] = json!(["opt"]);
+    host.chat(&body).await.refused(400, "asked");
+    body["filter_ids"] = json!(["otp"]);
+    host.chat(&body).await.refused(400, "unknown filter `otp` in `filter_ids`; did you mean `opt`?");
+}
+
+#[tokio::test]
+async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
+    let source = "fn inlet(body) { body }\nfn pre_chat(ctx) { let c = ctx.context; throw `${c.get(\"permissions\")} ${c.get(\"locale\")} ${c.get(\"tier\")} ${c.client.permissions} ${c.client.other}`; }";
+    let settings = format!(
+        "[server]\nclient_variables = [\"locale\", \"tier\"]\nkeys = [{{ key = \"k\", user = {{ id = \"ann\", variables = {{ permissions = \"chat\" }} }} }}]\n\
+         [[models]]\nname = \"m\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nvariables = {{ permissions = \"none\", tier = \"basic\" }}"
+    );
+    let host = TestHost::new().filter("shows", source).config(&settings).start().await;
+    let mut body = saying("m", "x");
+    let sent = json!({"permissions": "all", "locale": "de", "tier": "gold", "other": 1});
+    body["metadata"] = json!({ "variables": sent });
+    let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
+    answer.refused(400, "chat de basic all 1");
+    // Whoever asks is told apart from what is set for them.
+    let host = TestHost::new()
+        .filter("shows", "fn inlet(body, __user__) { throw `${__user__}`; }")
+        .config(&settings)
+        .start()
+        .await;
+    let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
+    answer.refused(400, "ann");
+    assert!(!answer.message().contains("variables"), "{}", answer.body());
+    // The body's `user` sets none.
+    let host = TestHost::new().filter("shows", source).start().await;
+    let mut body = saying(MODEL, "x");
+    body["user"] = json!({"id": "eve", "variables": {"permissions": "all"}});
+    body["metadata"] = json!({ "variables": sent });
+    host.chat(&body).await.refused(400, "   all 1");
+}

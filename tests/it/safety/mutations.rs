@@ -1,0 +1,506 @@
+//! A guard under mutation: whatever happens to its file, its folder or the settings, no request passes that it
+//! would have refused.
+//!
+//! Mutations are generated: every letter of the opening comment, every line, every prefix, spellings of the key,
+//! file operations, settings. Each is tried on a host that runs, after a restart, and where it can be told from the
+//! file alone, on a new store.
+
+use super::with;
+use crate::host::{Answer, TestHost, saying, streaming};
+use crate::upstream::MODEL;
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Mutations that are tried unless `VALVEHOUSE_CASES` asks for all.
+const SAMPLE: usize = 70;
+
+const GUARD: &str = r#"/*
+title: Guard
+security: true
+version: 1.0.0
+*/
+const Valves = #{ priority: 5, word: "bad" };
+
+fn inlet(body, valves) {
+    if is_bad(body.messages[-1].text, valves) {
+        deny("guarded", 403);
+    }
+    body
+}
+
+fn pre_invocation(ctx) {
+    ctx
+}
+
+fn is_bad(text, valves) {
+    text.contains(valves.word)
+}
+"#;
+
+/// What is done to a guard.
+enum Change {
+    /// Its file has this content.
+    Content(Vec<u8>),
+    /// Something is done in the folder of the project.
+    Files(Box<dyn Fn(&Path)>),
+    /// The settings say this as well.
+    Settings(&'static str),
+}
+
+struct Mutation {
+    name: String,
+    change: Change,
+    /// Whether the file alone shows that it is, or wants to be, a guard.
+    shows: bool,
+}
+
+fn content(name: String, text: impl AsRef<[u8]>, shows: bool) -> Mutation {
+    Mutation { name, change: Change::Content(text.as_ref().to_vec()), shows }
+}
+
+fn files(name: &str, shows: bool, change: impl Fn(&Path) + 'static) -> Mutation {
+    Mutation { name: name.into(), change: Change::Files(Box::new(change)), shows }
+}
+
+/// The text with what stands between two places replaced.
+fn replaced(from: usize, to: usize, with: &str) -> String {
+    format!("{}{with}{}", &GUARD[..from], &GUARD[to..])
+}
+
+fn letters() -> Vec<Mutation> {
+    let end = GUARD.find("version").unwrap();
+    let from = GUARD.find("security").unwrap() - 1;
+    let mut all = Vec::new();
+    for at in (0..3).chain(from..end) {
+        let letter = &GUARD[at..=at];
+        let other =
+            if letter.to_uppercase() == letter { letter.to_lowercase() } else { letter.to_uppercase() };
+        for with in ["", "x", " ", "\n", "\t", "\u{200b}", &letter.repeat(2), &other] {
+            // A line break or a blank in the middle of the value leaves no value behind.
+            all.push(content(
+                format!("letter {at} {letter:?} becomes {with:?}"),
+                replaced(at, at + 1, with),
+                false,
+            ));
+        }
+    }
+    all
+}
+
+fn spellings() -> Vec<Mutation> {
+    let mut all = Vec::new();
+    let heads = [
+        "security: yes",
+        "security: on",
+        "security: 1",
+        "security: \"true\"",
+        "security: true,",
+        "security: tru",
+        "security: true # a guard",
+        "security: true // a guard",
+        "security:",
+        "security: maybe",
+        "Security: true",
+        "SECURITY: TRUE",
+        "security : true",
+        "security = true",
+        "security true",
+        "security := true",
+        "secuirty: true",
+        "securtiy: true",
+        "sekurity: true",
+        "secure: true",
+        "is_security: true",
+        "guard: true",
+        "\"security\": true",
+        "- security: true",
+        "* security: true",
+        " * security: true",
+        "# security: true",
+        "// security: true",
+        "security\u{ff1a}true",
+        "s\u{435}curity: true",
+        "security: true\nsecurity: false",
+        "security: false\nsecurity: true\nsecurity: fals",
+        "security: true; global: false",
+    ];
+    for head in heads {
+        all.push(content(format!("says {head:?}"), GUARD.replace("security: true", head), true));
+    }
+    for opening in [
+        "/**\n *",
+        "// a note\n/*",
+        "//",
+        "///",
+        "*",
+        "/ *",
+        "",
+        "/* a note */\n/*",
+        "x/*",
+        "\"/*",
+        "#!/bin/rhai\n/*",
+    ] {
+        all.push(content(format!("opens with {opening:?}"), GUARD.replacen("/*", opening, 1), true));
+    }
+    for closing in ["", "*", "/", "**/", "*/*/", "-->"] {
+        all.push(content(format!("closes with {closing:?}"), GUARD.replacen("*/", closing, 1), true));
+    }
+    for (name, text) in [
+        ("a mark", format!("\u{feff}{GUARD}")),
+        ("two marks", format!("\u{feff}\u{feff}{GUARD}")),
+        ("line ends of Windows", GUARD.replace('\n', "\r\n")),
+        ("old line ends", GUARD.replace('\n', "\r")),
+        ("one line", GUARD.replace('\n', " ")),
+        ("blank lines in front", format!("\n\n  \n{GUARD}")),
+    ] {
+        all.push(content(format!("with {name}"), text, true));
+    }
+    let wide: Vec<u8> = GUARD.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    all.push(content("in UTF-16".into(), wide, true));
+    all.push(content("with a byte that is no text".into(), [GUARD.as_bytes(), b"// \xff"].concat(), true));
+    all.push(content("with a NUL".into(), [GUARD.as_bytes(), b"\0"].concat(), true));
+    all.push(content("too long".into(), [GUARD.as_bytes(), &[b'\n'; 300 * 1024]].concat(), true));
+    all
+}
+
+fn lines() -> Vec<Mutation> {
+    let lines: Vec<&str> = GUARD.lines().collect();
+    let mut all = Vec::new();
+    for at in 0..lines.len() {
+        // What a guard does with what it sees is its own affair.
+        if ["deny", "if is_bad", "text.contains"].iter().any(|own| lines[at].contains(own)) {
+            continue;
+        }
+        let without: Vec<&str> = (0..lines.len()).filter(|other| *other != at).map(|at| lines[at]).collect();
+        all.push(content(format!("without line {at}"), without.join("\n"), false));
+        let twice: Vec<&str> =
+            (0..lines.len()).flat_map(|other| vec![lines[other]; 1 + usize::from(other == at)]).collect();
+        all.push(content(format!("line {at} twice"), twice.join("\n"), false));
+    }
+    for at in 0..GUARD.len() {
+        all.push(content(format!("the first {at} bytes"), &GUARD[..at], false));
+        if at % 5 == 0 {
+            all.push(content(format!("all but the first {at} bytes"), &GUARD[at..], false));
+        }
+    }
+    all
+}
+
+fn reach() -> Vec<Mutation> {
+    let mut all = Vec::new();
+    for name in ["inlett", "inle", "Inlet", "inlet2", "outlet", "_inlet", "on_inlet", "stream", "pre_chat_"] {
+        all.push(content(format!("fn {name}"), GUARD.replace("fn inlet", &format!("fn {name}")), false));
+    }
+    for key in [
+        "global: false",
+        "global: no",
+        "on_error: continue",
+        "hold: true",
+        "match: x",
+        "required_host_version: 99.0.0",
+        "requirements: shell",
+        "requirements: htpp",
+    ] {
+        all.push(content(
+            format!("says {key}"),
+            GUARD.replace("version:", &format!("{key}\nversion:")),
+            false,
+        ));
+        let weak = GUARD.replace("security: true", key);
+        all.push(content(format!("says {key} in place of the key"), weak, false));
+    }
+    for code in [
+        "const toggle = true;",
+        "const toggle = 1;",
+        "const callbacks = true;",
+        "const Valves = #{ priority: 99999 };",
+        "fn inlet(body) { body }",
+        "import \"nowhere\" as n;",
+        "throw 1;",
+    ] {
+        all.push(content(format!("with {code}"), format!("{GUARD}\n{code}\n"), false));
+    }
+    for (from, to) in [
+        ("fn inlet(body, valves)", "fn inlet(bodi)"),
+        ("fn inlet", "fn  inlet"),
+        ("fn inlet", "private fn inlet"),
+        ("fn inlet", "// fn inlet"),
+        ("fn ", "fun "),
+        ("{", "["),
+        ("}", ""),
+        ("priority: 5", "priority: \"x\""),
+        ("priority: 5", "priority: 1e300"),
+    ] {
+        all.push(content(format!("{from:?} becomes {to:?}"), GUARD.replace(from, to), false));
+    }
+    for text in [
+        "",
+        " ",
+        "\n\n",
+        "/*",
+        "/*\n*/",
+        "fn inlet(body) { body }",
+        "/*\nsecurity: false\n*/\nfn inlet(body) { body }",
+        "/*\nsecurity: true\n*/",
+        "/*\nsecurity: true\n*/\nfn outlet(body) { body }",
+    ] {
+        all.push(content(format!("is {text:?}"), text, false));
+    }
+    all
+}
+
+/// A file of the guard's id that lets everything pass.
+const WEAK: &str = "fn inlet(body) { body }";
+
+#[cfg(unix)]
+fn operations() -> Vec<Mutation> {
+    use std::os::unix::fs::symlink;
+    let file = |project: &Path| project.join("filters/guard.rhai");
+    let moved = |to: &'static str, shows: bool| {
+        files(&format!("moved to {to}"), shows, move |project| {
+            let to = project.join(to);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::rename(file(project), to).unwrap();
+        })
+    };
+    let beside = |place: &'static str, text: &'static str| {
+        files(&format!("{text:?} in {place} beside it"), true, move |project| {
+            let path = project.join(place);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        })
+    };
+    let linked = |to: &'static str, shows: bool| {
+        files(&format!("a link to {to}"), shows, move |project| {
+            std::fs::remove_file(file(project)).unwrap();
+            symlink(to, file(project)).unwrap();
+        })
+    };
+    let mut all: Vec<Mutation> = [
+        "Guard.rhai",
+        "GUARD.rhai",
+        "gu ard.rhai",
+        "guard.RHAI",
+        "guard.Rhai",
+        "_guard.rhai",
+        "lib/guard.rhai",
+        "sub/guard.rhai",
+        "other.rhai",
+        "guard-.rhai",
+        "wächter.rhai",
+        "a.b.rhai",
+    ]
+    .into_iter()
+    .map(|name| moved(Box::leak(format!("filters/{name}").into_boxed_str()), true))
+    .collect();
+    all.extend([
+        moved("filters/guard.rhai.bak", false),
+        moved("filters/guard.txt", false),
+        moved("filters/.guard.rhai", false),
+        moved("filters/_off/guard.rhai", false),
+        moved("filters/guard.rhai~", false),
+        moved("elsewhere/guard.rhai", false),
+        moved("tools/guard.rhai", false),
+        beside("filters/sub/guard.rhai", WEAK),
+        beside("filters/zzz/guard.rhai", WEAK),
+        beside("filters/aaa/guard.rhai", WEAK),
+        beside("filters/zzz/guard.rhai", ""),
+        beside("filters/zzz/guard.rhai", "/*\nsecurity: true\n*/\nfn outlet(body) { body }"),
+        beside("tools/guard.rhai", "fn handler(args) { 1 }"),
+        beside("filters/skips.rhai", "const Valves = #{ priority: 6 };\nfn inlet(body) { body }"),
+        linked("/nowhere/at/all", true),
+        linked("/dev/null", true),
+        linked("/proc/self/mem", true),
+        linked(".", true),
+        linked("guard.rhai", true),
+        files("deleted", false, move |project| std::fs::remove_file(file(project)).unwrap()),
+        files("a folder in its place", true, move |project| {
+            std::fs::remove_file(file(project)).unwrap();
+            std::fs::create_dir(file(project)).unwrap();
+        }),
+        files("a pipe in its place", true, move |project| {
+            std::fs::remove_file(file(project)).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(file(project)).status().unwrap().success());
+        }),
+        files("its folder deleted", false, |project| {
+            std::fs::remove_dir_all(project.join("filters")).unwrap()
+        }),
+        files("its folder renamed", false, |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+        }),
+        files("a file in place of its folder", true, |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+            std::fs::write(project.join("filters"), "x").unwrap();
+        }),
+        files("an empty folder in place of its folder", false, |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+            std::fs::create_dir(project.join("filters")).unwrap();
+        }),
+    ]);
+    all
+}
+
+fn settings() -> Vec<Mutation> {
+    let all = [
+        "[filters.guard]\nenabled = false",
+        "[filters.guard]\nvalves = { wrod = \"x\" }",
+        "[filters.guard]\nvalves = { priority = 99999 }",
+        "[filters.guard]\nvalves = { priority = \"x\" }",
+        "[filters.guard]\nvalves = { word = [] }",
+        "[filters.guard]\nbudget = { operations = 1000 }",
+        "[filters.gaurd]\nenabled = false",
+        "[tools.guard]\nenabled = false",
+        "[grants.guard]\nhttp = [\"example.com\"]",
+        "[breaker]\nbreaks = 1",
+        "[folders]\nfilters = \"other\"",
+        "[folders]\nfilters = \"tools\"\ntools = \"filters\"",
+    ];
+    all.into_iter()
+        .map(|toml| Mutation {
+            name: format!("settings {toml:?}"),
+            change: Change::Settings(toml),
+            shows: false,
+        })
+        .collect()
+}
+
+fn mutations() -> Vec<Mutation> {
+    [operations(), settings(), spellings(), reach(), letters(), lines()].into_iter().flatten().collect()
+}
+
+/// Asks for what the guard refuses, on every endpoint, streamed and not.
+async fn probe(host: &TestHost, name: &str, when: &str) {
+    let ask = async |path: &str, body: serde_json::Value| {
+        let request =
+            host.request("POST", path).header("content-type", "application/json").body(body.to_string());
+        Answer::of(request).await
+    };
+    let message = |stream: bool| json!({"model": MODEL, "max_tokens": 9, "stream": stream, "messages": [{"role": "user", "content": "bad"}]});
+    for (path, body) in [
+        ("/v1/chat/completions", saying(MODEL, "bad")),
+        ("/v1/chat/completions", streaming(MODEL, "bad")),
+        ("/v1/messages", message(false)),
+        ("/v1/messages", message(true)),
+    ] {
+        let answer = ask(path, body).await;
+        assert_ne!(answer.status, 200, "{name}, {when}: {path} lets it pass: {}", answer.body());
+    }
+    let reached = host.upstream.asked().into_iter().filter(|asked| asked.said().contains("bad")).count();
+    assert_eq!(reached, 0, "{name}, {when}: it reached the model");
+}
+
+fn apply(change: &Change, project: &Path) {
+    match change {
+        Change::Content(bytes) => std::fs::write(project.join("filters/guard.rhai"), bytes).unwrap(),
+        Change::Files(change) => change(project),
+        Change::Settings(_) => {}
+    }
+}
+
+/// One mutation on a host that runs, and after a restart.
+async fn holds(mutation: &Mutation) {
+    let name = &mutation.name;
+    let mut host = TestHost::new().filter("guard", GUARD).start().await;
+    host.ask("bad").await.refused(403, "guarded");
+    match &mutation.change {
+        Change::Settings(toml) => {
+            let settings = format!("{}\n{toml}\n", host.settings());
+            host.reconfigure(&settings).await;
+        }
+        change => apply(change, host.folder()),
+    }
+    probe(&host, name, "at once").await;
+    host.app().host.reload().await;
+    probe(&host, name, "when it is looked at").await;
+    host.restart().await;
+    probe(&host, name, "after a restart").await;
+    // Another save must not make it forgotten.
+    if std::fs::write(host.folder().join("filters/zz.rhai"), WEAK).is_ok() {
+        host.app().host.reload().await;
+        probe(&host, name, "after another save").await;
+    }
+    host.restart().await;
+    probe(&host, name, "after another restart").await;
+}
+
+/// The same on a store that knows nothing.
+async fn holds_anew(mutation: &Mutation) {
+    let mut host = TestHost::new().start().await;
+    host.stop().await;
+    std::fs::remove_dir_all(host.folder().join(".valvehouse")).unwrap();
+    std::fs::create_dir_all(host.folder().join("filters")).unwrap();
+    std::fs::write(host.path_of("guard"), GUARD).unwrap();
+    apply(&mutation.change, host.folder());
+    host.restart().await;
+    probe(&host, &mutation.name, "on a new store").await;
+    host.restart().await;
+    probe(&host, &mutation.name, "on a new store after a restart").await;
+}
+
+fn sampled<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let step = match std::env::var_os("VALVEHOUSE_CASES") {
+        Some(_) => 1,
+        None => all.len().div_ceil(most),
+    };
+    all.into_iter().step_by(step).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_change_of_a_guard_lets_a_request_pass() {
+    for mutation in sampled(mutations(), SAMPLE) {
+        holds(&mutation).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_wants_to_be_a_guard_refuses_on_a_new_store() {
+    let shown = mutations().into_iter().filter(|mutation| mutation.shows).collect();
+    for mutation in sampled(shown, SAMPLE) {
+        holds_anew(&mutation).await;
+    }
+}
+
+/// Saves in two writes, with requests all the while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_save_in_two_writes_lets_no_request_pass() {
+    use std::io::Write;
+    let host = Arc::new(TestHost::new().filter("guard", GUARD).start().await);
+    let done = Arc::new(AtomicBool::new(false));
+    let asking = {
+        let (host, done) = (host.clone(), done.clone());
+        tokio::spawn(async move {
+            let mut asked = 0;
+            while !done.load(Relaxed) {
+                let answer = host.ask("bad").await;
+                assert_ne!(answer.status, 200, "{}", answer.body());
+                asked += 1;
+            }
+            asked
+        })
+    };
+    let next = GUARD.replace("1.0.0", "1.0.1");
+    let cuts: Vec<usize> = (1..next.len()).step_by(next.len() / 60).collect();
+    for (number, cut) in sampled(cuts, 10).into_iter().enumerate() {
+        let mut file = std::fs::File::create(host.path_of("guard")).unwrap();
+        file.write_all(&next.as_bytes()[..cut]).unwrap();
+        if number % 2 == 0 {
+            // Two saves, and not one that takes its time.
+            drop(file);
+            file = std::fs::File::options().append(true).open(host.path_of("guard")).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        file.write_all(&next.as_bytes()[cut..]).unwrap();
+        drop(file);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    done.store(true, Relaxed);
+    assert!(asking.await.unwrap() > 10);
+    host.stands("guard", "live").await;
+    assert_eq!(
+        with(host.posting(saying(MODEL, "good").to_string()), &[]).await.text(),
+        "hello from upstream"
+    );
+}
