@@ -1,7 +1,7 @@
 //! Where an answer comes from, as errors name it, and what services' own errors become.
 
 use crate::config::Secret;
-use crate::fault::Fault;
+use crate::fault::{Explanation, Fault};
 use crate::json::Json;
 use crate::net::Response;
 use bytes::Bytes;
@@ -28,14 +28,16 @@ pub(super) struct Origin {
 impl Origin {
     /// The service did something no client can use.
     pub(super) fn fault(&self, what: &str) -> Fault {
-        let message = format!("provider {} at {} {what}", self.provider, self.address);
+        let public = format!("provider {} gave an answer that cannot be used", self.provider);
+        let message =
+            Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
         Fault::Provider { message, timeout: false }
     }
 
     /// An answer that came without its end.
     pub(super) fn cut(&self, why: &str) -> Fault {
         let message = format!("the answer of provider {} broke off: {why}", self.provider);
-        Fault::Provider { message, timeout: false }
+        Fault::Provider { message: message.into(), timeout: false }
     }
 
     /// An answer whose status is no success.

@@ -165,7 +165,8 @@ impl Call {
     ) -> Result<Json, Fault> {
         let comes_here = part::comes_here(snapshot, &self.body);
         let chain = Chain::new(plugin.filter().into_iter().collect());
-        let outcome = turn.lasting(chain.run(self.hook, self.body.clone(), turn)).await?;
+        let work = async { turn.flushed(chain.run(self.hook, self.body.clone(), turn).await).await };
+        let outcome = turn.lasting(work).await?;
         let (body, handles_files) = match outcome {
             Outcome::Done(body) => {
                 let script = plugin.script.as_ref();

@@ -13,6 +13,8 @@ static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
 const DOING: &str = "open the store";
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a writer waits for the lock of another process: requests behind it are answered within a second.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// A pool whose commits wait for the disk, and one whose commits do not.
 pub(super) async fn open(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
@@ -32,7 +34,7 @@ async fn connect(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(file)
         .journal_mode(SqliteJournalMode::Wal)
-        .busy_timeout(Duration::from_secs(5));
+        .busy_timeout(LOCK_TIMEOUT);
     let failed = |error| StoreError::from_sqlx(DOING, file, &error);
     let durable = SqlitePoolOptions::new()
         .max_connections(1)
