@@ -128,7 +128,8 @@ where
             Ok(reply)
         }
     };
-    let (first, streaming) = Streaming::of(app, wants_events(&parts.headers), told, working).await?;
+    let (first, streaming) =
+        Streaming::of(app, &parts.headers, wants_events(&parts.headers), told, working).await?;
     let host = app.clone();
     let last = async move {
         let answer = answer.lock().take();
