@@ -171,7 +171,8 @@ pub(super) struct Chats {
 impl Chats {
     /// Whether a turn was acknowledged: answered to its end. None where the host is gone.
     pub(super) async fn answers(&self, text: &str, stream: bool) -> Option<bool> {
-        let body = json!({"model": "assistant", "stream": stream, "messages": [{"role": "user", "content": text}]});
+        let body =
+            json!({"model": "assistant", "stream": stream, "messages": [{"role": "user", "content": text}]});
         let response = self.post(&body).send().await.ok()?;
         let status = response.status();
         let text = response.text().await.ok()?;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 const KEYS: &str = "[server]\nkeys = [{ key = \"sk-ann\", user = { id = \"ann\" } }, { key = \"sk-bob\", user = { id = \"bob\" } }, \"sk-any\"]\n\
     [admin]\nkey = \"sk-operator\"\n";
 
-const ASKS: &str = "fn inlet(body) { body.messages[-1].content = ask(#{ type: \"input\", data: #{} }).city; body }";
+const ASKS: &str =
+    "fn inlet(body) { body.messages[-1].content = ask(#{ type: \"input\", data: #{} }).city; body }";
 
 fn bearer(key: &str) -> String {
     format!("Bearer {key}")
@@ -31,7 +32,8 @@ async fn a_question_is_answered_by_who_was_asked_or_an_operator() {
         while !seen.contains("\n\n") {
             seen.push_str(std::str::from_utf8(&response.chunk().await.unwrap().unwrap()).unwrap());
         }
-        let event: Value = serde_json::from_str(seen.lines().next().unwrap().strip_prefix("data: ").unwrap()).unwrap();
+        let event: Value =
+            serde_json::from_str(seen.lines().next().unwrap().strip_prefix("data: ").unwrap()).unwrap();
         let path = format!("/api/v1/questions/{}", event["event"]["id"].as_str().unwrap());
         for key in refused {
             post(&host, &path, key, r#"{"city": "Rome"}"#).await.refused(404, "no such question");
@@ -50,7 +52,8 @@ async fn a_trusted_header_names_the_user_whose_valves_are_meant() {
     let path = "/api/v1/functions/id/shouts/valves/user";
     let ask = async |key: &str, user: &str, query: &str| {
         let headers = [("authorization", bearer(key)), ("x-openwebui-user-id", user.to_owned())];
-        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         with(host.request("GET", &format!("{path}{query}")), &headers).await
     };
     let update = host.request("POST", &format!("{path}/update")).body(r#"{"loud": true}"#);
@@ -122,8 +125,10 @@ async fn who_guesses_keys_behind_a_trusted_proxy_waits_alone() {
     // A proxy nobody trusts says nothing: all of these are one address.
     let host = TestHost::new().config(KEYS).start().await;
     for guess in 0..10 {
-        let headers = [("x-forwarded-for", format!("203.0.113.{guess}")), ("x-api-key", format!("guess-{guess}"))];
-        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let headers =
+            [("x-forwarded-for", format!("203.0.113.{guess}")), ("x-api-key", format!("guess-{guess}"))];
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         chat_with(&host, &headers).await.refused(401, "not one of");
     }
     let headers = [("x-forwarded-for", "198.51.100.9"), ("x-api-key", "guess-x")];
@@ -154,12 +159,16 @@ async fn clients_are_not_told_where_a_provider_is() {
     let host = TestHost::new().config(config).start().await;
     for _ in 0..3 {
         for path in ["/v1/chat/completions", "/v1/messages"] {
-            let body = json!({"model": "away/m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]});
+            let body =
+                json!({"model": "away/m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]});
             let answer = Answer::of(host.request("POST", path).body(body.to_string())).await;
             assert!([502, 503].contains(&answer.status), "{}", answer.body());
             let told = answer.body();
             assert!(told.contains("provider away"), "{told}");
-            assert!(!told.contains("127.0.0.1") && !told.contains("secret-path") && !told.contains(":9"), "{told}");
+            assert!(
+                !told.contains("127.0.0.1") && !told.contains("secret-path") && !told.contains(":9"),
+                "{told}"
+            );
         }
     }
 }

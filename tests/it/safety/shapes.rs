@@ -14,11 +14,16 @@ const CHAT: &str = "shapes-chat-key";
 /// Name, declaration and value of each secret.
 fn secrets() -> Vec<(&'static str, &'static str, Value)> {
     let long = format!("long-{}-end", "0123456789abcdef".repeat(12));
-    let pem = format!("-----BEGIN KEY-----\n{}\n{}\n-----END KEY-----", "MIIEpQ7x".repeat(8), "zK93hTqa".repeat(8));
+    let pem =
+        format!("-----BEGIN KEY-----\n{}\n{}\n-----END KEY-----", "MIIEpQ7x".repeat(8), "zK93hTqa".repeat(8));
     vec![
         ("whole", "#{ value: 0, secret: true }", json!(918_273_645)),
         ("broken", "#{ value: 0.0, secret: true }", json!(7364.918273)),
-        ("many", "#{ value: [], items: \"string\", secret: true }", json!(["list-item-1a2b", "list item \"3c\" 4d"])),
+        (
+            "many",
+            "#{ value: [], items: \"string\", secret: true }",
+            json!(["list-item-1a2b", "list item \"3c\" 4d"]),
+        ),
         ("numbers", "#{ value: [], items: \"integer\", secret: true }", json!([55_443_322, 66_778_899])),
         ("escaped", "#{ value: \"\", secret: true }", json!("quo\"te\\back\nline\ttab é/&<>' +%?")),
         ("long", "#{ value: \"\", secret: true }", json!(long)),
@@ -31,7 +36,10 @@ fn secrets() -> Vec<(&'static str, &'static str, Value)> {
 const WAYS: &[(&str, &str)] = &[
     ("prints", "print(`with ${s}`); log::error(`${s}`); log::warn([s, #{ s: s }]); debug(s);"),
     ("prints json", "print(json::stringify(#{ a: [s] })); print(json::stringify(json::stringify(s)));"),
-    ("prints encoded", "print(base64::encode(`user:${s}`)); print(url::encode(`${s}`)); print(html::escape(`${s}`));"),
+    (
+        "prints encoded",
+        "print(base64::encode(`user:${s}`)); print(url::encode(`${s}`)); print(html::escape(`${s}`));",
+    ),
     ("throws", "throw s;"),
     ("throws text", "throw `no ${s} here`;"),
     ("throws a list", "throw [s];"),
@@ -55,10 +63,8 @@ const WAYS: &[(&str, &str)] = &[
 fn script() -> String {
     let declared: String =
         secrets().iter().map(|(name, declared, _)| format!("    {name}: {declared},\n")).collect();
-    let ways: String = WAYS
-        .iter()
-        .map(|(way, code)| format!("    if way == \"{way}\" {{ {code} }}\n"))
-        .collect();
+    let ways: String =
+        WAYS.iter().map(|(way, code)| format!("    if way == \"{way}\" {{ {code} }}\n")).collect();
     format!(
         "/*\ntitle: Teller\n*/\nconst Valves = #{{\n{declared}}};\nconst UserValves = #{{\n{declared}}};\n\
          fn inlet(body, valves, __user__) {{\n\
@@ -89,7 +95,9 @@ fn forms(value: &Value) -> BTreeSet<String> {
             // A part is as good as the whole where it is long.
             if text.len() > 60 {
                 let letters: Vec<char> = text.chars().filter(|letter| *letter != '\n').collect();
-                forms.extend(letters.chunks(24).filter(|part| part.len() == 24).map(|part| part.iter().collect()));
+                forms.extend(
+                    letters.chunks(24).filter(|part| part.len() == 24).map(|part| part.iter().collect()),
+                );
             }
         }
         number => _ = forms.insert(number.to_string()),
@@ -146,37 +154,66 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
                 let request = post(path, &body).bearer_auth(CHAT).header("x-valvehouse-trace", "content");
                 let answer = request.send().await.unwrap();
                 let headers = format!("{:?}", answer.headers());
-                traces.extend(answer.headers().get("x-valvehouse-trace").and_then(|id| id.to_str().ok()).map(str::to_owned));
-                seen.push((format!("the answer to {said}"), headers + &answer.text().await.unwrap()));
+                traces.extend(
+                    answer
+                        .headers()
+                        .get("x-valvehouse-trace")
+                        .and_then(|id| id.to_str().ok())
+                        .map(str::to_owned),
+                );
+                seen.push((format!("the answer to {said}"), headers + answer.text().await.unwrap().as_str()));
             }
         }
     }
     assert!(!traces.is_empty());
     for trace in &traces {
         let path = format!("/api/v1/traces/{trace}");
-        let told = client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
+        let told =
+            client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
         seen.push((path, told.text().await.unwrap()));
     }
     let id = "/api/v1/functions/id/teller";
     for path in [
-        "/metrics", "/api/v1/overview", "/api/v1/models/mock%2Fm/chain?user=ann", "/api/v1/functions/",
-        "/api/v1/functions/export?include_valves=true", "/api/v1/traces", "/readyz?verbose", "/teller/valves",
+        "/metrics",
+        "/api/v1/overview",
+        "/api/v1/models/mock%2Fm/chain?user=ann",
+        "/api/v1/functions/",
+        "/api/v1/functions/export?include_valves=true",
+        "/api/v1/traces",
+        "/readyz?verbose",
+        "/teller/valves",
     ]
     .map(str::to_owned)
     .into_iter()
     .chain(
-        ["", "/valves", "/valves/spec", "/valves/effective", "/valves/user?user=ann", "/history", "/history/1", "/history/2"]
-            .map(|of| format!("{id}{of}")),
+        [
+            "",
+            "/valves",
+            "/valves/spec",
+            "/valves/effective",
+            "/valves/user?user=ann",
+            "/history",
+            "/history/1",
+            "/history/2",
+        ]
+        .map(|of| format!("{id}{of}")),
     ) {
-        let told = client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
+        let told =
+            client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
         seen.push((path, told.text().await.unwrap()));
     }
     for words in [
-        "valves get teller", "valves get teller --format json", "valves get teller --user ann", "history teller",
-        "history teller 2", "list", "explain --model mock/m --user ann", "chat --model mock/m theirs/escaped/throws",
+        "valves get teller",
+        "valves get teller --format json",
+        "valves get teller --user ann",
+        "history teller",
+        "history teller 2",
+        "list",
+        "explain --model mock/m --user ann",
+        "chat --model mock/m theirs/escaped/throws",
     ] {
         let ran = project.run(words);
-        seen.push((words.to_owned(), ran.out + &ran.talk));
+        seen.push((words.to_owned(), ran.out + ran.talk.as_str()));
     }
     let log = server.last_words();
     assert!(log.contains("with ***"), "it did print");
@@ -191,7 +228,8 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
         for form in forms(&value) {
             for (what, text) in &seen {
                 if let Some(at) = text.find(&form) {
-                    let around: String = text[..at].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+                    let around: String =
+                        text[..at].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
                     leaks.push(format!("{name} as {form:?} in {what}: {around}…"));
                 }
             }
@@ -205,14 +243,16 @@ fn values_too_short_to_be_redacted_are_no_secrets() {
     let script = "const Valves = #{ pin: #{ value: \"\", secret: true }, code: #{ value: 0, secret: true } };\nfn inlet(body) { body }";
     let project = Project::new().filter("teller", script);
     for value in ["pin=ab12", "code=4711"] {
-        let ran = project.run(&format!("valves set teller {value}"));
-        ran.ends(2).says("at least 6 characters");
+        let ran = project.run(&format!("valves set teller {value}")).ends(2).says("at least 6 characters");
         assert!(!ran.talk.contains("ab12") && !ran.talk.contains("4711"), "{}", ran.talk);
     }
     project.run("valves set teller pin=ab12cd code=471147").ends(0);
     project.run("valves set teller pin= code=0").ends(0);
     for declared in ["#{ value: \"ab12\", secret: true }", "#{ value: true, secret: true }"] {
-        project.write("filters/other.rhai", &format!("const Valves = #{{ pin: {declared} }};\nfn inlet(body) {{ body }}"));
+        project.write(
+            "filters/other.rhai",
+            &format!("const Valves = #{{ pin: {declared} }};\nfn inlet(body) {{ body }}"),
+        );
         let ran = project.run("check").ends(1);
         assert!(format!("{}{}", ran.out, ran.talk).contains("secret"), "{declared}");
     }

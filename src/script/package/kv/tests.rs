@@ -168,7 +168,10 @@ async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
         ("kv::set(\"a\", 1, 60, #{ durable: false });", 0),
         ("kv::incr(\"a\", #{ durable: false }); kv::incr(\"b\", 2, #{ durable: false });", 0),
         ("kv::incr(\"c\", 1, 60, #{ durable: false });", 0),
-        ("kv::update(\"a\", |old| 1, #{ durable: false }); kv::update(\"b\", |old| 1, 60, #{ durable: false });", 0),
+        (
+            "kv::update(\"a\", |old| 1, #{ durable: false }); kv::update(\"b\", |old| 1, 60, #{ durable: false });",
+            0,
+        ),
         ("kv::window(\"a\", 60, 5, #{ durable: false }); kv::delete(\"a\", #{ durable: false });", 0),
         ("kv::get(\"a\"); kv::keys();", 0),
     ] {
