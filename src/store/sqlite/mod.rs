@@ -344,24 +344,21 @@ impl Store for Sqlite {
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
         self.work("write what scripts keep", async move {
             let mut transaction = self.begin().await?;
-            for change in changes {
-                let query = match change {
-                    KvChange::Set(row) => sqlx::query(
-                        "INSERT OR REPLACE INTO kv (plugin, scope, key, value, expires_at) VALUES (?, ?, ?, ?, ?)",
-                    )
-                    .bind(&row.plugin)
-                    .bind(&row.scope)
-                    .bind(&row.key)
-                    .bind(encode(&row.value)?)
-                    .bind(row.expires_at),
-                    KvChange::Delete { plugin, scope, key } => {
-                        sqlx::query("DELETE FROM kv WHERE plugin = ? AND scope = ? AND key = ?")
-                            .bind(plugin)
-                            .bind(scope)
-                            .bind(key)
-                    }
-                };
-                query.execute(&mut *transaction).await?;
+            let are_set =
+                |one: &KvChange, next: &KvChange| matches!((one, next), (KvChange::Set(_), KvChange::Set(_)));
+            for changes in changes.chunk_by(are_set) {
+                if let [KvChange::Delete { plugin, scope, key }] = changes {
+                    sqlx::query("DELETE FROM kv WHERE plugin = ? AND scope = ? AND key = ?")
+                        .bind(plugin)
+                        .bind(scope)
+                        .bind(key)
+                        .execute(&mut *transaction)
+                        .await?;
+                    continue;
+                }
+                for changes in changes.chunks(AT_ONCE) {
+                    insert(&mut transaction, changes).await?;
+                }
             }
             transaction.commit().await
         })
@@ -448,6 +445,29 @@ impl Store for Sqlite {
             self.durable.close().await;
         })
     }
+}
+
+/// Writes what these changes set by one statement.
+async fn insert(transaction: &mut Transaction, changes: &[KvChange]) -> Result<(), sqlx::Error> {
+    let mut rows = Vec::with_capacity(changes.len());
+    for change in changes {
+        if let KvChange::Set(row) = change {
+            rows.push((row, encode(&row.value)?));
+        }
+    }
+    let mut query = sqlx::QueryBuilder::<sqlx::Sqlite>::new(
+        "INSERT OR REPLACE INTO kv (plugin, scope, key, value, expires_at) ",
+    );
+    query.push_values(rows, |mut bound, (row, value)| {
+        bound
+            .push_bind(&row.plugin)
+            .push_bind(&row.scope)
+            .push_bind(&row.key)
+            .push_bind(value)
+            .push_bind(row.expires_at);
+    });
+    query.build().execute(&mut **transaction).await?;
+    Ok(())
 }
 
 fn silence() -> i64 {
