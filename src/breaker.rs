@@ -1,6 +1,6 @@
 //! A circuit breaker: what breaks again and again is left alone for a while, then tried again.
 
-use crate::fault::Refusal;
+use crate::fault::{Explanation, Refusal};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -149,6 +149,13 @@ impl Breaker {
     pub fn refusal(&self, rest: Duration) -> Refusal {
         let retry_after = Some(seconds(rest));
         Refusal { retry_after, ..Refusal::new(self.says(rest)).with_status(503) }
+    }
+
+    /// The same for operators and, without the last failure, for clients.
+    pub fn explains(&self, rest: Duration) -> Explanation {
+        let full = self.says(rest);
+        let public = full.split_once(" (last failure: ").map_or(full.as_str(), |(public, _)| public);
+        Explanation::new(public, full.clone())
     }
 
     /// What is said in place of a call that may not be.

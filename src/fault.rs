@@ -70,6 +70,39 @@ impl Breakage {
     }
 }
 
+/// Why a provider or the store failed: in full for operators, and without addresses for clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    public: String,
+    full: Option<String>,
+}
+
+impl Explanation {
+    /// An explanation of which clients see only the first text.
+    pub fn new(public: impl Into<String>, full: impl Into<String>) -> Self {
+        Self { public: public.into(), full: Some(full.into()) }
+    }
+
+    /// Returns the text for clients.
+    pub fn public(&self) -> &str {
+        &self.public
+    }
+}
+
+/// The text for operators.
+impl std::fmt::Display for Explanation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.full.as_deref().unwrap_or(&self.public))
+    }
+}
+
+/// One text for both.
+impl<T: Into<String>> From<T> for Explanation {
+    fn from(text: T) -> Self {
+        Self { public: text.into(), full: None }
+    }
+}
+
 /// Why a request has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
@@ -125,7 +158,7 @@ pub enum Fault {
     #[error("{message}")]
     Unanswered {
         /// What was tried and why it failed.
-        message: String,
+        message: Explanation,
         /// Whether the request may have reached it: then it may have done the work.
         sent: bool,
         /// Whether it was too slow rather than broken.
@@ -135,7 +168,7 @@ pub enum Fault {
     #[error("{message}")]
     Resting {
         /// Which it is, when it is tried again, and why it rests.
-        message: String,
+        message: Explanation,
         /// Until it is tried again.
         rest: Duration,
     },
@@ -143,7 +176,7 @@ pub enum Fault {
     #[error("{message}")]
     Provider {
         /// What was tried and why it failed.
-        message: String,
+        message: Explanation,
         /// Whether it was too slow rather than broken.
         timeout: bool,
     },
@@ -164,6 +197,14 @@ pub enum Fault {
     /// The turn stops for a person; who may go on with it knows what it waits for.
     #[error("the turn waits for a person")]
     Paused,
+    /// The store did not take or give what the request needs.
+    #[error("{message}")]
+    Unstored {
+        /// What was tried and why it failed.
+        message: Explanation,
+        /// A word for programs: `store_full`.
+        code: &'static str,
+    },
     /// We failed.
     #[error("{0}")]
     Host(String),
@@ -206,7 +247,7 @@ impl Fault {
             | Self::Resting { .. }
             | Self::Provider { .. }
             | Self::Misshapen { .. } => Blame::Provider,
-            Self::ToolLoop { .. } | Self::Paused | Self::Host(_) => Blame::Host,
+            Self::ToolLoop { .. } | Self::Paused | Self::Unstored { .. } | Self::Host(_) => Blame::Host,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What travels along a turn: variables, history, the turn's own facts, and what plugins emit.
 
+mod durable;
 mod event;
 mod observer;
 mod parted;
 mod pause;
 mod turn;
 
+pub use durable::Durable;
 pub use event::{Event, Events, NobodyAnswers, Questions};
 pub use observer::{Notice, Observer, ToolCalled};
 pub use parted::{Part, Parted, PartedTurns};

@@ -1,7 +1,9 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
+use super::durable::{Durable, Unflushed};
 use super::event::Unsent;
 use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
+use crate::fault::Fault;
 use crate::json::{Json, Object};
 use crate::trace::Trace;
 use parking_lot::Mutex;
@@ -154,6 +156,7 @@ struct Shared {
     started: Instant,
     /// What calls have kept since the turn was last weighed, in bytes.
     kept: AtomicU64,
+    unflushed: Unflushed,
     over: watch::Sender<bool>,
 }
 
@@ -180,6 +183,7 @@ impl Turn {
             pauses: OnceLock::new(),
             started: Instant::now(),
             kept: AtomicU64::new(0),
+            unflushed: Unflushed::default(),
             over: watch::Sender::new(false),
         };
         Self(Arc::new(InContext { shared: Arc::new(shared), context }))
@@ -321,6 +325,31 @@ impl Turn {
                 Ok(answer)
             }
             nobody => nobody,
+        }
+    }
+
+    /// Makes the end of this turn wait until this write is on disk. Numbers of one target only grow.
+    pub fn flush_before_end(&self, target: Arc<dyn Durable>, write: u64) {
+        self.0.shared.unflushed.add(target, write);
+    }
+
+    /// Waits until the writes of this turn are on disk; returns at once where there are none.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub async fn flush(&self) -> Result<(), Fault> {
+        self.0.shared.unflushed.flush().await
+    }
+
+    /// Adds the flush to the end of the turn's work. A turn that failed already keeps its own error.
+    pub async fn flushed<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
+        match (self.flush().await, result) {
+            (Err(fault), Ok(_)) => Err(fault),
+            (Err(fault), Err(first)) => {
+                tracing::warn!("cannot write what a turn stored: {fault}");
+                Err(first)
+            }
+            (Ok(()), result) => result,
         }
     }
 

@@ -3,6 +3,7 @@
 mod asking;
 mod crowd;
 mod kept;
+mod leftovers;
 mod looks;
 mod part;
 mod plan;
@@ -35,7 +36,7 @@ use tokio::sync::{Mutex, broadcast};
 
 /// How often the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
-/// How long what scripts keep may wait to be written: what a crash can lose.
+/// How long a `kv` write with `durable: false` may wait: what a crash can lose.
 const KV_DELAY: Duration = Duration::from_millis(100);
 /// How often a host says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -119,7 +120,12 @@ pub struct Host {
 impl Host {
     /// Loads everything once.
     pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
-        let kv = Arc::new(Kv::load(store.kv_all().await?));
+        let behind = store.clone();
+        let kv = Kv::load(store.kv_all().await?).written_by(move |changes| {
+            let store = behind.clone();
+            Box::pin(async move { store.kv_write(&changes).await })
+        });
+        let kv = Arc::new(kv);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
         let first = writer.look(None).await;
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
@@ -237,7 +243,22 @@ impl Host {
 
     /// Follows folders and store until it is dropped.
     pub async fn follow(self: Arc<Self>) {
-        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv());
+        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv(), self.clear_leftovers());
+    }
+
+    /// Removes what killed writers left in the folders.
+    async fn clear_leftovers(&self) {
+        let folders = self.snapshot().plan().folders();
+        loop {
+            let folders = folders.clone();
+            let cleared = tokio::task::spawn_blocking(move || {
+                folders.iter().for_each(|folder| leftovers::clear(folder, leftovers::ABANDONED));
+            });
+            if let Err(error) = cleared.await {
+                tracing::debug!("cannot clear temporary files: {error}");
+            }
+            tokio::time::sleep(leftovers::ABANDONED).await;
+        }
     }
 
     async fn follow_folders(&self) {
@@ -281,23 +302,31 @@ impl Host {
         }
     }
 
-    /// Writes what scripts keep, a moment after they kept it.
+    /// Writes what scripts store: at once where a turn waits for it, else a moment later.
     async fn keep_kv(&self) {
         loop {
-            tokio::time::sleep(KV_DELAY).await;
-            self.write_kv().await;
+            tokio::select! {
+                () = self.kv.wanted() => {}
+                () = tokio::time::sleep(KV_DELAY) => {}
+            }
+            if !self.write_kv().await {
+                tokio::time::sleep(KV_DELAY).await;
+            }
         }
     }
 
-    async fn write_kv(&self) {
-        let changes = self.kv.take_changes();
-        if changes.is_empty() {
-            return;
+    /// Returns `true` if nothing is left to write.
+    async fn write_kv(&self) -> bool {
+        let failed_before = self.kv.failure().is_some();
+        let written = self.kv.flush_all().await;
+        match &written {
+            Ok(()) if failed_before => tracing::info!("what scripts store is written again"),
+            Err(error) if !failed_before => {
+                tracing::warn!("cannot write what scripts store yet, trying again: {error}");
+            }
+            _ => {}
         }
-        if let Err(error) = self.store.kv_write(&changes).await {
-            tracing::warn!("what scripts keep is not stored yet, trying again: {error}");
-            self.kv.give_back(&changes);
-        }
+        written.is_ok()
     }
 
     /// Writes what is left and says good-bye to the store.

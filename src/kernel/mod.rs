@@ -332,7 +332,9 @@ impl Kernel {
 
     /// The same within a turn of the caller's own.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
-        let value = turn.lasting(invocation::invoke(self, name, args.copy(), turn, None)).await?;
+        let work =
+            async { turn.flushed(invocation::invoke(self, name, args.copy(), turn, None).await).await };
+        let value = turn.lasting(work).await?;
         Ok(Invoked { value, context: turn.context().clone() })
     }
 

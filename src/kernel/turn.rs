@@ -58,7 +58,8 @@ impl Kernel {
     /// Runs a turn for a door. The body is live: what the filters made of it can be read after.
     pub async fn turn(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
         if wish.raw && !self.looks_at_answers() {
-            return turn.lasting(self.forward(body, turn, wish)).await;
+            let work = async { turn.flushed(self.forward(body, turn, wish).await).await };
+            return turn.lasting(work).await;
         }
         let mut progress = Progress::new(body);
         let answer = self.go_on(&mut progress, turn, wish.stream, None).await?;
@@ -114,11 +115,15 @@ impl Kernel {
             Some(forwarded) => {
                 let model = asked.text("model").unwrap_or_default();
                 let call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
-                call.follow(forwarded.await).map(Reply::Raw)
+                // The disk and the model work side by side.
+                let (answer, flushed) = tokio::join!(forwarded, turn.flush());
+                let answer = call.follow(answer)?;
+                flushed.map(|()| Reply::Raw(answer))
             }
             None => {
                 let mut outgoing = Outgoing::new(wish.stream, request::wants_usage(&body));
                 let answer = round::ask(kernel, &asked, turn, &mut outgoing).await?;
+                turn.flush().await?;
                 outgoing.finish(&answer).await?;
                 Ok(Reply::Answer(answer))
             }
@@ -128,6 +133,7 @@ impl Kernel {
 
 async fn skipped(value: &Json, turn: &Turn, stream: Option<Sender<Piece>>) -> Result<Reply, Fault> {
     let answer = answer::from_value(value, turn);
+    turn.flush().await?;
     Outgoing::new(stream, false).finish(&answer).await?;
     Ok(Reply::Answer(answer))
 }
@@ -173,8 +179,9 @@ pub(super) async fn run(
             }
             answer
         }
-        (Err(fault), _) => return Err(fault),
+        (Err(fault), _) => return turn.flushed(Err(fault)).await,
     };
+    turn.flush().await?;
     if let Some(trace) = turn.trace() {
         trace.ends_with(&response);
     }
@@ -274,7 +281,11 @@ async fn end_step(progress: &Progress, turn: &Turn, journal: Option<&dyn Journal
         pauses.end();
     }
     match journal {
-        Some(journal) => journal.keep(progress, turn).await,
+        Some(journal) => {
+            // A step that is stored has all that its scripts stored.
+            turn.flush().await?;
+            journal.keep(progress, turn).await
+        }
         None => Ok(()),
     }
 }

@@ -19,9 +19,9 @@ use stackful::Stackful;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 use tracing::dispatcher;
 use tracing::instrument::WithSubscriber;
-use tokio::sync::{mpsc, oneshot};
 
 /// Pieces of work at a time. Each has a stack, and a system gives a process only so many mappings.
 const MOST: usize = 20_000;

@@ -1,7 +1,7 @@
 //! Where an answer comes from, as errors name it, and what services' own errors become.
 
 use crate::config::Secret;
-use crate::fault::Fault;
+use crate::fault::{Explanation, Fault};
 use crate::json::Json;
 use crate::net::Response;
 use bytes::Bytes;
@@ -28,14 +28,16 @@ pub(super) struct Origin {
 impl Origin {
     /// The service did something no client can use.
     pub(super) fn fault(&self, what: &str) -> Fault {
-        let message = format!("provider {} at {} {what}", self.provider, self.address);
+        let public = format!("provider {} {what}", self.provider);
+        let message =
+            Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
         Fault::Provider { message, timeout: false }
     }
 
     /// An answer that came without its end.
     pub(super) fn cut(&self, why: &str) -> Fault {
         let message = format!("the answer of provider {} broke off: {why}", self.provider);
-        Fault::Provider { message, timeout: false }
+        Fault::Provider { message: message.into(), timeout: false }
     }
 
     /// An answer whose status is no success.
@@ -43,9 +45,13 @@ impl Origin {
         let status = response.status;
         if (300..400).contains(&status) {
             let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
-            return self.fault(&format!(
-                "redirects to {target}, and the key is not carried along; correct the base_url of the provider"
-            ));
+            let public = format!("provider {} redirects, and the key is not carried along", self.provider);
+            let full = format!(
+                "provider {} at {} redirects to {target}, and the key is not carried along; correct the base_url of \
+                 the provider",
+                self.provider, self.address
+            );
+            return Fault::Provider { message: Explanation::new(public, full), timeout: false };
         }
         if !(400..600).contains(&status) {
             return self.fault(&format!("answered with status {status}, which is none of an answer"));

@@ -6,7 +6,7 @@ use super::explain::{Failed, Peer};
 use super::plain::{self, Plain};
 use super::{Call, Response};
 use crate::config::Timeouts;
-use crate::fault::Fault;
+use crate::fault::{Explanation, Fault};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use hyper::Uri;
@@ -97,6 +97,7 @@ impl Client {
         let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };
         if let Some(problem) = problem {
             let message = format!("cannot ask {}: {problem}", peer.name());
+            let message = Explanation::new("the service cannot be asked", message);
             return Err(Fault::Provider { message, timeout: false });
         }
         let now = Instant::now();
@@ -201,7 +202,7 @@ mod tests {
     fn failure(result: Result<Response, Fault>) -> (String, bool) {
         match result {
             Err(Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. }) => {
-                (message, timeout)
+                (message.to_string(), timeout)
             }
             Err(other) => panic!("{other}"),
             Ok(answer) => panic!("answered {}", answer.status),

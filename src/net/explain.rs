@@ -1,6 +1,6 @@
 //! Says why a call failed: what was tried, where, what went wrong, and what to look at.
 
-use crate::fault::Fault;
+use crate::fault::{Explanation, Fault};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,12 +52,19 @@ impl Peer {
                 let hint = self.hint(&reason);
                 format!("{reason}; {hint}")
             };
-            return Fault::Unanswered { message: format!("cannot reach {who}: {why}"), sent: false, timeout };
+            // What the system says may name hosts and certificates.
+            let public = match timeout {
+                true => format!("cannot reach {}: {why}", self.public()),
+                false => format!("cannot reach {}", self.public()),
+            };
+            let message = Explanation::new(public, format!("cannot reach {who}: {why}"));
+            return Fault::Unanswered { message, sent: false, timeout };
         }
         if failed.timeout {
             return self.too_long();
         }
-        let message = format!("{who} did not answer: {}", root_cause(&*failed.cause));
+        let full = format!("{who} did not answer: {}", root_cause(&*failed.cause));
+        let message = Explanation::new(format!("{} did not answer", self.public()), full);
         Fault::Unanswered { message, sent: true, timeout: false }
     }
 
@@ -66,29 +73,32 @@ impl Peer {
         if failed.timeout {
             return self.too_long();
         }
-        let message = format!("the answer of {} broke off: {}", self.name(), root_cause(&*failed.cause));
+        let full = format!("the answer of {} broke off: {}", self.name(), root_cause(&*failed.cause));
+        let message = Explanation::new(format!("the answer of {} broke off", self.public()), full);
         Fault::Provider { message, timeout: false }
     }
 
     /// No answer began for so long.
     pub(super) fn silent(&self, patience: Duration) -> Fault {
-        let (who, seconds) = (self.name(), patience.as_secs_f64());
-        let message = format!("{who} sent nothing for {seconds} s{}", self.raise("answer_ms"));
+        let message = self.both(|who| {
+            format!("{who} sent nothing for {} s{}", patience.as_secs_f64(), self.raise("answer_ms"))
+        });
         Fault::Provider { message, timeout: true }
     }
 
     /// An answer that had begun did not go on for so long.
     pub(super) fn stopped(&self, patience: Duration) -> Fault {
-        let (who, seconds) = (self.name(), patience.as_secs_f64());
+        let (seconds, raise) = (patience.as_secs_f64(), self.raise("idle_ms"));
         let message =
-            format!("{who} sent nothing more for {seconds} s within its answer{}", self.raise("idle_ms"));
+            self.both(|who| format!("{who} sent nothing more for {seconds} s within its answer{raise}"));
         Fault::Provider { message, timeout: true }
     }
 
     /// It did not come to its end in time.
     pub(super) fn too_long(&self) -> Fault {
         let within = self.total.map(|total| format!(" within {} s", total.as_secs_f64()));
-        let message = format!("{} did not answer completely{}", self.name(), within.unwrap_or_default());
+        let within = within.unwrap_or_default();
+        let message = self.both(|who| format!("{who} did not answer completely{within}"));
         Fault::Provider { message, timeout: true }
     }
 
@@ -98,6 +108,16 @@ impl Peer {
             Some(provider) => format!("provider {provider} at {}", self.address),
             None => self.address.to_string(),
         }
+    }
+
+    /// The same without its address, for clients.
+    fn public(&self) -> String {
+        self.provider.as_ref().map_or_else(|| "the service".to_owned(), |name| format!("provider {name}"))
+    }
+
+    /// One sentence, with its address for operators and without it for clients.
+    fn both(&self, sentence: impl Fn(&str) -> String) -> Explanation {
+        Explanation::new(sentence(&self.public()), sentence(&self.name()))
     }
 
     /// What gives it more time.

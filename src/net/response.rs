@@ -62,7 +62,7 @@ impl Response {
         let (body, rest) = self.start(MAX_BODY).await?;
         if rest {
             let message = format!("an answer is larger than {} MiB", MAX_BODY >> 20);
-            return Err(Fault::Provider { message, timeout: false });
+            return Err(Fault::Provider { message: message.into(), timeout: false });
         }
         Ok(body)
     }

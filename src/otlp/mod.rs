@@ -130,7 +130,7 @@ impl Exporter {
         let status = match self.client.send(call.within(PATIENCE)).await {
             Ok(response) => response.status,
             Err(Fault::Provider { message, .. } | Fault::Unanswered { message, .. }) => {
-                return Taken::Later(message);
+                return Taken::Later(message.to_string());
             }
             Err(fault) => return Taken::Later(fault.to_string()),
         };

@@ -38,7 +38,7 @@ impl Thrown {
         if let Some(again) = value.read_lock::<Self>() {
             return again.clone();
         }
-        let json = json_of(value).unwrap_or_else(|_| shortened_text(value, MAX_MESSAGE).into());
+        let json = json_of(value).unwrap_or_else(|_| shortened_text(value, 4 * MAX_MESSAGE).into());
         let message = match &json {
             Json::Text(text) => text.to_string(),
             Json::Object(_) => match json.get("message") {
@@ -48,7 +48,7 @@ impl Thrown {
             },
             other => other.to_string(),
         };
-        let mut refusal = Refusal::new(readable(message));
+        let mut refusal = Refusal::new(readable(&message));
         if let Some(status) = json.get("status").filter(|status| !status.is_null()) {
             refusal = refusal.with_status(status.as_i64().unwrap_or(0));
         }
@@ -60,7 +60,7 @@ impl Thrown {
 
     /// A failure that nobody decided on.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(message)) }.with_status(500);
+        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
         Self { refusal, line, value: Json::Null, bug: true }
     }
 
@@ -118,9 +118,9 @@ pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
     Err(EvalAltResult::ErrorRuntime(message.into(), place).into())
 }
 
-/// A message as far as anybody would read it.
-fn readable(message: String) -> String {
-    shortened(message, MAX_MESSAGE)
+/// A message as far as anybody would read it, without secrets.
+fn readable(message: &str) -> String {
+    shortened(call::redacted(message).into_owned(), MAX_MESSAGE)
 }
 
 /// Bytes of a message that are kept.

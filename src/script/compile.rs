@@ -21,12 +21,12 @@ use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
 use super::{budget, cheap, doubts, endings, engine, literal, shadow};
 use crate::breaker::Breaker;
-use crate::config::{Capability, Secret};
+use crate::config::Capability;
 use crate::crash::{self, Version};
 use crate::figures::Figures;
 use crate::filter::Hook;
 use crate::json::{Json, Object};
-use crate::valve::Schema;
+use crate::valve::{Redactor, Schema};
 use crate::words::did_you_mean;
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
@@ -220,7 +220,7 @@ impl Script {
                 plugin: file.id.clone(),
                 breaker: breaker.clone(),
                 version: Version::of(&file.id, &file.hash()),
-                secrets: secrets(&manifest.valves, &valves),
+                secrets: Redactor::of(&manifest.valves, &valves),
             }),
             manifest,
             valves: valves.freeze(),
@@ -467,16 +467,6 @@ fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<P
         let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
         problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
     })
-}
-
-/// Shorter texts are in every other line; hiding them would tell what they are.
-const SHORTEST_SECRET: usize = 6;
-
-fn secrets(schema: &Schema, valves: &Json) -> Vec<Secret> {
-    let secret = schema.fields().iter().filter(|field| field.secret);
-    let texts =
-        secret.filter_map(|field| valves.text(&field.name)).filter(|text| text.len() >= SHORTEST_SECRET);
-    texts.map(|text| Secret::new(&text)).collect()
 }
 
 /// The valves that a text declares, also when it would not load; None where that cannot be told.

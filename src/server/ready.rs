@@ -99,8 +99,17 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
     json_response(status, &answer)
 }
 
+/// Why writes fail now, where they do: a full disk, a lock that another process holds.
+async fn unwritable(app: &App) -> Option<String> {
+    let store = app.host.store();
+    let locked = store.probe().await.err();
+    let why = locked.or_else(|| app.host.kv().failure()).or_else(|| store.failing());
+    why.map(|error| format!("cannot {error}"))
+}
+
 async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
-    let hosts = hosts(app).await;
+    let (hosts, unwritable) = tokio::join!(hosts(app), unwritable(app));
+    let hosts = hosts.and_then(|hosts| unwritable.map_or(Ok(hosts), Err));
     let stopping = app.is_stopping();
     let goes_on = if stopping { "it finishes what is under way" } else { "it takes requests" };
     let ago = app.host.looks().ago();

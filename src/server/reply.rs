@@ -63,10 +63,20 @@ pub(crate) fn status(fault: &Fault) -> u16 {
         Fault::Refused(refusal) => refusal.status,
         Fault::Unguarded { .. } => 503,
         Fault::Answered { status, .. } => *status,
-        Fault::Resting { .. } => 503,
+        Fault::Resting { .. } | Fault::Unstored { .. } => 503,
         Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
         Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Misshapen { .. } => 502,
         Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Paused | Fault::Host(_) => 500,
+    }
+}
+
+/// Logs a fault: clients are not told where a provider or the store is, so operators read it here.
+pub(crate) fn log(fault: &Fault) {
+    match fault {
+        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Unstored { .. } => {
+            tracing::warn!("a request failed: {fault}");
+        }
+        _ => tracing::debug!("refused: {fault}"),
     }
 }
 
@@ -112,11 +122,11 @@ pub(crate) fn body(fault: &Fault) -> Json {
         }
         Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
         Fault::Resting { message, .. } => {
-            error(message.clone(), "upstream_error", Json::Null, "upstream_resting".into())
+            error(message.public().into(), "upstream_error", Json::Null, "upstream_resting".into())
         }
         Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. } => {
             let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
-            error(message.clone(), "upstream_error", Json::Null, code.into())
+            error(message.public().into(), "upstream_error", Json::Null, code.into())
         }
         Fault::Misshapen { message } => {
             error(message.clone(), "upstream_error", Json::Null, "response_format".into())
@@ -125,6 +135,9 @@ pub(crate) fn body(fault: &Fault) -> Json {
             error(fault.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
         }
         Fault::Paused => error(fault.to_string(), "server_error", Json::Null, Json::from("paused")),
+        Fault::Unstored { message, code } => {
+            error(message.public().into(), "server_error", Json::Null, Json::from(*code))
+        }
         Fault::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
     }
 }

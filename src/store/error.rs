@@ -1,8 +1,11 @@
 //! Why the store did not do something: what it was, where, why, and what mends it.
 
-use crate::fault::Fault;
+use crate::fault::{Explanation, Fault};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// What kind of trouble a store is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub enum Trouble {
     Busy,
     /// The disk is full.
     Full,
+    /// The disk does not read or write: an error of the device, a quota, a limit of file sizes.
+    Failing,
     /// Its content is broken.
     Damaged,
     /// What it was given cannot be kept, or what is asked for cannot be done, whatever the store.
@@ -27,12 +32,13 @@ pub enum Trouble {
     Other,
 }
 
-const TROUBLES: [Trouble; 9] = [
+const TROUBLES: [Trouble; 10] = [
     Trouble::ReadOnly,
     Trouble::NotADatabase,
     Trouble::NewerSchema,
     Trouble::Busy,
     Trouble::Full,
+    Trouble::Failing,
     Trouble::Damaged,
     Trouble::Refused,
     Trouble::Sealed,
@@ -48,6 +54,7 @@ impl Trouble {
             Self::NewerSchema => "newer_schema",
             Self::Busy => "busy",
             Self::Full => "full",
+            Self::Failing => "failing",
             Self::Damaged => "damaged",
             Self::Sealed => "sealed",
             Self::Refused => "refused",
@@ -56,17 +63,41 @@ impl Trouble {
     }
 }
 
-/// How often a store was in which trouble.
+/// A failure that has not come again for this long is over.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// How often a store was in which trouble, and the failures that last.
 #[derive(Debug, Default)]
-pub(super) struct Troubles([AtomicU64; TROUBLES.len()]);
+pub(super) struct Troubles {
+    counts: [AtomicU64; TROUBLES.len()],
+    /// By kind of work, the latest failure since its latest success.
+    failures: Mutex<HashMap<&'static str, (Instant, StoreError)>>,
+}
 
 impl Troubles {
-    pub(super) fn add(&self, trouble: Trouble) {
-        self.0[trouble as usize].fetch_add(1, Relaxed);
+    pub(super) fn add(&self, doing: &'static str, error: &StoreError) {
+        self.counts[error.trouble as usize].fetch_add(1, Relaxed);
+        if !matches!(error.trouble, Trouble::Refused | Trouble::Sealed | Trouble::Other) {
+            self.failures.lock().insert(doing, (Instant::now(), error.clone()));
+        }
+    }
+
+    /// Work of this kind succeeded.
+    pub(super) fn end(&self, doing: &'static str) {
+        let mut failures = self.failures.lock();
+        if !failures.is_empty() {
+            failures.remove(doing);
+        }
+    }
+
+    pub(super) fn recent(&self) -> Option<StoreError> {
+        let failures = self.failures.lock();
+        let recent = failures.values().filter(|(at, _)| at.elapsed() < RECENT);
+        recent.max_by_key(|(at, _)| *at).map(|(_, error)| error.clone())
     }
 
     pub(super) fn counts(&self) -> Vec<(Trouble, u64)> {
-        TROUBLES.iter().map(|trouble| (*trouble, self.0[*trouble as usize].load(Relaxed))).collect()
+        TROUBLES.iter().map(|trouble| (*trouble, self.counts[*trouble as usize].load(Relaxed))).collect()
     }
 }
 
@@ -86,10 +117,22 @@ pub struct StoreError {
     pub mend: Option<String>,
 }
 
-/// A store that fails is our fault, and said with its own words.
+/// Clients read what is wrong with the store, not where it lies.
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
-        Self::Host(format!("failed to {error}"))
+        let full = format!("cannot {error}");
+        let (public, code) = match error.trouble {
+            Trouble::Refused => return Self::Host(full),
+            Trouble::Busy => ("another process holds its lock; try again in a moment", "store_busy"),
+            Trouble::Full => ("its disk is full; the operator has to free some space", "store_full"),
+            Trouble::Failing => ("its disk fails; the operator finds the reason in the log", "store_failing"),
+            Trouble::ReadOnly => {
+                ("it is read-only; the operator finds the reason in the log", "store_read_only")
+            }
+            _ => ("the operator finds the reason in the log", "store_unavailable"),
+        };
+        let public = format!("cannot {}: the store does not work: {public}", error.doing);
+        Self::Unstored { message: Explanation::new(public, full), code }
     }
 }
 
@@ -124,6 +167,7 @@ impl StoreError {
                 match code & 0xff {
                     3 | 8 | 14 => Trouble::ReadOnly,
                     5 | 6 => Trouble::Busy,
+                    10 => Trouble::Failing,
                     11 => Trouble::Damaged,
                     13 => Trouble::Full,
                     26 => Trouble::NotADatabase,
@@ -171,6 +215,7 @@ fn mend(trouble: Trouble, file: &Path) -> Option<String> {
         }
         Trouble::Busy => "try again; if it stays so, look for a process that holds the file".to_owned(),
         Trouble::Full => format!("free some space for {folder}"),
+        Trouble::Failing => format!("look for room, a quota and disk errors at {folder}"),
         Trouble::Damaged => {
             format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
         }

@@ -1,9 +1,10 @@
 //! The maps that scripts keep for themselves: the truth in memory, written behind.
 //!
-//! Scripts read and change [`Kv`] without waiting for a disk. Whoever owns the store takes the
-//! changes from time to time ([`Kv::take_changes`]) and writes them; what many turns did to one key
-//! in between is one change.
+//! Scripts read and change [`Kv`] without waiting for a disk. The end of a turn waits until its durable
+//! writes are there ([`Kv::flush_up_to`]), in one commit with those of other turns; the others are written
+//! from time to time ([`Kv::flush_all`]). What many turns did to one key in between is one change.
 
+mod flush;
 mod window;
 
 pub use window::Window;
@@ -79,6 +80,7 @@ type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 pub struct Kv {
     plugins: RwLock<HashMap<String, Arc<Mutex<Maps>>>>,
     clock: Clock,
+    disk: flush::Disk,
 }
 
 impl Default for Kv {
@@ -106,7 +108,7 @@ impl Kv {
 
     /// Empty maps that go by another clock: milliseconds since 1970.
     pub fn with_clock(clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        Self { plugins: RwLock::default(), clock: Arc::new(clock) }
+        Self { plugins: RwLock::default(), clock: Arc::new(clock), disk: flush::Disk::default() }
     }
 
     /// One map of a plugin. There is nothing to create: an empty map takes no room.
@@ -119,7 +121,7 @@ impl Kv {
     pub fn copy_of(&self, plugin: &str) -> Self {
         let maps = self.of_plugin(plugin).lock().clone();
         let plugins = RwLock::new(HashMap::from([(plugin.to_owned(), Arc::new(Mutex::new(maps)))]));
-        Self { plugins, clock: self.clock.clone() }
+        Self { plugins, clock: self.clock.clone(), disk: flush::Disk::default() }
     }
 
     /// What has changed since this was last asked, each key once.

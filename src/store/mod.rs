@@ -124,7 +124,7 @@ pub trait Store: Conversations + History {
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
 
-    /// Writes changes of the scripts' maps in their order; all of them or none.
+    /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
 
     /// A host says that it lives and which generation it has applied; and what it tells of its plugins,
@@ -147,6 +147,17 @@ pub trait Store: Conversations + History {
     fn troubles(&self) -> Vec<(Trouble, u64)> {
         Vec::new()
     }
+
+    /// Returns the latest failure that nothing has mended since: a full disk, a held lock.
+    fn failing(&self) -> Option<StoreError> {
+        None
+    }
+
+    /// Takes the lock of writers and lets go of it.
+    ///
+    /// # Errors
+    /// When another process holds it for longer than a writer waits.
+    fn probe(&self) -> Answer<'_, ()>;
 
     /// Finishes what is under way and lets go of files and connections.
     fn close(&self) -> BoxFuture<'_, ()>;

@@ -116,7 +116,7 @@ impl<'a> Stage<'a> {
 
 /// The models of a request, saying what they said, call by call.
 fn recorded(provider: &str, records: &[Record]) -> Canned {
-    let fault = |message: &str| Fault::Provider { message: message.to_owned(), timeout: false };
+    let fault = |message: &str| Fault::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
         let heard = record.details().heard.iter().map(Json::copy);

@@ -69,5 +69,5 @@ pub(super) fn too_long(provider: &str, total: Duration) -> Fault {
          provider {provider}",
         total.as_secs_f64()
     );
-    Fault::Provider { message, timeout: true }
+    Fault::Provider { message: message.into(), timeout: true }
 }

@@ -128,7 +128,7 @@ impl Patient {
     ) -> Result<T, Fault> {
         let admission = self.breaker.admit();
         if let Admission::Rests(rest) = admission {
-            return Err(Fault::Resting { message: self.breaker.says(rest), rest });
+            return Err(Fault::Resting { message: self.breaker.explains(rest), rest });
         }
         let outcome = match deadline {
             Some(deadline) => timeout_at(deadline, asking()).await.unwrap_or_else(|_| Err(self.too_long())),

@@ -3,6 +3,8 @@
 //! Three maps with the same functions: `kv::` is the script's own, `kv::user::` one per user,
 //! `kv::chat::` one per chat. A caller without a user id is the user "", whom all such callers share;
 //! without a chat id the chat is this one turn, and what it keeps ends with it.
+//!
+//! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
 use crate::script::Shape;
@@ -10,6 +12,7 @@ use crate::script::call;
 use crate::script::value::{json_of, live};
 use crate::store::{Kv, KvError, KvMap};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest time to live: a hundred years.
@@ -22,6 +25,9 @@ enum Scope {
     User,
     Chat,
 }
+
+/// What the options of a write are for.
+const FAST: &str = "`#{durable: false}` does not wait for the disk: faster, and a crash may lose it.";
 
 /// `kv::…` with `kv::user::…` and `kv::chat::…` in it.
 pub(super) fn module() -> Module {
@@ -68,24 +74,43 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "value"],
         format!("Sets a key in {place}; it stays until it is deleted. `()` deletes it."),
     )
-    .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None));
+    .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None, None));
+    function("set", &["key: &str", "value", "options: map"], format!("Sets a key in {place}. {FAST}"))
+        .set_into_module(&mut module, move |key: &str, value: Dynamic, options: Map| {
+            scope.set(key, &value, None, Some(options))
+        });
     function(
         "set",
         &["key: &str", "value", "ttl_seconds: number"],
         format!("Sets a key in {place} for so many seconds. `()` deletes it."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
-        scope.set(key, &value, Some(ttl_seconds))
+        scope.set(key, &value, Some(ttl_seconds), None)
     });
+    function(
+        "set",
+        &["key: &str", "value", "ttl_seconds: number", "options: map"],
+        format!("Sets a key in {place} for so many seconds. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |key: &str, value: Dynamic, ttl_seconds: AnyNumber, options: Map| {
+            scope.set(key, &value, Some(ttl_seconds), Some(options))
+        },
+    );
 
     function(
         "delete",
         &["key: &str", "bool"],
         format!("Takes a key out of {place}; true when it was there."),
     )
-    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<bool> {
-        Ok(scope.map("delete")?.delete(key))
-    });
+    .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
+    function(
+        "delete",
+        &["key: &str", "options: map", "bool"],
+        format!("Takes a key out of {place}; true when it was there. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, options: Map| scope.delete(key, Some(options)));
 
     const COUNTS: &str = "A new counter starts at 0. Turns at the same time lose no count.";
     function(
@@ -93,21 +118,48 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "number"],
         format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
     )
-    .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None));
+    .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
+    function(
+        "incr",
+        &["key: &str", "options: map", "number"],
+        format!("Counts a key of {place} up by 1 and gives the new number. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, options: Map| {
+        scope.incr(key, &1_i64.into(), None, Some(options))
+    });
     function(
         "incr",
         &["key: &str", "by: number", "number"],
         format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
     )
-    .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None));
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
+    function(
+        "incr",
+        &["key: &str", "by: number", "options: map", "number"],
+        format!("Adds to a number in {place} and gives the new one. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber, options: Map| {
+        scope.incr(key, &by, None, Some(options))
+    });
     function(
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "number"],
         format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
-        scope.incr(key, &by, Some(ttl_seconds))
+        scope.incr(key, &by, Some(ttl_seconds), None)
     });
+    function(
+        "incr",
+        &["key: &str", "by: number", "ttl_seconds: number", "options: map", "number"],
+        format!("Adds to a number in {place} that ends so many seconds after it started. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber, options: Map| {
+            scope.incr(key, &by, Some(ttl_seconds), Some(options))
+        },
+    );
 
     function("keys", &["Array"], format!("All keys of {place}, in alphabetical order."))
         .set_into_module(&mut module, move || scope.keys(""));
@@ -127,8 +179,19 @@ fn functions(scope: Scope) -> Module {
         ),
     )
     .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
-        scope.update(&context, key, &change, None)
+        scope.update(&context, key, &change, None, None)
     });
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "options: map", "Dynamic"],
+        format!("The same in {place}. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |context: NativeCallContext<'_>, key: &str, change: FnPtr, options: Map| {
+            scope.update(&context, key, &change, None, Some(options))
+        },
+    );
     function(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
@@ -137,7 +200,22 @@ fn functions(scope: Scope) -> Module {
     .set_into_module(
         &mut module,
         move |context: NativeCallContext<'_>, key: &str, change: FnPtr, ttl_seconds: AnyNumber| {
-            scope.update(&context, key, &change, Some(ttl_seconds))
+            scope.update(&context, key, &change, Some(ttl_seconds), None)
+        },
+    );
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "ttl_seconds: number", "options: map", "Dynamic"],
+        format!("The same, and the new value stays in {place} for so many seconds. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |context: NativeCallContext<'_>,
+              key: &str,
+              change: FnPtr,
+              ttl_seconds: AnyNumber,
+              options: Map| {
+            scope.update(&context, key, &change, Some(ttl_seconds), Some(options))
         },
     );
 
@@ -147,7 +225,15 @@ fn functions(scope: Scope) -> Module {
         format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
-        scope.window(key, &seconds, limit)
+        scope.window(key, &seconds, limit, None)
+    });
+    function(
+        "window",
+        &["key: &str", "seconds: number", "limit: i64", "options: map", "window"],
+        format!("The same in {place}. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64, options: Map| {
+        scope.window(key, &seconds, limit, Some(options))
     });
     module
 }
@@ -159,6 +245,47 @@ impl Scope {
             Self::User => "the script's map for this user",
             Self::Chat => "the script's map for this chat",
         }
+    }
+
+    /// Writes to the running call's map. The turn's answer waits for the disk, unless the options say
+    /// otherwise.
+    fn write<T, E>(
+        self,
+        function: &str,
+        options: Option<Map>,
+        write: impl FnOnce(&KvMap) -> Result<T, E>,
+    ) -> RhaiResultOf<Result<T, E>> {
+        let durable = self.durable(function, options)?;
+        let written = write(&self.map(function)?);
+        if durable && !self.ends_with_the_turn() {
+            if let Some(call) = call::current()
+                && let Some(kv) = &call.reach.kv
+                && let Some(write) = kv.want_flush()
+            {
+                call.turn.flush_before_end(Arc::<Kv>::clone(kv), write);
+            }
+        }
+        Ok(written)
+    }
+
+    /// Reads `#{durable: false}`.
+    fn durable(self, function: &str, options: Option<Map>) -> RhaiResultOf<bool> {
+        let mut durable = true;
+        for (name, value) in options.into_iter().flatten() {
+            let function = self.called(function);
+            if name != "durable" {
+                return Err(fail(&function, format!("unknown option `{name}`; known: `durable`")));
+            }
+            durable = value.as_bool().map_err(|kind| {
+                fail(&function, format!("invalid option `durable`: expected true or false, got {kind}"))
+            })?;
+        }
+        Ok(durable)
+    }
+
+    /// Whether this map is the turn's own.
+    fn ends_with_the_turn(self) -> bool {
+        self == Self::Chat && call::current().is_none_or(|call| call.turn.facts().chat_id.is_empty())
     }
 
     /// The running call's map.
@@ -210,17 +337,35 @@ impl Scope {
         Err(fail(&function, format!("`{name}` must be above 0 and at most 100 years, not {value}")))
     }
 
-    fn set(self, key: &str, value: &Dynamic, ttl: Option<AnyNumber>) -> RhaiResultOf<()> {
+    fn set(
+        self,
+        key: &str,
+        value: &Dynamic,
+        ttl: Option<AnyNumber>,
+        options: Option<Map>,
+    ) -> RhaiResultOf<()> {
         let ttl = self.ttl("set", ttl)?;
         let value = json_of(value)?;
-        self.map("set")?.set(key, &value, ttl).map_err(|error| self.refused("set", &error))
+        let written = self.write("set", options, |map| map.set(key, &value, ttl))?;
+        written.map_err(|error| self.refused("set", &error))
     }
 
-    fn incr(self, key: &str, by: &Dynamic, ttl: Option<AnyNumber>) -> RhaiResultOf<Dynamic> {
+    fn delete(self, key: &str, options: Option<Map>) -> RhaiResultOf<bool> {
+        let written = self.write("delete", options, |map| Ok::<_, KvError>(map.delete(key)))?;
+        written.map_err(|error| self.refused("delete", &error))
+    }
+
+    fn incr(
+        self,
+        key: &str,
+        by: &Dynamic,
+        ttl: Option<AnyNumber>,
+        options: Option<Map>,
+    ) -> RhaiResultOf<Dynamic> {
         let ttl = self.ttl("incr", ttl)?;
         let by = json_of(by)?;
-        let sum = self.map("incr")?.incr(key, &by, ttl).map_err(|error| self.refused("incr", &error))?;
-        Ok(live(&sum, Shape::Plain))
+        let sum = self.write("incr", options, |map| map.incr(key, &by, ttl))?;
+        Ok(live(&sum.map_err(|error| self.refused("incr", &error))?, Shape::Plain))
     }
 
     fn keys(self, prefix: &str) -> RhaiResultOf<Array> {
@@ -233,13 +378,16 @@ impl Scope {
         key: &str,
         change: &FnPtr,
         ttl: Option<AnyNumber>,
+        options: Option<Map>,
     ) -> RhaiResultOf<Dynamic> {
         let ttl = self.ttl("update", ttl)?;
-        let after = self.map("update")?.update(key, ttl, |old| {
-            let old = live(&old, Shape::Plain);
-            let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
-            json_of(&new).map_err(Failed::Script)
-        });
+        let after = self.write("update", options, |map| {
+            map.update(key, ttl, |old| {
+                let old = live(&old, Shape::Plain);
+                let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
+                json_of(&new).map_err(Failed::Script)
+            })
+        })?;
         match after {
             Ok(value) => Ok(live(&value, Shape::Plain)),
             Err(Failed::Script(error)) => Err(error),
@@ -247,12 +395,12 @@ impl Scope {
         }
     }
 
-    fn window(self, key: &str, seconds: &Dynamic, limit: i64) -> RhaiResultOf<Map> {
+    fn window(self, key: &str, seconds: &Dynamic, limit: i64, options: Option<Map>) -> RhaiResultOf<Map> {
         let length = self.seconds("window", "seconds", seconds)?;
         let negative = |_| fail(&self.called("window"), format!("`limit` must not be negative, not {limit}"));
         let limit = u64::try_from(limit).map_err(negative)?;
-        let window =
-            self.map("window")?.window(key, length, limit).map_err(|error| self.refused("window", &error))?;
+        let window = self.write("window", options, |map| map.window(key, length, limit))?;
+        let window = window.map_err(|error| self.refused("window", &error))?;
         let number = |number: u64| Dynamic::from(i64::try_from(number).unwrap_or(i64::MAX));
         Ok([
             ("allowed".into(), window.allowed.into()),

@@ -2,7 +2,7 @@
 
 use super::argument::RhaiResultOf;
 use super::simulation::{self, Spans};
-use crate::script::budget;
+use crate::script::{budget, call};
 use parking_lot::Mutex;
 use regex::{Regex, RegexBuilder};
 use regex_automata::Input;
@@ -230,9 +230,7 @@ fn explain(pattern: &str, error: &regex::Error) -> String {
     } else {
         reason
     };
-    let shown: String = pattern.chars().take(80).collect();
-    let mark = if shown.len() < pattern.len() { "…" } else { "" };
-    format!("pattern `{shown}{mark}`: {reason}")
+    format!("pattern `{}`: {reason}", call::excerpt(pattern))
 }
 
 #[derive(Default)]

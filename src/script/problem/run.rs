@@ -2,9 +2,9 @@
 
 use super::place::position_at;
 use super::{Code, Problem, foreign, lower_first};
-use crate::script::rename;
 use crate::script::sources::{Source, Sources};
 use crate::script::standard::shortened_text;
+use crate::script::{call, rename};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
 
@@ -91,11 +91,19 @@ fn message_of(error: &EvalAltResult) -> String {
             .map_or("was ended".into(), |exceeded| exceeded.to_string()),
         EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<crate::script::answer::Thrown>() {
             Some(thrown) => thrown.refusal.message.clone(),
-            None => shortened_text(value, 2_000),
+            None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },
         // The place is said by us, with the file.
-        other => without_place(&other.to_string()).chars().take(2_000).collect(),
+        other => shown(&without_place(&other.to_string())),
     }
+}
+
+/// Characters of a message that are shown.
+const MAX_SHOWN: usize = 2_000;
+
+/// A message without secrets, then as far as anybody would read it: what is cut first shows a part of them.
+fn shown(message: &str) -> String {
+    call::redacted(message).chars().take(MAX_SHOWN).collect()
 }
 
 /// What Rhai says, without its own way to say where: that names files of the operator, and a

@@ -212,7 +212,7 @@ fn fault(answer: &Json) -> Fault {
             body: Json::from([("error", Json::from([("message", message.into())]))]),
             retry_after: None,
         },
-        None => Fault::Provider { message: message.into(), timeout: false },
+        None => Fault::Provider { message: message.as_str().into(), timeout: false },
     }
 }
 

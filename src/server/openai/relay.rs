@@ -61,7 +61,7 @@ async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Byt
         all.extend_from_slice(&bytes?);
         if all.len() > MAX_BODY {
             let message = format!("an answer is larger than {} MiB", MAX_BODY >> 20);
-            return Err(Fault::Provider { message, timeout: false });
+            return Err(Fault::Provider { message: message.into(), timeout: false });
         }
     }
     Ok(all.freeze())
@@ -126,7 +126,7 @@ impl Relay {
 
     fn broke_off(&self, why: &str) -> Fault {
         let message = format!("the answer of provider {} broke off: {why}", self.provider);
-        Fault::Provider { message, timeout: false }
+        Fault::Provider { message: message.into(), timeout: false }
     }
 
     /// What the stream still lacks when its bytes are over.

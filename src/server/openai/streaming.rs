@@ -10,7 +10,7 @@ use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
 use crate::llm::{Forwarded, Piece};
-use crate::server::{facts, reply};
+use crate::server::{auth, facts, reply};
 use crate::store::Run;
 use crate::trace::Trace;
 use axum::body::Body;
@@ -103,7 +103,7 @@ impl Streaming {
             let turn = Turn::new(facts, context, events);
             host.turn(&ready, body, &turn, Wish { stream: Some(sender), raw }, hears).await
         };
-        let mut streaming = Self { trace, ..Self::new(app, events, told, work) };
+        let mut streaming = Self { trace, ..Self::new(app, headers, events, told, work) };
         let first = streaming.first(patience).await?;
         Ok((first, streaming))
     }
@@ -111,6 +111,7 @@ impl Streaming {
     /// The same for any work on a turn that emits, to a client that wants to see it, and streams.
     pub(in crate::server) async fn of<W>(
         app: &App,
+        headers: &HeaderMap,
         wants_events: bool,
         told: Told,
         work: impl FnOnce(Events, mpsc::Sender<Piece>) -> W,
@@ -118,13 +119,14 @@ impl Streaming {
     where
         W: Future<Output = Result<Reply, Fault>> + Send + 'static,
     {
-        let mut streaming = Self::new(app, wants_events, told, work);
+        let mut streaming = Self::new(app, headers, wants_events, told, work);
         let first = streaming.first(None).await?;
         Ok((first, streaming))
     }
 
     fn new<W>(
         app: &App,
+        headers: &HeaderMap,
         wants_events: bool,
         told: Told,
         work: impl FnOnce(Events, mpsc::Sender<Piece>) -> W,
@@ -136,7 +138,7 @@ impl Streaming {
         let (emitter, emitted) = mpsc::unbounded_channel();
         let events = if wants_events {
             let send = move |event: &Event| drop(emitter.send(event.0.clone()));
-            Events::listening(send, Some(app.questions.clone()))
+            Events::listening(send, Some(app.questions.of(&auth::asker(app, headers))))
         } else {
             Events::default()
         };

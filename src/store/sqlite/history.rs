@@ -87,7 +87,7 @@ impl History for Sqlite {
 
     fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64> {
         self.work("write the history", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let Edit { plugin, by, action, .. } = *edit;
             if let Some(set) = edit.settings {
                 valves::change(&mut transaction, &self.key, plugin, None, Change::Replace(set.valves))

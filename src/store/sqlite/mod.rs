@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file, opened by as many processes as like.
 //!
-//! What operators decide and what is said is on disk when a call returns. What scripts and hosts write
-//! all the time is safe when a process dies and may lose its last moment when the power does.
+//! What operators decide, what is said and what scripts store is on disk when a call returns. What hosts
+//! write all the time is safe when a process dies and may lose its last moment when the power does.
 
 mod conversations;
 mod forget;
@@ -24,6 +24,7 @@ pub(super) use forget::forget_valves;
 use futures::future::BoxFuture;
 use sqlx::{Row as _, SqlitePool};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use valves::Change;
 
 /// So many rows are written by one statement.
@@ -40,6 +41,8 @@ pub struct Sqlite {
     swift: SqlitePool,
     /// What people set is sealed with it.
     key: SealKey,
+    /// Writers in their order, and when one of them last failed to get the lock.
+    queue: tokio::sync::Mutex<Option<Instant>>,
     troubles: Troubles,
 }
 
@@ -55,7 +58,14 @@ impl Sqlite {
         crate::store::conversation::opened();
         let (durable, swift) = open::open(file).await?;
         let key = sealing::key(file, key, &durable).await?;
-        Ok(Self { file: file.to_owned(), durable, swift, key, troubles: Troubles::default() })
+        Ok(Self {
+            file: file.to_owned(),
+            durable,
+            swift,
+            key,
+            queue: tokio::sync::Mutex::default(),
+            troubles: Troubles::default(),
+        })
     }
 
     /// The file.
@@ -70,12 +80,33 @@ impl Sqlite {
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            work.await.map_err(|error| {
-                let error = StoreError::from_sqlx(doing, &self.file, &error);
-                self.troubles.add(error.trouble);
-                error
-            })
+            match work.await {
+                Ok(value) => {
+                    self.troubles.end(doing);
+                    Ok(value)
+                }
+                Err(error) => {
+                    let error = StoreError::from_sqlx(doing, &self.file, &error);
+                    self.troubles.add(doing, &error);
+                    Err(error)
+                }
+            }
         })
+    }
+
+    /// Begins a transaction whose commit waits for the disk. Whoever queued while another one found the
+    /// lock held by another process fails as well: nobody waits twice as long.
+    async fn begin(&self) -> Result<Transaction, sqlx::Error> {
+        let since = Instant::now();
+        let mut busy_at = self.queue.lock().await;
+        if busy_at.is_some_and(|at| at >= since) {
+            return Err(sqlx::Error::PoolTimedOut);
+        }
+        let begun = begin(&self.durable).await;
+        if begun.is_err() {
+            *busy_at = Some(Instant::now());
+        }
+        begun
     }
 
     fn change_valves<'a>(
@@ -87,7 +118,7 @@ impl Sqlite {
         by: &'a str,
     ) -> Answer<'a, u64> {
         self.work(doing, async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             valves::change(&mut transaction, &self.key, plugin, user, change).await?;
             if user.is_none() {
                 history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
@@ -200,7 +231,7 @@ impl Store for Sqlite {
 
     fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64> {
         self.work("store a switch", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             switches::set(&mut transaction, switch).await?;
             history::note(&mut transaction, &self.key, &switch.plugin, by, Action::Toggle).await?;
             let generation = raise(&mut transaction).await?;
@@ -221,7 +252,7 @@ impl Store for Sqlite {
         by: &'a str,
     ) -> Answer<'a, Option<u64>> {
         self.work("store grants", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             if !grants::set(&mut transaction, id, grants, expected).await? {
                 return Ok(None);
             }
@@ -259,7 +290,7 @@ impl Store for Sqlite {
 
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
         self.work("save the last good scripts", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             for versions in versions.chunks(AT_ONCE) {
                 let imports =
                     versions.iter().map(|version| encode(&version.imports)).collect::<Result<Vec<_>, _>>()?;
@@ -290,7 +321,7 @@ impl Store for Sqlite {
 
     fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
         self.work("forget a last good script", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             forget_last_good(&mut transaction, id).await?;
             transaction.commit().await
         })
@@ -298,7 +329,7 @@ impl Store for Sqlite {
 
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64> {
         self.work("confirm a removal", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             forget_last_good(&mut transaction, id).await?;
             confirm(&mut transaction, id, &Confirmed::Gone, by).await?;
             history::note(&mut transaction, &self.key, id, by, Action::Delete).await?;
@@ -368,25 +399,22 @@ impl Store for Sqlite {
 
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
         self.work("write what scripts keep", async move {
-            let mut transaction = begin(&self.swift).await?;
-            for change in changes {
-                let query = match change {
-                    KvChange::Set(row) => sqlx::query(
-                        "INSERT OR REPLACE INTO kv (plugin, scope, key, value, expires_at) VALUES (?, ?, ?, ?, ?)",
-                    )
-                    .bind(&row.plugin)
-                    .bind(&row.scope)
-                    .bind(&row.key)
-                    .bind(encode(&row.value)?)
-                    .bind(row.expires_at),
-                    KvChange::Delete { plugin, scope, key } => {
-                        sqlx::query("DELETE FROM kv WHERE plugin = ? AND scope = ? AND key = ?")
-                            .bind(plugin)
-                            .bind(scope)
-                            .bind(key)
-                    }
-                };
-                query.execute(&mut *transaction).await?;
+            let mut transaction = self.begin().await?;
+            let are_set =
+                |one: &KvChange, next: &KvChange| matches!((one, next), (KvChange::Set(_), KvChange::Set(_)));
+            for changes in changes.chunk_by(are_set) {
+                if let [KvChange::Delete { plugin, scope, key }] = changes {
+                    sqlx::query("DELETE FROM kv WHERE plugin = ? AND scope = ? AND key = ?")
+                        .bind(plugin)
+                        .bind(scope)
+                        .bind(key)
+                        .execute(&mut *transaction)
+                        .await?;
+                    continue;
+                }
+                for changes in changes.chunks(AT_ONCE) {
+                    insert(&mut transaction, changes).await?;
+                }
             }
             transaction.commit().await
         })
@@ -459,12 +487,43 @@ impl Store for Sqlite {
         self.troubles.counts()
     }
 
+    fn failing(&self) -> Option<StoreError> {
+        self.troubles.recent()
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        self.work("lock the store", async { begin(&self.swift).await?.rollback().await })
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.swift.close().await;
             self.durable.close().await;
         })
     }
+}
+
+/// Writes what these changes set by one statement.
+async fn insert(transaction: &mut Transaction, changes: &[KvChange]) -> Result<(), sqlx::Error> {
+    let mut rows = Vec::with_capacity(changes.len());
+    for change in changes {
+        if let KvChange::Set(row) = change {
+            rows.push((row, encode(&row.value)?));
+        }
+    }
+    let mut query = sqlx::QueryBuilder::<sqlx::Sqlite>::new(
+        "INSERT OR REPLACE INTO kv (plugin, scope, key, value, expires_at) ",
+    );
+    query.push_values(rows, |mut bound, (row, value)| {
+        bound
+            .push_bind(&row.plugin)
+            .push_bind(&row.scope)
+            .push_bind(&row.key)
+            .push_bind(value)
+            .push_bind(row.expires_at);
+    });
+    query.build().execute(&mut **transaction).await?;
+    Ok(())
 }
 
 fn silence() -> i64 {

@@ -86,6 +86,11 @@ impl Todo {
 impl Handler for Todo {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let result = (self.act)(&self.map(&turn), &args);
+        if !turn.facts().chat_id.is_empty()
+            && let Some(write) = self.kv.want_flush()
+        {
+            turn.flush_before_end(self.kv.clone(), write);
+        }
         Box::pin(ready(result.map(ToolResult::from).map_err(|refused| refused.to_string().into())))
     }
 }

@@ -4,6 +4,8 @@ mod gate;
 mod canary;
 mod guards;
 mod mutations;
+mod rights;
+mod shapes;
 mod keys;
 mod sealed;
 mod sessions;

@@ -6,7 +6,7 @@ mod runs;
 mod spoken;
 mod whole;
 
-use super::{Sqlite, begin, encode};
+use super::{Sqlite, encode};
 use crate::json::{Json, MAX_DEPTH};
 use crate::store::{
     Answer, Beginning, Begun, Checkpoint, Conversation, Conversations, Prune, Run, RunStatus, Step,
@@ -34,7 +34,7 @@ impl Conversations for Sqlite {
 
     fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> Answer<'a, Begun> {
         self.work("begin a run", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let begun = runs::begin(&mut transaction, beginning).await?;
             transaction.commit().await?;
             Ok(begun)
@@ -43,7 +43,7 @@ impl Conversations for Sqlite {
 
     fn claim_run<'a>(&'a self, id: &'a str, step: u64, owner: &'a str, pid: u32) -> Answer<'a, Option<Run>> {
         self.work("go on with a run", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let run = runs::claim(&mut transaction, id, step, owner, pid).await?;
             transaction.commit().await?;
             Ok(run)
@@ -52,7 +52,7 @@ impl Conversations for Sqlite {
 
     fn keep_step<'a>(&'a self, step: &'a Step<'a>) -> Answer<'a, bool> {
         self.work("keep a step of a run", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let kept = runs::keep(&mut transaction, step).await?;
             transaction.commit().await?;
             Ok(kept)
@@ -100,7 +100,7 @@ impl Conversations for Sqlite {
 
     fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> Answer<'a, bool> {
         self.work("fork a conversation", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let forked = spoken::fork(&mut transaction, from, length, id, kept).await?;
             transaction.commit().await?;
             Ok(forked)
@@ -119,7 +119,7 @@ impl Conversations for Sqlite {
     fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> Answer<'a, bool> {
         self.work("import a conversation", async move {
             let exported = whole::read(exported, id)?;
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let imported = whole::import(&mut transaction, exported).await?;
             transaction.commit().await?;
             Ok(imported)
@@ -128,7 +128,7 @@ impl Conversations for Sqlite {
 
     fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> Answer<'a, u64> {
         self.work("drop old checkpoints", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let dropped = checkpoints::prune(&mut transaction, conversation, keep).await?;
             transaction.commit().await?;
             Ok(dropped)
@@ -137,7 +137,7 @@ impl Conversations for Sqlite {
 
     fn forget_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, bool> {
         self.work("forget a conversation", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.begin().await?;
             let forgotten = spoken::forget(&mut transaction, id).await?;
             transaction.commit().await?;
             Ok(forgotten)

@@ -1,0 +1,33 @@
+//! Writes of a turn that must be on disk before its answer ends.
+
+use crate::fault::Fault;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// Something that numbers its writes and brings them to disk.
+pub trait Durable: Send + Sync {
+    /// Waits until the writes up to this number are on disk.
+    ///
+    /// # Errors
+    /// When they cannot be written; they are tried again later.
+    fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Fault>>;
+}
+
+/// The latest write that a turn has to wait for.
+#[derive(Default)]
+pub(super) struct Unflushed(parking_lot::Mutex<Option<(Arc<dyn Durable>, u64)>>);
+
+impl Unflushed {
+    pub(super) fn add(&self, target: Arc<dyn Durable>, write: u64) {
+        *self.0.lock() = Some((target, write));
+    }
+
+    pub(super) async fn flush(&self) -> Result<(), Fault> {
+        // The lock ends before the disk is waited for.
+        let waiting = self.0.lock().take();
+        match waiting {
+            Some((target, write)) => target.flush(write).await,
+            None => Ok(()),
+        }
+    }
+}
