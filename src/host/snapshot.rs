@@ -237,8 +237,7 @@ impl Snapshot {
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
         if let Some(unknown) = self.absent(asked).next() {
             let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
-            let message = format!("unknown filter `{}` in `filter_ids`{near}", unknown.escape_debug());
-            return Err(Fault::invalid(message, Some("filter_ids")));
+            tracing::warn!("unknown filter `{}` in `filter_ids` of a request{near}", unknown.escape_debug());
         }
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;
@@ -331,7 +330,7 @@ impl Snapshot {
     pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
         let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
         let is_host = |filter: &&Filter| {
-            !self.plugins.get(filter.name()).is_some_and(|plugin| plugin.kind == Kind::Filter)
+            self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
         };
         selected.chain.filters().iter().filter(is_host).cloned().collect()
     }

@@ -254,8 +254,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Proble
                 None => format!("the keys are {}", known().collect::<Vec<_>>().join(", ")),
             };
             problems.push(problem(place, format!("unknown key `{name}` in the opening comment"), help));
-        } else if let Some(near) = same.filter(|near| !read.contains(*near) && !(is_unclear && *near == KEY))
-        {
+        } else if let Some(near) = same.filter(|near| !(read.contains(*near) || is_unclear && *near == KEY)) {
             let help = format!(
                 "write `{near}: …` on a line of its own, in the block comment that the file begins with"
             );

@@ -43,7 +43,7 @@ fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
             let mut written = written.lock();
-            event.paths.iter().fold(false, |was, path| written.remove(path) || was)
+            event.paths.iter().filter(|path| written.remove(*path)).count() > 0
         }
         // Reading a file is no change of it.
         EventKind::Access(_) => false,

@@ -122,6 +122,18 @@ pub(crate) fn context(app: &App, facts: &TurnFacts, body: &Json) -> Context {
     context_with(app, facts, body, Json::object())
 }
 
+/// The same of an operator's request: whatever variables it names are plain ones.
+pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> Context {
+    let context = context(app, facts, body);
+    let configured = facts.variables.as_object();
+    for (name, value) in facts.client.as_object().map(Object::entries).unwrap_or_default() {
+        if !configured.is_some_and(|configured| configured.contains(&name)) {
+            context.set(&name, value.copy());
+        }
+    }
+    context
+}
+
 /// The same where earlier parts of the turn have put something into its metadata already.
 pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: Json) -> Context {
     let given = body.get("metadata").unwrap_or_default();

@@ -265,10 +265,7 @@ pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Re
 
 /// Files whose id is known but whose content could not be read, by id; and those whose name is no id, where they
 /// claim to be guards.
-pub(super) fn unreadable<'a>(
-    found: &'a Found,
-    is_known: impl Fn(&str) -> bool,
-) -> BTreeMap<Arc<str>, &'a Problem> {
+pub(super) fn unreadable(found: &Found, is_known: impl Fn(&str) -> bool) -> BTreeMap<Arc<str>, &Problem> {
     let is_error = |problem: &&Problem| problem.severity == crate::script::Severity::Error;
     let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
     let all = found.problems.iter().filter(is_error).chain(dangling);

@@ -30,7 +30,7 @@ pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Requ
         let body = asked(&id, object(&app, body).await?)?;
         let ready = agent(&snapshot, &id, &facts::filter_ids(&body))?;
         let mut facts = facts::of_chat(&app, &parts, &body, &Json::Null, &ready);
-        let (context, told) = (facts::context(&app, &facts, &body), Told::default());
+        let (context, told) = (facts::context_of_operator(&app, &facts, &body), Told::default());
         let (host, hears, stream) = (app.clone(), told.hears(), request::wants_stream(&body));
         let watch = watched::begin(&app, "agents", stream, snapshot.generation, &parts.headers, &mut facts);
         let turn = move |events| Turn::new(facts, context, events);

@@ -166,19 +166,6 @@ async fn settings_for_what_is_not_there_are_problems() {
 }
 
 #[tokio::test]
-async fn unknown_filter_ids_of_a_request_are_refused() {
-    let host = TestHost::new()
-        .filter("opt", "const toggle = true;\nfn inlet(body) { throw \"asked\"; }")
-        .start()
-        .await;
-    let mut body = saying(MODEL, "good");
-    body["filter_ids"] = json!(["opt"]);
-    host.chat(&body).await.refused(400, "asked");
-    body["filter_ids"] = json!(["otp"]);
-    host.chat(&body).await.refused(400, "unknown filter `otp` in `filter_ids`; did you mean `opt`?");
-}
-
-#[tokio::test]
 async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     let source = "fn inlet(body) { body }\nfn pre_chat(ctx) { let c = ctx.context; throw `${c.get(\"permissions\")} ${c.get(\"locale\")} ${c.get(\"tier\")} ${c.client.permissions} ${c.client.other}`; }";
     let settings = format!(
