@@ -46,10 +46,10 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
     let mut deltas = vec![first.clone()];
     let fields = message.as_object().map(crate::json::Object::entries).unwrap_or_default();
     for (key, value) in fields {
-        match &*key {
-            BLOCKS | "tool_calls" => {}
+        match (&*key, &value) {
+            (BLOCKS | "tool_calls", _) => {}
             // New objects take any value, here and below.
-            "content" | "reasoning_content" => drop(first.set(&key, "")),
+            ("content" | "reasoning_content", Json::Text(_)) => drop(first.set(&key, "")),
             _ => drop(first.set(&key, value.copy())),
         }
     }
