@@ -513,6 +513,7 @@ impl Reload {
             models: Some(self.asking.clone()),
             figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
             breaker: self.plan.breaker,
+            is_served: true,
             ..self.plan.plugin(file.kind, &file.id).settings
         };
         Script::compile(file, &settings)

@@ -11,7 +11,7 @@ use super::{Shape, UserValves, budget, windows};
 use crate::chat::event;
 use crate::context::Turn;
 use crate::fault::{Breakage, Refusal};
-use crate::figures::{Ending, Tally};
+use crate::figures::{Ending, Spent, Tally};
 use crate::filter::{
     Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream, wrong_events,
 };
@@ -127,7 +127,8 @@ impl ScriptFilter {
         users: Arc<UserValves>,
         tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
     ) -> Self {
-        let unproven = Hook::ALL.map(|hook| AtomicU32::new(if script.is_cheap(hook) { 0 } else { FIRST }));
+        let is_proven = |hook| !script.settings.is_served || script.is_cheap(hook);
+        let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
         Self { script, users, tallies, unproven }
     }
 
@@ -233,7 +234,9 @@ impl ScriptFilter {
         let ticks = budget::ticks().saturating_sub(began).saturating_sub(waited);
         let measured = processor.and_then(|began| Some(budget::processor_time()?.saturating_sub(began)));
         if let Some(trace) = ctx.turn.trace() {
-            trace.spend(hook.name(), self.script.id(), spent);
+            // Of one that never waits, only others went first for a moment.
+            let waited = if self.script.waits() { spent.waited } else { Duration::ZERO };
+            trace.spend(hook.name(), self.script.id(), Spent { waited, ..spent });
         }
         let verdict = match result {
             Ok(value) => self.verdict(hook, ctx, &value).and_then(|verdict| self.with_events(hook, verdict)),
@@ -421,7 +424,9 @@ mod tests {
 
     /// The filter of a text, and how it runs a hook next.
     fn with_pace(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Pace>) {
-        let script = Arc::new(script(text));
+        let mut script = script(text);
+        script.settings.is_served = true;
+        let script = Arc::new(script);
         let tallies = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.figures().of(hook.name())));
         let filter = Arc::new(ScriptFilter::new(script, Arc::default(), tallies));
         let asked = filter.clone();
@@ -455,7 +460,7 @@ mod tests {
         for _ in 0..AFTER_SLOW {
             assert_eq!(pace(), Some(Pace::Slow));
             // A fast call, which the tally times since the one before was slow.
-            tally.end(&tally.begin(), crate::figures::Spent::default(), Ending::Continued);
+            tally.end(&tally.begin(), Spent::default(), Ending::Continued);
             filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
         }
         assert_eq!(pace(), None);

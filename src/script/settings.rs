@@ -33,6 +33,8 @@ pub struct Settings {
     pub kv: Arc<Kv>,
     /// Who asks models for scripts; None where no host runs.
     pub models: Option<Arc<dyn Models>>,
+    /// Whether first calls run apart until they are known to be fast: where other requests are served.
+    pub is_served: bool,
     /// Whether calls are held to their budgets; off only to measure what that costs.
     #[doc(hidden)]
     pub guarded: bool,
@@ -75,6 +77,7 @@ impl Default for Settings {
             breaker: BreakerSettings::default(),
             kv: Arc::default(),
             models: None,
+            is_served: false,
             guarded: true,
         }
     }
