@@ -4,7 +4,7 @@
 
 // What limits and measures a process here is there on Linux only; a helper that fails is a failed test.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod corpus;
 mod crashes;

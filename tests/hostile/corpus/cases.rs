@@ -40,7 +40,8 @@ pub(in super::super) struct Case {
 }
 
 impl Case {
-    /// The whole file.
+    /// The whole file. What it leaves in a message is taken out again: how long the host takes to send megabytes
+    /// to a client is no matter of a script's budget.
     pub(super) fn text(&self, id: &str) -> String {
         let Self { position, code, .. } = self;
         let code = format!("{}{code}", prelude(code));
@@ -49,16 +50,16 @@ impl Case {
         match position {
             Position::Inlet => {
                 format!(
-                    "/*\nglobal: false\n{capabilities}\n*/\nfn inlet(body, state, __metadata__) {{\n    {code}\n    body\n}}\n"
+                    "/*\nglobal: false\n{capabilities}\n*/\nfn inlet(body, state, __metadata__) {{\n    {code}\n    try {{ body.messages[0].content = \"x\"; }} catch {{ }}\n    body\n}}\n"
                 )
             }
             Position::Outlet => {
                 format!(
-                    "/*\nglobal: false\n{capabilities}\n*/\nfn outlet(body, state, __metadata__) {{\n    {code}\n    body\n}}\n"
+                    "/*\nglobal: false\n{capabilities}\n*/\nfn outlet(body, state, __metadata__) {{\n    {code}\n    try {{ body.messages[-1].content = \"x\"; }} catch {{ }}\n    body\n}}\n"
                 )
             }
             Position::Stream => format!(
-                "/*\nglobal: false\n{capabilities}\n*/\nfn stream(event, state) {{\n    let body = event;\n    {code}\n    event\n}}\n"
+                "/*\nglobal: false\n{capabilities}\n*/\nfn stream(event, state) {{\n    let body = event;\n    {code}\n    #{{ text: \"x\" }}\n}}\n"
             ),
             Position::Handler => {
                 format!(

@@ -25,6 +25,8 @@ const BEYOND: u64 = if cfg!(debug_assertions) { 48 << 20 } else { 32 << 20 };
 const BACK: u64 = 160 << 20;
 const CALLS: usize = 100;
 const PAUSES: usize = 5;
+/// Runs of more cases than this report how far they are.
+const PROGRESS: usize = 1_000;
 /// How long a call may run, in milliseconds.
 const TIME: u64 = 100;
 
@@ -265,7 +267,16 @@ pub(super) fn run(cases: &[Case], limits: &Limits) -> Report {
                     while !left.is_empty() {
                         let (more, ran) = Batch::start(left, limits).run();
                         more.wrong.iter().for_each(|wrong| println!("{wrong}"));
-                        report.lock().unwrap().add(more);
+                        let mut report = report.lock().unwrap();
+                        report.add(more);
+                        if report.count() > PROGRESS {
+                            println!(
+                                "{} of {} cases, {} wrong",
+                                report.count(),
+                                cases.len(),
+                                report.wrong.len()
+                            );
+                        }
                         left = &left[ran..];
                     }
                 }
