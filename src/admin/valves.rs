@@ -24,7 +24,7 @@ impl Admin {
         let schema = schema(known(&snapshot, id)?, user)?;
         let stored = writer.store().valves(id, user).await?;
         let values = schema.check_update(&schema.unmask(values, &stored)).map_err(misfit)?;
-        writer.store().replace_valves(id, user, &values, by).await?;
+        writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
         drop(writer);
         self.host.reload().await;
         Ok(super::shown(Some(schema), &values))

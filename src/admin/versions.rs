@@ -214,7 +214,7 @@ fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
     let keys = |values: &Json| values.as_object().map(Object::keys).unwrap_or_default();
     let gone = keys(before).into_iter().filter(|key| after.get(key).is_none());
     let set = keys(after).into_iter().filter(|key| before.get(key) != after.get(key));
-    gone.chain(set).map(String::from).collect()
+    gone.chain(set).filter(|key| !crate::valve::is_mark(key)).map(String::from).collect()
 }
 
 /// How one text becomes another, as `diff -u` says it.

@@ -109,8 +109,11 @@ impl<'a> Valves<'a> {
             let _ = changes.set(key, value);
         }
         self.project.remember(self.id).await;
-        let generation =
-            self.project.store.merge_valves(self.id, self.user, &changes, &project::author()).await?;
+        let generation = self
+            .project
+            .store
+            .merge_valves(self.id, self.user, &self.schema.marked_changes(&changes), &project::author())
+            .await?;
         self.tell(values.iter().map(|(key, _)| key.as_str()), generation, out).await
     }
 

@@ -45,7 +45,7 @@ impl Thrown {
             },
             other => other.to_string(),
         };
-        let mut refusal = Refusal::new(readable(message));
+        let mut refusal = Refusal::new(readable(&message));
         if let Some(status) = json.get("status").filter(|status| !status.is_null()) {
             refusal = refusal.with_status(status.as_i64().unwrap_or(0));
         }
@@ -57,7 +57,7 @@ impl Thrown {
 
     /// A failure that nobody decided on.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(message)) }.with_status(500);
+        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
         Self { refusal, line, value: Json::Null, bug: true }
     }
 
@@ -91,9 +91,9 @@ impl Thrown {
     }
 }
 
-/// A message as far as anybody would read it.
-fn readable(message: String) -> String {
-    shortened(message, 16 * 1024)
+/// A message as far as anybody would read it, without secrets.
+fn readable(message: &str) -> String {
+    shortened(call::redacted(message).into_owned(), 16 * 1024)
 }
 
 pub(crate) fn register(module: &mut Module) {

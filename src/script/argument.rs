@@ -1,6 +1,7 @@
 //! What a function of a script is handed in for each parameter it asks for by name.
 
 use super::Shape;
+use super::call;
 use super::compile::Script;
 use super::hooks::Param;
 use super::value::live;
@@ -43,7 +44,14 @@ impl Script {
             Param::Valves => plain(&self.valves),
             Param::State => plain(&turn.state(self.id())),
             Param::Id => self.id().to_owned().into(),
-            Param::User => plain(&users.join(&facts.user)),
+            Param::User => {
+                let user = users.join(&facts.user);
+                if let Some(schema) = &self.manifest.user_valves {
+                    let own = user.get("valves").unwrap_or_default();
+                    call::redact_for_user(turn, &self.caller.plugin, schema, &own);
+                }
+                plain(&user)
+            }
             Param::Metadata => plain(turn.metadata()),
             Param::Model => plain(&facts.model),
             Param::Request if facts.request.is_null() => plain(&Json::from([("headers", Json::object())])),

@@ -4,8 +4,10 @@
 
 use super::compile::Script;
 use super::reach::{Clock, Reach};
-use crate::config::Secret;
 use crate::context::Turn;
+use crate::json::Json;
+use crate::valve::{Redactor, Schema};
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,8 +20,8 @@ const PRINTED_CHARACTERS: usize = 4_000;
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
-    /// What its secret valves are set to: nobody reads that in what it prints or breaks with.
-    pub(super) secrets: Vec<Secret>,
+    /// Takes what its secret valves are set to out of what it prints or breaks with.
+    pub(super) secrets: Redactor,
 }
 
 /// Whose call it is.
@@ -98,10 +100,43 @@ pub(crate) fn current() -> Option<Call> {
     CALL.with_borrow(Clone::clone)
 }
 
-/// A text without these secrets in it.
-pub(super) fn hidden<'a>(secrets: &[Secret], text: &'a str) -> Cow<'a, str> {
-    let found = secrets.iter().filter(|secret| text.contains(secret.expose()));
-    found.fold(Cow::Borrowed(text), |text, secret| secret.scrub(&text).into())
+/// The secret user valves that scripts of a turn were handed.
+#[derive(Default)]
+struct UserSecrets(Mutex<Vec<(Arc<str>, Json, Redactor)>>);
+
+/// Redacts the secret ones of these user valves for the rest of a turn: a script is about to read them.
+pub(super) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &Schema, values: &Json) {
+    if !schema.fields().iter().any(|field| field.secret) {
+        return;
+    }
+    let known = turn.local::<UserSecrets>();
+    let mut known = known.0.lock();
+    let is_same = |known: &Json| match (known.as_object(), values.as_object()) {
+        (Some(known), Some(values)) => known.is_same(values),
+        _ => false,
+    };
+    if !known.iter().any(|(id, known, _)| id == plugin && is_same(known)) {
+        known.push((plugin.clone(), values.clone(), Redactor::of(schema, values)));
+    }
+}
+
+/// A text of the running call without its secrets: those of its valves and of the user it runs for.
+pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
+    CALL.with_borrow(|call| {
+        let Some(call) = call else { return text.into() };
+        let text = call.caller.secrets.redact(text);
+        let users = call.turn.local::<UserSecrets>();
+        let users = users.0.lock();
+        users.iter().fold(text, |text, (_, _, users)| match users.redact(&text) {
+            Cow::Owned(redacted) => redacted.into(),
+            Cow::Borrowed(_) => text,
+        })
+    })
+}
+
+/// The beginning of a text of the running call in a sentence, without secrets.
+pub(crate) fn excerpt(text: &str) -> String {
+    crate::limits::shortened(&redacted(text))
 }
 
 /// Writes one line of a script to the log, cut where it is too much.
@@ -116,8 +151,7 @@ pub(crate) fn log(level: tracing::Level, text: &str) {
         return;
     }
     let plugin = plugin();
-    let text =
-        &*CALL.with_borrow(|call| hidden(call.as_ref().map_or(&[], |call| &call.caller.secrets), text));
+    let text = &*redacted(text);
     let text: Cow<'_, str> = if printed > PRINTED_LINES {
         format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
     } else {

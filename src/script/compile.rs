@@ -19,11 +19,11 @@ use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
 use super::{budget, doubts, endings, engine, literal, shadow};
 use crate::breaker::Breaker;
-use crate::config::{Capability, Secret};
+use crate::config::Capability;
 use crate::figures::Figures;
 use crate::filter::Hook;
 use crate::json::Json;
-use crate::valve::Schema;
+use crate::valve::{Redactor, Schema};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -205,7 +205,10 @@ impl Script {
             file: file.clone(),
             waiting: names.may_wait(),
             has_windows: names.modules.contains("stream"),
-            caller: Arc::new(Caller { plugin: file.id.clone(), secrets: secrets(&manifest.valves, &valves) }),
+            caller: Arc::new(Caller {
+                plugin: file.id.clone(),
+                secrets: Redactor::of(&manifest.valves, &valves),
+            }),
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),
@@ -409,16 +412,6 @@ fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Pr
         }
     }
     (taken, unset)
-}
-
-/// Shorter texts are in every other line; hiding them would tell what they are.
-const SHORTEST_SECRET: usize = 6;
-
-fn secrets(schema: &Schema, valves: &Json) -> Vec<Secret> {
-    let secret = schema.fields().iter().filter(|field| field.secret);
-    let texts =
-        secret.filter_map(|field| valves.text(&field.name)).filter(|text| text.len() >= SHORTEST_SECRET);
-    texts.map(|text| Secret::new(&text)).collect()
 }
 
 /// The valves that a text declares, also when it would not load; None where that cannot be told.

@@ -2,7 +2,7 @@
 
 use super::answer::Thrown;
 use super::budget::{Budget, Guard};
-use super::call::{Running, hidden};
+use super::call::{Running, redacted};
 use super::compile::Script;
 use super::interpreter::Args;
 use super::problem;
@@ -12,6 +12,7 @@ use crate::fault::{Breakage, Fault, Refusal};
 use crate::figures::Spent;
 use crate::filter::Hook;
 use rhai::{Dynamic, EvalAltResult};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// What came of a call, and what it cost.
@@ -118,16 +119,19 @@ impl Script {
             && !thrown.bug
         {
             let mut refusal = thrown.refusal.clone();
-            refusal.message = self.hide(refusal.message);
+            refusal.message = redact(refusal.message);
             return Ended::Refused(refusal);
         }
-        let cause = self.hide(problem::of_run(&self.sources, function, error));
-        let summary = self.hide(problem::summary_of_run(error));
+        let cause = redact(problem::of_run(&self.sources, function, error));
+        let summary = redact(problem::summary_of_run(error));
         Ended::Broken { breakage: Breakage::new(cause), summary }
     }
+}
 
-    /// A text that others read, without what the script's secret valves are set to.
-    fn hide(&self, text: String) -> String {
-        hidden(&self.caller.secrets, &text).into_owned()
+/// A text that others read, without secrets.
+fn redact(text: String) -> String {
+    match redacted(&text) {
+        Cow::Owned(redacted) => redacted,
+        Cow::Borrowed(_) => text,
     }
 }

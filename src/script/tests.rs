@@ -527,7 +527,7 @@ fn a_closure_that_sees_a_function_in_place_of_a_variable_is_told() {
 
 #[test]
 fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so() {
-    let text = "const Valves = #{ key: #{ value: \"none\", secret: true }, note: \"\" };\nfn inlet(body, valves) { body.x = valves.key + valves.note; }";
+    let text = "const Valves = #{ key: #{ value: \"nothing\", secret: true }, note: \"\" };\nfn inlet(body, valves) { body.x = valves.key + valves.note; }";
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let with = |configured: &str| {
         let configured = Json::parse(configured.as_bytes()).unwrap();
@@ -537,7 +537,7 @@ fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so(
     assert_eq!(set.valves.text("key").map(String::from), std::env::var("PATH").ok());
     assert_eq!(set.valves.text("note").unwrap(), "env:PATH", "only secrets are looked up");
     let unset = with(r#"{"key": "env:VALVEHOUSE_NOT_SET"}"#);
-    assert_eq!(unset.valves.text("key").unwrap(), "none");
+    assert_eq!(unset.valves.text("key").unwrap(), "nothing");
     assert!(
         unset.warnings[0].to_string().contains("`VALVEHOUSE_NOT_SET` is not set"),
         "{}",

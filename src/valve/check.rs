@@ -1,7 +1,8 @@
 //! Checking and coercing values: what fits comes back in the declared type.
 
 use super::field::{Field, Items, Kind, Rules};
-use super::{MASK, Schema};
+use super::redact::is_too_short;
+use super::{MASK, MIN_SECRET, Schema};
 use crate::json::{Json, Number};
 use crate::limits::{Broken, clipped};
 use crate::words::did_you_mean;
@@ -80,7 +81,11 @@ impl Field {
         if self.secret && value.as_str() == Some(MASK) {
             return Err(("secret", "must be the secret, not its mask".into()));
         }
-        fit(self.kind, &self.rules, value)
+        let fitting = fit(self.kind, &self.rules, value)?;
+        if self.secret && is_too_short(&fitting) {
+            return Err(("secret", format!("must have at least {MIN_SECRET} characters to be a secret")));
+        }
+        Ok(fitting)
     }
 
     pub(super) fn refuse(&self, value: &Json, rule: &'static str, asks: &str) -> ValveError {

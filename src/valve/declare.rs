@@ -1,7 +1,9 @@
 //! From the literal map of a script to declared settings, or to every problem with it.
 
+use super::MIN_SECRET;
 use super::check::fit;
 use super::field::{Field, Items, Kind, Rules};
+use super::redact::is_too_short;
 use crate::json::Json;
 use crate::limits::{Broken, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
@@ -92,6 +94,14 @@ impl Declaration<'_> {
         };
         if field.multiline && kind != Kind::String {
             self.problem("is `multiline`, which is for text only: drop `multiline`");
+        }
+        if field.secret && field.kind == Kind::Boolean {
+            self.problem("is `secret`, which is for text, numbers and lists: drop `secret`");
+        } else if field.secret && is_too_short(&field.default) {
+            self.problem(&format!(
+                "is a secret whose default is too short to be redacted: leave it empty, or give it at least \
+                 {MIN_SECRET} characters"
+            ));
         }
         Some(field)
     }

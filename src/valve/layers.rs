@@ -2,10 +2,48 @@
 
 use super::field::Field;
 use super::{MASK, Schema};
-use crate::json::Json;
+use crate::json::{Json, Object};
 use crate::limits::clipped;
 
+/// How the mark begins that a stored value was stored as a secret.
+const SECRET_MARK: &str = "$secret:";
+
+/// Returns `true` if a key of stored values is a mark, which stands for no valve.
+pub fn is_mark(key: &str) -> bool {
+    key.starts_with(SECRET_MARK)
+}
+
+/// Returns `true` if the value of this name was stored as a secret.
+pub fn was_secret(stored: &Json, name: &str) -> bool {
+    stored.get(&format!("{SECRET_MARK}{name}")).is_some_and(|mark| mark.as_bool() == Some(true))
+}
+
 impl Schema {
+    /// The values as they are stored in place of others: a secret has a mark, so that it stays one.
+    pub fn marked(&self, values: &Json) -> Json {
+        self.with_marks(values, false)
+    }
+
+    /// The values as they are merged into those that are stored: one that is no secret takes a mark out.
+    pub fn marked_changes(&self, values: &Json) -> Json {
+        self.with_marks(values, true)
+    }
+
+    fn with_marks(&self, values: &Json, takes_out: bool) -> Json {
+        let marked = values.copy();
+        for (name, value) in values.as_object().map(Object::entries).unwrap_or_default() {
+            let Some(field) = self.field(&name) else { continue };
+            let mark = match field.secret && !value.is_null() {
+                true => Json::from(true),
+                false if takes_out => Json::Null,
+                false => continue,
+            };
+            // A fresh object takes any key.
+            let _ = marked.set(&format!("{SECRET_MARK}{name}"), mark);
+        }
+        marked
+    }
+
     /// The values in force: the defaults, under each layer in turn.
     ///
     /// A value that does not fit gives way to the one below it, and a problem says so: a new version
@@ -23,7 +61,8 @@ impl Schema {
     /// Which of these layers a value in force comes from; None where it is the default.
     pub fn layer_in_force(&self, name: &str, layers: &[&Json]) -> Option<usize> {
         let fits = |layer: &&Json| {
-            let value = layer.get(name).filter(|value| !value.is_null());
+            let is_dropped = !self.field(name).is_some_and(|field| field.secret) && was_secret(layer, name);
+            let value = layer.get(name).filter(|value| !value.is_null() && !is_dropped);
             value.is_some_and(|value| self.check(name, &value).is_ok())
         };
         layers.iter().rposition(fits)
@@ -44,6 +83,12 @@ impl Schema {
     /// form that shows masked secrets would store the mask.
     pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
         let meant = sent.copy();
+        for field in self.fields.iter().filter(|field| !field.secret && was_secret(stored, &field.name)) {
+            // A form shows what was a secret masked: that is no value.
+            if sent.get(&field.name).is_some_and(|value| value.as_str() == Some(MASK)) {
+                meant.remove(&field.name);
+            }
+        }
         for field in self.fields.iter().filter(|field| field.secret) {
             if sent.get(&field.name).is_none_or(|value| value.as_str() != Some(MASK)) {
                 continue;
@@ -61,7 +106,16 @@ impl Schema {
 impl Field {
     fn in_force(&self, layers: &[&Json], problems: &mut Vec<String>) -> Json {
         let mut refused = Vec::new();
-        let given = layers.iter().rev().filter_map(|layer| layer.get(&self.name));
+        let is_dropped = |layer: &&&Json| !self.secret && was_secret(layer, &self.name);
+        if layers.iter().any(|layer| is_dropped(&layer)) {
+            problems.push(format!(
+                "valve `{0}` was stored as a secret and is none any more, so its stored value does not count; set \
+                 `{0}` again",
+                self.name
+            ));
+        }
+        let given = layers.iter().rev().filter(|layer| !is_dropped(layer));
+        let given = given.filter_map(|layer| layer.get(&self.name));
         let mut used = self.default.copy();
         for value in given.filter(|value| !value.is_null()) {
             match self.check(&value) {

@@ -15,10 +15,12 @@ mod declare;
 mod describe;
 mod field;
 mod layers;
+mod redact;
 
 pub use check::ValveError;
 pub use field::{Field, Kind};
-pub use layers::priority;
+pub use layers::{is_mark, priority, was_secret};
+pub use redact::{MIN_SECRET, Redactor};
 
 use crate::json::Json;
 

@@ -176,11 +176,11 @@ fn an_unknown_name_is_refused_with_the_nearest() {
 
 #[test]
 fn a_refused_secret_is_not_printed() {
-    let schema = schema(r#"{"key": {"value": "sk-1", "secret": true, "pattern": "^sk-"}}"#);
+    let schema = schema(r#"{"key": {"value": "sk-one", "secret": true, "pattern": "^sk-"}}"#);
     let error = schema.check("key", &"hunter2".into()).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
     let (_, problems) = schema.effective(&[&json(r#"{"key": "hunter2"}"#)]);
-    assert!(!problems[0].contains("hunter2") && !problems[0].contains("sk-1"), "{problems:?}");
+    assert!(!problems[0].contains("hunter2") && !problems[0].contains("sk-one"), "{problems:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Compiled patterns, kept for the next call: scripts write the pattern where they use it.
 
+use crate::script::call;
 use parking_lot::Mutex;
 use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
@@ -60,9 +61,7 @@ fn explain(pattern: &str, error: &regex::Error) -> String {
     } else {
         reason
     };
-    let shown: String = pattern.chars().take(80).collect();
-    let mark = if shown.len() < pattern.len() { "…" } else { "" };
-    format!("pattern `{shown}{mark}`: {reason}")
+    format!("pattern `{}`: {reason}", call::excerpt(pattern))
 }
 
 #[derive(Default)]

@@ -80,6 +80,44 @@ async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_bac
 }
 
 #[tokio::test]
+async fn what_was_stored_as_a_secret_is_never_shown_and_counts_for_nothing_once_it_is_none() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    host.api_post(UPDATE, &json!({"token": "canary-9", "times": 2})).await;
+    host.api_post("/id/shouts/valves/user/update?user=ann", &json!({"pin": "canary-9"})).await;
+    let open = SHOUTS.replace(", secret: true", "").replace(
+        "let word =",
+        "if body.messages[-1].text == \"\" { throw `${valves.token}${__user__.valves.pin}`; } let word =",
+    );
+    host.update("shouts", &open).await;
+    for path in [
+        "",
+        "/export?include_valves=true",
+        "/id/shouts",
+        VALVES,
+        "/id/shouts/valves/effective",
+        "/id/shouts/valves/user?user=ann",
+        "/id/shouts/history",
+        "/id/shouts/history/2",
+        "/id/shouts/history/3?against=current",
+    ] {
+        let answer = host.api("GET", path, &Value::Null).await;
+        answer.ok();
+        assert!(!answer.body().contains("canary-9"), "{path}: {}", answer.body());
+        assert!(!answer.body().contains("$secret"), "{path}: {}", answer.body());
+    }
+    let in_force = host.api_get("/id/shouts/valves/effective").await;
+    assert_eq!(in_force["token"], json!({"value": "", "source": "default"}));
+    assert_eq!(in_force["times"], json!({"value": 2, "source": "stored"}));
+    assert_eq!(host.api_get(VALVES).await, json!({"token": "********", "times": 2}));
+    // A form that sends back what it was shown stores no mask.
+    host.api_post(UPDATE, &json!({"token": "********", "times": 3})).await;
+    assert_eq!(host.api_get(VALVES).await, json!({"times": 3}));
+    // Set anew it is a value like any other.
+    host.api_post(UPDATE, &json!({"token": "plain"})).await;
+    assert_eq!(host.api_get("/id/shouts/valves/effective").await["token"]["value"], "plain");
+}
+
+#[tokio::test]
 async fn what_is_in_force_says_where_it_comes_from() {
     let host = TestHost::new()
         .filter("shouts", SHOUTS)

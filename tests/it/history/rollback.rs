@@ -30,7 +30,7 @@ async fn a_version_comes_back_to_the_byte_with_what_was_set_then() {
         (&json!(true), &json!(true), &json!(odd))
     );
     let stored = host.store().valves("shouts", None).await.unwrap();
-    assert_eq!(stored.to_string(), r#"{"times":2,"token":"canary-8"}"#);
+    assert_eq!(stored.to_string(), r#"{"times":2,"token":"canary-8","$secret:token":true}"#);
     assert_eq!(host.store().switches().await.unwrap(), [], "nobody had said anything then");
     assert_eq!(host.api_history("shouts").await[0], (8, "local".into(), "rollback".into()));
 

@@ -126,7 +126,10 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
         post(&host, "/my.prefix.marks/valves/update", &json!({"mark": "?", "token": "********"})).await;
     assert_eq!(saved.json(), json!({"priority": 5, "mark": "?", "token": "********"}), "{}", saved.body());
     let stored = host.store().valves("marks", None).await.unwrap().to_string();
-    assert_eq!(serde_json::from_str::<Value>(&stored).unwrap(), json!({"mark": "?", "token": "s3cret"}));
+    assert_eq!(
+        serde_json::from_str::<Value>(&stored).unwrap(),
+        json!({"mark": "?", "token": "s3cret", "$secret:token": true})
+    );
 
     let refused = post(&host, "/marks/valves/update", &json!({"priority": "high", "mark": "x"})).await;
     detail(&refused, 400, "valve `priority` must be");

@@ -5,8 +5,9 @@ use crate::fault::Fault;
 use crate::filter::{Chain, Hook, Outcome};
 use crate::json::Json;
 use crate::script::{Kind, Problem, Script, Settings, SourceFile};
-use crate::store::Kv;
+use crate::store::{Kv, StoreError, Trouble};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
@@ -126,4 +127,110 @@ async fn turns_at_the_same_time_lose_nothing_and_versions_share_the_map() {
     });
     futures::future::join_all(turns).await;
     assert_eq!(gives(&kv, r#"body.out = [kv::get("n"), kv::get("u")];"#).await, "[500,500]");
+}
+
+/// Maps whose writes are counted; they fail while they are told to.
+fn written() -> (Arc<Kv>, Arc<AtomicUsize>, Arc<AtomicBool>) {
+    let (writes, fails): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
+    let (counted, failing) = (writes.clone(), fails.clone());
+    let kv = Kv::default().written_by(move |changes| {
+        let (counted, failing) = (counted.clone(), failing.clone());
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            if failing.load(SeqCst) {
+                return Err(StoreError {
+                    doing: "write".into(),
+                    place: "here".into(),
+                    trouble: Trouble::Full,
+                    cause: "full".into(),
+                    mend: None,
+                });
+            }
+            counted.fetch_add(changes.len(), SeqCst);
+            Ok(())
+        })
+    });
+    (Arc::new(kv), writes, fails)
+}
+
+#[tokio::test]
+async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
+    for (code, changes) in [
+        ("kv::set(\"a\", 1);", 1),
+        ("kv::set(\"a\", 1, 60);", 1),
+        ("kv::incr(\"a\"); kv::incr(\"b\", 2); kv::incr(\"c\", 1, 60);", 3),
+        ("kv::update(\"a\", |old| 1); kv::update(\"b\", |old| 1, 60);", 2),
+        ("kv::window(\"a\", 60, 5);", 1),
+        ("kv::set(\"a\", 1); kv::delete(\"a\");", 1),
+        ("kv::user::set(\"a\", 1); kv::chat::set(\"a\", 1);", 2),
+        ("kv::set(\"a\", 1, #{ durable: true });", 1),
+        ("kv::set(\"a\", 1, #{ durable: false });", 0),
+        ("kv::set(\"a\", 1, 60, #{ durable: false });", 0),
+        ("kv::incr(\"a\", #{ durable: false }); kv::incr(\"b\", 2, #{ durable: false });", 0),
+        ("kv::incr(\"c\", 1, 60, #{ durable: false });", 0),
+        (
+            "kv::update(\"a\", |old| 1, #{ durable: false }); kv::update(\"b\", |old| 1, 60, #{ durable: false });",
+            0,
+        ),
+        ("kv::window(\"a\", 60, 5, #{ durable: false }); kv::delete(\"a\", #{ durable: false });", 0),
+        ("kv::get(\"a\"); kv::keys();", 0),
+    ] {
+        let (kv, writes, _) = written();
+        let turn = turn(r#"{"id": "ann"}"#, "c1");
+        run(&keeping(code, &kv), &turn).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+        assert_eq!(writes.load(SeqCst), 0, "nothing waits within a turn: {code}");
+        turn.flush().await.unwrap();
+        assert_eq!(writes.load(SeqCst), changes, "{code}");
+    }
+    // What belongs to the turn alone is written nowhere.
+    let (kv, writes, _) = written();
+    let alone = turn("{}", "");
+    run(&keeping("kv::chat::set(\"a\", 1);", &kv), &alone).await.unwrap();
+    alone.flush().await.unwrap();
+    assert_eq!(writes.load(SeqCst), 0);
+    for (code, why) in [
+        ("kv::set(\"a\", 1, #{ durabel: false });", "kv::set: unknown option `durabel`"),
+        ("kv::incr(\"a\", #{ durable: 1 });", "kv::incr: invalid option `durable`: expected true or false"),
+    ] {
+        let fault = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
+        assert!(fault.contains(why), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_later() {
+    let (kv, writes, fails) = written();
+    fails.store(true, SeqCst);
+    let turn = turn("{}", "c1");
+    run(&keeping("kv::set(\"a\", 1);", &kv), &turn).await.unwrap();
+    let fault = turn.flush().await.unwrap_err();
+    assert!(matches!(fault, Fault::Unstored { code: "store_full", .. }), "{fault}");
+    assert!(kv.failure().is_some());
+    fails.store(false, SeqCst);
+    kv.flush_all().await.unwrap();
+    assert_eq!((writes.load(SeqCst), kv.failure()), (1, None));
+}
+
+#[tokio::test]
+async fn turns_at_the_same_time_share_a_commit() {
+    let commits = Arc::new(AtomicUsize::new(0));
+    let counted = commits.clone();
+    let kv = Arc::new(Kv::default().written_by(move |_| {
+        let counted = counted.clone();
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            counted.fetch_add(1, SeqCst);
+            Ok(())
+        })
+    }));
+    let turns = (0..100).map(|number| {
+        let kv = kv.clone();
+        async move {
+            kv.map("x", "own").set(&number.to_string(), &1_i64.into(), None).unwrap();
+            kv.flush_up_to(kv.want_flush().unwrap()).await.unwrap();
+        }
+    });
+    futures::future::join_all(turns).await;
+    assert!(commits.load(SeqCst) <= 3, "{} commits", commits.load(SeqCst));
+    assert_eq!(kv.waiting(), 0);
 }
