@@ -116,6 +116,11 @@ async fn write(
         );
         return Err(Refused::invalid(message, "id"));
     }
+    if id.starts_with('_') {
+        let message =
+            format!("`{id}` cannot be an id: files that begin with `_` are modules; choose another id");
+        return Err(Refused::invalid(message, "id"));
+    }
     let plugin = snapshot.plugins.get(id);
     if *expected != Expected::Nothing && *expected != Expected::Whatever {
         known(snapshot, id)?;

@@ -17,6 +17,7 @@ mod error;
 mod fallbacks;
 mod grants;
 mod load;
+mod network;
 mod origin;
 mod provider;
 mod read;
@@ -28,6 +29,7 @@ mod tree;
 
 pub use error::{ConfigError, ConfigProblem};
 pub use grants::{Capability, Grant, GrantWord, Grants};
+pub use network::Network;
 pub use origin::Origin;
 pub use provider::{KINDS, Offered, PIPES, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
 pub use reference::{Described, Effective, SECTIONS, Section, document, effective};

@@ -1,6 +1,6 @@
 //! The settings, typed and checked.
 
-use super::{Grants, Origin, ProviderSettings, Secret, SecretSource};
+use super::{Grants, Network, Origin, ProviderSettings, Secret, SecretSource};
 use crate::breaker::BreakerSettings;
 use crate::json::Json;
 use indexmap::IndexMap;
@@ -71,6 +71,8 @@ pub struct Server {
     pub keys: Vec<Key>,
     /// Whether to believe `X-OpenWebUI-User-…` headers.
     pub trust_user_headers: bool,
+    /// Proxies that say truly where a request comes from.
+    pub trusted_proxies: Vec<Network>,
     /// Whether to show filters to an Open WebUI that uses us as its pipelines.
     pub pipelines: bool,
     /// The largest request, in megabytes.

@@ -114,13 +114,20 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// Open questions of all turns, by id, so that a door can hand an answer in.
+/// Open questions of all turns, by id, so that a door can hand an answer in. A clone is the same board.
 #[derive(Clone, Default)]
-pub struct Questions(Arc<Board>);
+pub struct Questions {
+    board: Arc<Board>,
+    /// Whom those questions are for that are asked through this clone.
+    whose: Arc<str>,
+}
+
+/// Whom a question is for, and where its answer goes.
+type OpenQuestion = (Arc<str>, oneshot::Sender<Json>);
 
 #[derive(Default)]
 struct Board {
-    open: Mutex<HashMap<String, oneshot::Sender<Json>>>,
+    open: Mutex<HashMap<String, OpenQuestion>>,
     /// Told whenever a question closes.
     closed: Notify,
 }
@@ -134,38 +141,50 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.questions.dismiss(&self.id);
-        self.questions.0.closed.notify_waiters();
+        self.questions.board.closed.notify_waiters();
     }
 }
 
 impl Questions {
+    /// The same board for a turn whose questions only this one may answer.
+    #[must_use]
+    pub fn of(&self, whose: &str) -> Self {
+        Self { board: self.board.clone(), whose: whose.into() }
+    }
+
+    /// Answers a question for somebody; false also when it is for somebody else.
+    pub fn answer_as(&self, who: &str, id: &str, answer: Json) -> bool {
+        let is_theirs = self.board.open.lock().get(id).is_some_and(|(whose, _)| **whose == *who);
+        is_theirs && self.answer(id, answer)
+    }
+
     fn open(&self) -> (Open, oneshot::Receiver<Json>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (sender, receiver) = oneshot::channel();
-        self.0.open.lock().insert(id.clone(), sender);
+        self.board.open.lock().insert(id.clone(), (self.whose.clone(), sender));
         (Open { id, questions: self.clone() }, receiver)
     }
 
     /// Answers a question; false when there is none of that id (any more).
     pub fn answer(&self, id: &str, answer: Json) -> bool {
-        let sender = self.0.open.lock().remove(id);
-        sender.is_some_and(|sender| sender.send(answer).is_ok())
+        let sender = self.board.open.lock().remove(id);
+        sender.is_some_and(|(_, sender)| sender.send(answer).is_ok())
     }
 
     /// Says that nobody will answer: whoever asked hears so at once. False as for an answer.
     pub fn dismiss(&self, id: &str) -> bool {
-        self.0.open.lock().remove(id).is_some()
+        self.board.open.lock().remove(id).is_some()
     }
 
     /// Whether somebody waits for the answer.
     pub fn is_open(&self, id: &str) -> bool {
-        self.0.open.lock().contains_key(id)
+        self.board.open.lock().contains_key(id)
     }
 
     /// Waits until nobody waits for the answer any more.
     pub async fn until_closed(&self, id: &str) {
         loop {
-            let mut closed = std::pin::pin!(self.0.closed.notified());
+            let mut closed = std::pin::pin!(self.board.closed.notified());
             // Listens before it looks: a question that closes in between is not missed.
             closed.as_mut().enable();
             if !self.is_open(id) {

@@ -28,7 +28,7 @@ pub(super) struct Origin {
 impl Origin {
     /// The service did something no client can use.
     pub(super) fn fault(&self, what: &str) -> Fault {
-        let public = format!("provider {} gave an answer that cannot be used", self.provider);
+        let public = format!("provider {} {what}", self.provider);
         let message =
             Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
         Fault::Provider { message, timeout: false }
@@ -45,9 +45,13 @@ impl Origin {
         let status = response.status;
         if (300..400).contains(&status) {
             let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
-            return self.fault(&format!(
-                "redirects to {target}, and the key is not carried along; correct the base_url of the provider"
-            ));
+            let public = format!("provider {} redirects, and the key is not carried along", self.provider);
+            let full = format!(
+                "provider {} at {} redirects to {target}, and the key is not carried along; correct the base_url of \
+                 the provider",
+                self.provider, self.address
+            );
+            return Fault::Provider { message: Explanation::new(public, full), timeout: false };
         }
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.

@@ -52,7 +52,11 @@ impl Peer {
                 let hint = self.hint(&reason);
                 format!("{reason}; {hint}")
             };
-            let public = format!("cannot reach {}", self.public());
+            // What the system says may name hosts and certificates.
+            let public = match timeout {
+                true => format!("cannot reach {}: {why}", self.public()),
+                false => format!("cannot reach {}", self.public()),
+            };
             let message = Explanation::new(public, format!("cannot reach {who}: {why}"));
             return Fault::Unanswered { message, sent: false, timeout };
         }

@@ -101,7 +101,7 @@ pub(super) fn answer(result: Result<Json, Fault>) -> Response {
 }
 
 pub(super) fn refused(fault: Fault) -> Response {
-    tracing::debug!("refused: {fault}");
+    super::reply::log(&fault);
     OpenAiError(fault).into_response()
 }
 

@@ -1,19 +1,21 @@
 //! Who may ask, and who that is.
 
+use super::client::peer;
 use super::reply::OpenAiError;
-use super::session;
-use crate::access::Holder;
+use super::{facts, session};
+use crate::access::{Digest, Holder};
 use crate::app::App;
 use crate::config::is_loopback;
 use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 tokio::task_local! {
     /// Where the request under way comes from, for those who guess keys.
@@ -41,10 +43,7 @@ pub(crate) fn user_of_key(app: &App, headers: &HeaderMap) -> Result<Json, Fault>
     match app.access.keys.holder(given) {
         Some(Holder::User(user)) => Ok(user.clone()),
         Some(Holder::Admin) => Ok(Json::Null),
-        None => {
-            guessed(app, given);
-            Err(unauthenticated("this API key is not one of [server] keys"))
-        }
+        None => Err(wrong_key(app, given, "this API key is not one of [server] keys")),
     }
 }
 
@@ -91,13 +90,19 @@ pub(super) fn may_operate(app: &App, parts: &Parts) -> bool {
     }
 }
 
+/// Whether a request shows the operators' key, and no user's.
+pub(super) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
+    let holder = given_key(&parts.headers).and_then(|given| app.access.keys.holder(given));
+    matches!(holder, Some(Holder::Admin))
+}
+
 /// Whether this is the operators' key.
 pub(super) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
     if app.access.keys.is_admin(given) {
         return Ok(());
     }
-    guessed(app, given);
-    Err(unauthenticated("this is for operators: send `Authorization: Bearer KEY` with the key of [admin]"))
+    let message = "this is for operators: send `Authorization: Bearer KEY` with the key of [admin]";
+    Err(wrong_key(app, given, message))
 }
 
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
@@ -154,13 +159,49 @@ pub(super) fn with_name(role: &str, name: &str) -> String {
     if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
 }
 
-/// Remembers a wrong key of whoever sends this request. A key that opens another door is no guess.
-fn guessed(app: &App, key: &str) {
+/// Refuses a wrong key, and remembers it: whoever tried many has to wait. A right key never waits, also from the
+/// same address, and one that opens another door is no guess.
+fn wrong_key(app: &App, key: &str, message: &str) -> Fault {
     if app.access.keys.holder(key).is_some() {
-        return;
+        return unauthenticated(message);
     }
     // Requests without a socket come from our own program.
-    let _ = CLIENT.try_with(|client| app.access.attempts.failed(*client, key));
+    let wait = CLIENT.try_with(|client| {
+        let wait = app.access.attempts.wait(*client);
+        if wait.is_none() {
+            app.access.attempts.failed(*client, key);
+        }
+        wait
+    });
+    match wait.ok().flatten() {
+        Some(wait) => too_often("too many wrong keys came from this address", "too_many_wrong_keys", wait),
+        None => unauthenticated(message),
+    }
+}
+
+/// A request that comes too often.
+pub(super) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
+    let seconds = wait.as_secs_f64().ceil();
+    Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
+}
+
+/// Who asks, in a word that only compares: a user by id, else a key; "" where neither is known.
+pub(super) fn asker(app: &App, headers: &HeaderMap) -> String {
+    if let Some(user) = user_id(app, headers) {
+        return format!("user {user}");
+    }
+    let key = given_key(headers).filter(|key| app.access.keys.holder(key).is_some());
+    key.map(|key| format!("key {}", Digest::of(key))).unwrap_or_default()
+}
+
+/// The id of the user who asks, as far as that is certain: the key's user or, where they are trusted, the one
+/// that headers name.
+pub(super) fn user_id(app: &App, headers: &HeaderMap) -> Option<String> {
+    let of_key = user_of_key(app, headers).ok()?;
+    if let Some(id) = of_key.text("id").filter(|id| !id.is_empty()) {
+        return Some(id.to_string());
+    }
+    facts::trusted_user(app, headers)?.text("id").filter(|id| !id.is_empty()).map(String::from)
 }
 
 fn unauthenticated(message: &str) -> Fault {
@@ -176,11 +217,11 @@ fn unauthenticated(message: &str) -> Fault {
 /// browser on this one.
 pub(super) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
     let headers = &parts.headers;
-    let is_near = client(parts).is_none_or(|client| client.is_loopback());
+    let is_near = peer(parts).is_none_or(|client| client.is_loopback());
     let is_passed_on =
         ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
     let host = host_of(parts).unwrap_or_default();
-    let is_here = host.is_empty() || is_loopback(name_of(host));
+    let is_here = host.is_empty() || name_of(host).is_some_and(is_loopback);
     let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
     if is_near && !is_passed_on && is_here && origin.is_none_or(|origin| is_own(origin, host)) {
         return Ok(());
@@ -193,23 +234,29 @@ pub(super) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
     })
 }
 
-/// Where a request comes from; none where it comes by no socket.
-pub(super) fn client(parts: &Parts) -> Option<IpAddr> {
-    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|client| client.0.ip().to_canonical())
-}
-
 /// The host that a request is for, with its port.
 pub(super) fn host_of(parts: &Parts) -> Option<&str> {
     let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
 }
 
-/// The name of a host, without port and brackets.
-pub(super) fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    }
+/// The name of a host, without port and brackets; none where it is not exactly a name or an address with, at
+/// most, a port.
+pub(super) fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (name, rest) = rest.split_once(']')?;
+            (name.parse::<Ipv6Addr>().is_ok().then_some(name)?, rest)
+        }
+        None => {
+            let end = host.find(':').unwrap_or(host.len());
+            let (name, rest) = host.split_at(end);
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            (name.bytes().all(is_plain).then_some(name)?, rest)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 /// Whether a page of this origin came from this host.

@@ -1,23 +1,41 @@
 //! What a request says about itself, as scripts see it.
 
+use super::client::Client;
 use crate::app::App;
 use crate::context::{Context, TurnFacts};
 use crate::host::Ready;
 use crate::json::{Json, Object};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
 
-/// Headers that carry credentials: no script sees them.
-const CREDENTIALS: [&str; 7] = [
+/// Words of headers that carry credentials: no script sees those. `x-goog-api-key` has one of them.
+const CREDENTIALS: [&str; 20] = [
     "authorization",
-    "proxy-authorization",
+    "authentication",
+    "auth",
+    "token",
+    "accesstoken",
+    "key",
+    "apikey",
+    "secret",
+    "password",
+    "passwd",
     "cookie",
-    "x-api-key",
-    "api-key",
-    "x-openwebui-user-jwt",
-    "x-valvehouse-csrf",
+    "cookie2",
+    "credential",
+    "credentials",
+    "jwt",
+    "assertion",
+    "signature",
+    "csrf",
+    "xsrf",
+    "otp",
 ];
+/// Headers that have such a word and are no credential.
+const HARMLESS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "sec-websocket-key"];
+/// How values begin that are credentials, whatever their header is called.
+const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
 
 /// Names the conversation where an Open WebUI is set to tell whom it asks for.
 const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
@@ -101,21 +119,8 @@ fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
     if let Json::Object(_) = key_user {
         return key_user.copy();
     }
-    if app.config.server.trust_user_headers {
-        let named = [
-            ("id", "x-openwebui-user-id"),
-            ("name", "x-openwebui-user-name"),
-            ("email", "x-openwebui-user-email"),
-            ("role", "x-openwebui-user-role"),
-        ];
-        let found = named.iter().filter_map(|(key, header)| {
-            let value = headers.get(*header)?.to_str().ok()?;
-            Some(((*key).into(), Json::from(decoded(value))))
-        });
-        let user: Object = found.collect();
-        if !user.is_empty() {
-            return user.into();
-        }
+    if let Some(user) = trusted_user(app, headers) {
+        return user;
     }
     match body.get("user") {
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
@@ -124,26 +129,94 @@ fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
     }
 }
 
+/// The user that Open WebUI's headers name, where they are trusted.
+pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
+    if !app.config.server.trust_user_headers {
+        return None;
+    }
+    let named = [
+        ("id", "x-openwebui-user-id"),
+        ("name", "x-openwebui-user-name"),
+        ("email", "x-openwebui-user-email"),
+        ("role", "x-openwebui-user-role"),
+    ];
+    let found = named.iter().filter_map(|(key, header)| {
+        let value = headers.get(*header)?.to_str().ok()?;
+        Some(((*key).into(), Json::from(decoded(value))))
+    });
+    let user: Object = found.collect();
+    (!user.is_empty()).then(|| user.into())
+}
+
 /// Open WebUI percent-encodes what is no ASCII.
 fn decoded(value: &str) -> String {
     percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
 }
 
 fn request(parts: &Parts) -> Json {
-    let is_shown = |name: &HeaderName| !CREDENTIALS.contains(&name.as_str());
     let headers: Object = parts
         .headers
         .iter()
-        .filter(|(name, _)| is_shown(name))
+        .filter(|(name, value)| !is_credential(name, value))
         .map(|(name, value)| {
             (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()).into_owned().into())
         })
         .collect();
-    let client = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>();
+    let socket = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>();
+    let client = match parts.extensions.get::<Client>() {
+        Some(client) => Some(client.0.to_string()),
+        None => socket.map(|socket| socket.0.to_string()),
+    };
     Json::from([
         ("method", parts.method.as_str().into()),
         ("path", parts.uri.path().into()),
         ("headers", headers.into()),
-        ("client", client.map(|client| client.0.to_string()).into()),
+        ("client", client.into()),
     ])
+}
+
+/// Whether a header is, by its name or its value, a secret of whoever sends it.
+fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
+    let name = name.as_str();
+    let is_named =
+        !HARMLESS.contains(&name) && name.split(['-', '_', '.']).any(|word| CREDENTIALS.contains(&word));
+    let begins = |scheme: &&str| {
+        let beginning = value.as_bytes().get(..scheme.len());
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    is_named || SCHEMES.iter().any(begins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_by_name_or_value() {
+        let is = |name: &str, value: &'static str| {
+            is_credential(&name.parse().unwrap(), &HeaderValue::from_static(value))
+        };
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "x-api-key",
+            "api-key",
+            "x-goog-api-key",
+            "x-auth-token",
+            "x-forwarded-access-token",
+            "x-amz-security-token",
+            "cf-access-jwt-assertion",
+            "x-openwebui-user-jwt",
+            "x-valvehouse-csrf",
+            "ocp-apim-subscription-key",
+            "x-vault-token",
+        ] {
+            assert!(is(name, "x"), "{name}");
+        }
+        assert!(is("x-upstream", "Bearer abc") && is("x-upstream", "basic YTpi"));
+        for name in ["user-agent", "content-type", "idempotency-key", "x-request-id", "x-openwebui-user-id"] {
+            assert!(!is(name, "x"), "{name}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod asked;
 mod auth;
+mod client;
 mod entrance;
 mod facts;
 mod followed;

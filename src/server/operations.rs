@@ -21,8 +21,8 @@ pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// `POST /api/v1/questions/{id}`: the answer to a plugin's question, as JSON. Whoever may chat may answer,
-/// and operators.
+/// `POST /api/v1/questions/{id}`: the answer to a plugin's question, as JSON. Whoever asked for the turn may
+/// answer, and operators.
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -36,13 +36,19 @@ pub(crate) async fn answer(
 
 async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> {
     let (parts, body) = request.into_parts();
-    if let Err(fault) = auth::user_of_key(app, &parts.headers) {
-        auth::operator(app, &parts).map_err(|_| fault)?;
-    }
+    let asker = match auth::user_of_key(app, &parts.headers) {
+        Ok(_) if auth::may_operate_by_key(app, &parts) => None,
+        Ok(_) => Some(auth::asker(app, &parts.headers)),
+        Err(fault) => auth::operator(app, &parts).map(|_| None).map_err(|_| fault)?,
+    };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
         .map_err(|error| Fault::invalid(format!("the answer is no JSON: {error}"), None))?;
-    if app.questions.answer(id, answer) {
+    let answered = match asker {
+        Some(asker) => app.questions.answer_as(&asker, id, answer),
+        None => app.questions.answer(id, answer),
+    };
+    if answered {
         return Ok(Json::from([("answered", true.into())]));
     }
     Err(Fault::Request {

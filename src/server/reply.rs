@@ -70,6 +70,16 @@ pub(crate) fn status(fault: &Fault) -> u16 {
     }
 }
 
+/// Logs a fault: clients are not told where a provider or the store is, so operators read it here.
+pub(crate) fn log(fault: &Fault) {
+    match fault {
+        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Unstored { .. } => {
+            tracing::warn!("a request failed: {fault}");
+        }
+        _ => tracing::debug!("refused: {fault}"),
+    }
+}
+
 /// What is told of a fault. What only concerns us stays in the log.
 pub(crate) fn body(fault: &Fault) -> Json {
     let error = |message: String, kind: &str, param: Json, code: Json| {

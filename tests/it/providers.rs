@@ -156,7 +156,7 @@ async fn a_connection_that_is_lost_after_the_question_is_asked_again_only_where_
     let (url, count) = raw(&[None, Some(WHOLE)]).await;
     let host = host_of(&url, AT_ONCE).await;
     let answer = host.chat(&saying("raw-1", "hi")).await;
-    answer.refused(502, "provider raw at http://127.0.0.1:");
+    answer.refused(502, "provider raw did not answer");
     assert_eq!((answer.error()["code"].as_str(), count.load(Relaxed)), (Some("upstream_unreachable"), 1));
 
     let (url, count) = raw(&[None, Some(WHOLE)]).await;

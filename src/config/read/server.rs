@@ -4,7 +4,7 @@ use super::{NO_DIGEST, section};
 use crate::config::reader::Reader;
 use crate::config::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
 use crate::config::tree::{Node, Setting};
-use crate::config::{Secret, SecretSource};
+use crate::config::{Network, Secret, SecretSource};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -14,6 +14,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         listen: Listen { host: "127.0.0.1".to_owned(), port: 9099 },
         keys: Vec::new(),
         trust_user_headers: false,
+        trusted_proxies: Vec::new(),
         pipelines: true,
         max_body_mb: 32,
         keep_alive_ms: 15_000,
@@ -39,6 +40,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
             .filter_map(|(index, item)| key(it, index, item, project))
             .collect();
         server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
+        server.trusted_proxies = proxies(it);
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
         server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
         server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
@@ -49,6 +51,17 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
     });
     server
+}
+
+fn proxies(it: &mut Reader<'_>) -> Vec<Network> {
+    let mut networks = Vec::new();
+    for text in it.texts("trusted_proxies").unwrap_or_default() {
+        match text.parse::<Network>() {
+            Ok(network) => networks.push(network),
+            Err(why) => it.wrong("trusted_proxies", &why),
+        }
+    }
+    networks
 }
 
 /// Names of this host, as they stand in a URL: without a port, which is any.

@@ -66,6 +66,8 @@ impl Shown<'_> {
             .collect();
         self.add("server.keys", format!("[{}]", keys.join(", ")));
         self.add("server.trust_user_headers", server.trust_user_headers.to_string());
+        let proxies: Vec<String> = server.trusted_proxies.iter().map(ToString::to_string).collect();
+        self.add("server.trusted_proxies", texts(&proxies));
         self.add("server.pipelines", server.pipelines.to_string());
         self.add("server.max_body_mb", server.max_body_mb.to_string());
         self.add("server.keep_alive_ms", server.keep_alive_ms.to_string());

@@ -86,6 +86,13 @@ pub const SECTIONS: &[Section] = &[
                 "true",
             ),
             it(
+                "server.trusted_proxies",
+                "list of addresses and networks",
+                "[]",
+                "Proxies in front of this host: where they are asked from is read from `X-Forwarded-For` or `Forwarded`.",
+                "[\"127.0.0.1\", \"10.0.0.0/8\"]",
+            ),
+            it(
                 "server.pipelines",
                 "true or false",
                 "true",

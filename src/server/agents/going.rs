@@ -11,7 +11,7 @@ use crate::kernel::{Reply, Wish};
 use crate::server::asked::{Id, object, refused, text};
 use crate::server::openai::{EVENTS, Streaming, Told, events_header, named, named_event, wants_events};
 use crate::server::reply::json_response;
-use crate::server::{facts, watched};
+use crate::server::{auth, facts, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -103,11 +103,16 @@ async fn go<W>(
 where
     W: Future<Output = Result<Reply, Fault>> + Send + 'static,
 {
+    // A user's own run may have failed for what only operators read.
+    let is_operator = auth::operator(app, parts).is_ok();
     if !stream {
         let events = Events::default();
         let answered = work(events.clone(), None).await;
         let mut response = match answered {
-            Ok(reply) => json_response(StatusCode::OK, &outcome(app, &told, Some(&answer_of(reply))).await?),
+            Ok(reply) => json_response(
+                StatusCode::OK,
+                &outcome(app, &told, Some(&answer_of(reply)), is_operator).await?,
+            ),
             Err(fault) => refused(fault),
         };
         if let Some(events) = events_header(&events.take()) {
@@ -128,11 +133,12 @@ where
             Ok(reply)
         }
     };
-    let (first, streaming) = Streaming::of(app, wants_events(&parts.headers), told, working).await?;
+    let (first, streaming) =
+        Streaming::of(app, &parts.headers, wants_events(&parts.headers), told, working).await?;
     let host = app.clone();
     let last = async move {
         let answer = answer.lock().take();
-        outcome(&host, &run, answer.as_ref())
+        outcome(&host, &run, answer.as_ref(), is_operator)
             .await
             .map_or_else(|_| Bytes::new(), |ended| named_event("run", &ended))
     };
@@ -148,7 +154,7 @@ fn answer_of(reply: Reply) -> Json {
 }
 
 /// How a run ended, for now.
-async fn outcome(app: &App, told: &Told, answer: Option<&Json>) -> Result<Json, Fault> {
+async fn outcome(app: &App, told: &Told, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
     let id = told.run().map(|run| run.id.clone()).unwrap_or_default();
     let run = app.runs.run(&id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
@@ -166,7 +172,14 @@ async fn outcome(app: &App, told: &Told, answer: Option<&Json>) -> Result<Json, 
         ("status", status.into()),
         ("answer", text.into()),
         ("pending_action", pending),
-        ("error", if run.error.is_empty() { Json::Null } else { run.error.as_str().into() }),
+        (
+            "error",
+            match run.error.as_str() {
+                "" => Json::Null,
+                error if is_operator => error.into(),
+                _ => "the run failed; its operator finds the reason in the log".into(),
+            },
+        ),
         ("response", answer.cloned().into()),
     ]))
 }

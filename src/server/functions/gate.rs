@@ -33,12 +33,12 @@ pub(super) enum Asker {
 impl Asker {
     /// Whoever sends this request; nobody where that is not known.
     pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
-        // A user's own key first: it is no failed try at the operators' one.
-        let user = auth::user_of_key(app, &parts.headers).ok();
-        if let Some(id) = user.and_then(|user| user.text("id")).filter(|id| !id.is_empty()) {
-            return Ok(Self::User(id.to_string()));
+        // A user's own key first: it is no failed try at the operators' one. The operators' key names whom it
+        // likes.
+        match auth::user_id(app, &parts.headers).filter(|_| !auth::may_operate_by_key(app, parts)) {
+            Some(id) => Ok(Self::User(id)),
+            None => auth::operator(app, parts).map(|operator| Self::Operator(operator.0)),
         }
-        auth::operator(app, parts).map(|operator| Self::Operator(operator.0))
     }
 
     /// Whose valves are meant, and who asks: operators name somebody, users are meant themselves.

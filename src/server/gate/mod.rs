@@ -3,9 +3,10 @@
 
 mod door;
 mod origin;
+mod proxies;
 mod slow;
 
-use super::auth;
+use super::{auth, client};
 use crate::access::{Asker, Digest};
 use crate::app::App;
 use crate::fault::{Fault, RequestFault};
@@ -15,7 +16,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::Response;
 use door::Door;
-use std::time::Duration;
 
 /// Headers that say who asks for what: two of them would say two things.
 const SINGLE: [HeaderName; 5] = [
@@ -40,7 +40,12 @@ pub(super) async fn gate<F: Future<Output = Response>>(
     request: Request,
     work: impl FnOnce(Request) -> F,
 ) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let trusted = &app.config.server.trusted_proxies;
+    if let Some(peer) = client::peer(&parts).filter(|_| !trusted.is_empty()) {
+        let address = proxies::client_of(peer, &parts.headers, trusted);
+        parts.extensions.insert(client::Client(address));
+    }
     let door = Door::of(&parts);
     let passed = pass(app, &parts, door);
     let (mut response, allowed) = match passed {
@@ -48,7 +53,7 @@ pub(super) async fn gate<F: Future<Output = Response>>(
             (origin::preflight(&parts.headers), allowed)
         }
         Ok(allowed) => {
-            let client = auth::client(&parts);
+            let client = client::client(&parts);
             let body = if body.is_end_stream() { body } else { slow::unhurried(body) };
             let request = Request::from_parts(parts, body);
             (auth::coming_from(client, work(request)).await, allowed)
@@ -77,7 +82,6 @@ fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fau
     origin::check_host(app, parts)?;
     let allowed = origin::check_origin(app, parts, door)?;
     fits(app, &parts.headers)?;
-    may_try(app, parts)?;
     if door.is_asked(&parts.method) {
         in_time(app, parts)?;
     }
@@ -111,18 +115,6 @@ pub(super) fn too_large(max_mb: u64) -> Fault {
     }
 }
 
-/// Whoever tried many wrong keys has to wait before the next one is looked at.
-fn may_try(app: &App, parts: &Parts) -> Result<(), Fault> {
-    let wait = auth::client(parts).and_then(|client| app.access.attempts.wait(client));
-    let shows_key = || auth::given_key(&parts.headers).is_some() || parts.uri.path() == "/api/v1/session";
-    match wait.filter(|_| shows_key()) {
-        Some(wait) => {
-            Err(too_often("too many wrong keys came from this address", "too_many_wrong_keys", wait))
-        }
-        None => Ok(()),
-    }
-}
-
 /// So many requests a minute, for each key or, without keys, each address.
 fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
     let Some(rate) = &app.access.rate else { return Ok(()) };
@@ -130,7 +122,7 @@ fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
     rate.take(asker).map_err(|wait| {
         let often = app.config.server.requests_per_minute;
         let what = format!("more than {often} requests a minute ([server] requests_per_minute)");
-        too_often(&what, "rate_limit_exceeded", wait)
+        auth::too_often(&what, "rate_limit_exceeded", wait)
     })
 }
 
@@ -141,12 +133,7 @@ fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     let key = auth::given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
     match (key, user) {
         (Some(key), user) => Some(Asker::Key(Digest::of(&format!("{key}\n{user}")))),
-        (None, "") => auth::client(parts).map(Asker::Address),
+        (None, "") => client::client(parts).map(Asker::Address),
         (None, user) => Some(Asker::Key(Digest::of(&format!("\n{user}")))),
     }
-}
-
-fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
-    let seconds = wait.as_secs_f64().ceil();
-    Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
 }

@@ -23,11 +23,12 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
     let is_any = parts.uri.path() == "/livez" || !server.keys.is_empty() && server.hosts.is_empty();
     let given = [host_of(parts), parts.uri.authority().map(|authority| authority.as_str())];
     let is_ours = |host: &str| {
-        let name = name_of(host);
-        name.is_empty()
-            || is_loopback(name)
-            || name.eq_ignore_ascii_case(&server.listen.host)
-            || server.hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+        name_of(host).is_some_and(|name| {
+            host.is_empty()
+                || is_loopback(name)
+                || name.eq_ignore_ascii_case(&server.listen.host)
+                || server.hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+        })
     };
     match given.into_iter().flatten().find(|host| !is_any && !is_ours(host)) {
         None => Ok(()),
@@ -36,7 +37,7 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
                 "this host is only for this machine, not for {:?}, until that name is listed: \
                  [server] hosts = [{:?}]",
                 host,
-                name_of(host)
+                name_of(host).unwrap_or("…")
             ),
             "host_not_allowed",
         )),

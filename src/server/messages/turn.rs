@@ -26,7 +26,7 @@ pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> R
 }
 
 fn refused(fault: Fault) -> Response {
-    tracing::debug!("refused: {fault}");
+    crate::server::reply::log(&fault);
     AnthropicError(fault).into_response()
 }
 

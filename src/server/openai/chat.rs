@@ -55,7 +55,7 @@ pub(in crate::server) async fn named(
 }
 
 fn refused(fault: Fault) -> Response {
-    tracing::debug!("refused: {fault}");
+    crate::server::reply::log(&fault);
     OpenAiError(fault).into_response()
 }
 

@@ -10,7 +10,7 @@ use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
 use crate::llm::{Forwarded, Piece};
-use crate::server::{facts, reply};
+use crate::server::{auth, facts, reply};
 use crate::store::Run;
 use crate::trace::Trace;
 use axum::body::Body;
@@ -99,13 +99,14 @@ impl Streaming {
             let turn = Turn::new(facts, context, events);
             host.turn(&ready, body, &turn, Wish { stream: Some(sender), raw }, hears).await
         };
-        let (first, streaming) = Self::of(app, events, told, work).await?;
+        let (first, streaming) = Self::of(app, headers, events, told, work).await?;
         Ok((first, Self { trace, ..streaming }))
     }
 
     /// The same for any work on a turn that emits, to a client that wants to see it, and streams.
     pub(in crate::server) async fn of<W>(
         app: &App,
+        headers: &HeaderMap,
         wants_events: bool,
         told: Told,
         work: impl FnOnce(Events, mpsc::Sender<Piece>) -> W,
@@ -117,7 +118,7 @@ impl Streaming {
         let (emitter, emitted) = mpsc::unbounded_channel();
         let events = if wants_events {
             let send = move |event: &Event| drop(emitter.send(event.0.clone()));
-            Events::listening(send, Some(app.questions.clone()))
+            Events::listening(send, Some(app.questions.of(&auth::asker(app, headers))))
         } else {
             Events::default()
         };

@@ -53,7 +53,7 @@ async fn answer(app: Arc<App>, names: &[(String, String)], hook: Hook, request: 
 
 /// Open WebUI shows a refusal's detail, it means to; what it really gets hold of is the words beside the status.
 fn refused(fault: Fault) -> Response {
-    tracing::debug!("refused: {fault}");
+    reply::log(&fault);
     let detail = reply::body(&fault).at_path("error.message");
     let line: String = detail.as_str().unwrap_or_default().chars().take(LONGEST_REASON).collect();
     let line = line.replace(|letter: char| letter.is_control(), " ");

@@ -23,7 +23,23 @@ async fn no_page_of_another_site_has_a_chat_on_this_machine() {
         chat_with(&host, headers).await.refused(403, "may not ask this host");
     }
     // A name of theirs that now points here: to the browser their page and we are the same site.
-    for name in ["evil.example", "evil.example:9099", "127.0.0.1.evil.example", "0.0.0.0:9099", "[::]:1"] {
+    for name in [
+        "evil.example",
+        "evil.example:9099",
+        "127.0.0.1.evil.example",
+        "0.0.0.0:9099",
+        "[::]:1",
+        "[::1].evil.com",
+        "[::1]evil.com:80",
+        "[::1",
+        "127.0.0.1:80.evil.com",
+        "localhost:80@evil.com",
+        "localhost@evil.com",
+        "localhost:",
+        "localhost:port",
+        "localhost:99999",
+        "localhost/evil.com",
+    ] {
         let own = format!("http://{name}");
         let rebound = [("host", name), ("origin", own.as_str()), ("sec-fetch-site", "same-origin")];
         chat_with(&host, &rebound).await.refused(403, "[server] hosts");

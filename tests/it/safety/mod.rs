@@ -2,6 +2,8 @@
 
 mod gate;
 mod canary;
+mod rights;
+mod shapes;
 mod keys;
 mod sealed;
 mod sessions;
