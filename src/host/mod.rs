@@ -3,6 +3,7 @@
 mod asking;
 mod crowd;
 mod kept;
+mod leftovers;
 mod looks;
 mod part;
 mod plan;
@@ -242,7 +243,22 @@ impl Host {
 
     /// Follows folders and store until it is dropped.
     pub async fn follow(self: Arc<Self>) {
-        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv());
+        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv(), self.clear_leftovers());
+    }
+
+    /// Removes what killed writers left in the folders.
+    async fn clear_leftovers(&self) {
+        let folders = self.snapshot().plan().folders();
+        loop {
+            let folders = folders.clone();
+            let cleared = tokio::task::spawn_blocking(move || {
+                folders.iter().for_each(|folder| leftovers::clear(folder, leftovers::ABANDONED));
+            });
+            if let Err(error) = cleared.await {
+                tracing::debug!("cannot clear temporary files: {error}");
+            }
+            tokio::time::sleep(leftovers::ABANDONED).await;
+        }
     }
 
     async fn follow_folders(&self) {
