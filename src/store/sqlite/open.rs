@@ -1,9 +1,9 @@
 //! Opening the file: created for this user only, and brought to today's tables.
 
 use crate::store::{StoreError, Trouble};
-use sqlx::SqlitePool;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection as _, SqlitePool};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -36,18 +36,28 @@ async fn connect(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
         .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(LOCK_TIMEOUT);
     let failed = |error| StoreError::from_sqlx(DOING, file, &error);
-    let durable = SqlitePoolOptions::new()
+    let durable = pool_options()
         .max_connections(1)
         .connect_with(options.clone().synchronous(SqliteSynchronous::Full))
         .await
         .map_err(failed)?;
     migrate(&durable).await.map_err(|error| StoreError::from_migration(DOING, file, &error))?;
-    let swift = SqlitePoolOptions::new()
+    let swift = pool_options()
         .max_connections(2)
         .connect_with(options.synchronous(SqliteSynchronous::Normal))
         .await
         .map_err(failed)?;
     Ok((durable, swift))
+}
+
+/// A connection on which a transaction failed with the disk still counts it as begun, and begins no other one: it
+/// is closed, and another one opened.
+fn pool_options() -> SqlitePoolOptions {
+    // A file does not go away: asking each time whether it is there costs as much as a read.
+    SqlitePoolOptions::new().test_before_acquire(false).before_acquire(|connection, _| {
+        let is_free = !connection.is_in_transaction();
+        Box::pin(async move { Ok(is_free) })
+    })
 }
 
 async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {

@@ -212,3 +212,54 @@ async fn a_folder_of_somebody_else_is_told() {
         assert!(error.to_string().contains("a folder this user may write to"), "{error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_named_until_there_is_room_again() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&store.durable).await.unwrap();
+    let limit = async |pages: i64| {
+        let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::query(limit).fetch_one(&store.durable).await.unwrap();
+    };
+    limit(pages).await;
+    let changes: Vec<KvChange> = (0..20)
+        .map(|number| {
+            KvChange::Set(KvRow {
+                plugin: "a".into(),
+                scope: "own".into(),
+                key: number.to_string(),
+                value: "x".repeat(4_000).into(),
+                expires_at: None,
+            })
+        })
+        .collect();
+    let error = store.kv_write(&changes).await.unwrap_err();
+    assert_eq!(error.trouble, Trouble::Full, "{error}");
+    assert_eq!(store.failing().map(|error| error.trouble), Some(Trouble::Full));
+    assert!(store.kv_all().await.unwrap().is_empty(), "all or nothing");
+    let fault = crate::fault::Fault::from(error);
+    assert!(matches!(fault, crate::fault::Fault::Unstored { code: "store_full", .. }), "{fault}");
+    limit(pages + 1_000).await;
+    store.kv_write(&changes).await.unwrap();
+    assert_eq!(store.failing(), None);
+    assert_eq!(store.kv_all().await.unwrap().len(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_behind_a_held_lock_fail_together() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let (one, other) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
+    let lock = begin(&other.durable).await.unwrap();
+    let values = json(r#"{"a": 1}"#);
+    let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
+    let ended = futures::future::join_all(merges).await;
+    // Whoever waits for the lock of another process waits once, however many are ahead.
+    assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.trouble == Trouble::Busy)));
+    assert!(one.probe().await.is_err());
+    lock.rollback().await.unwrap();
+    one.merge_valves("a", None, &values, "test").await.unwrap();
+    one.probe().await.unwrap();
+    assert_eq!(one.failing(), None);
+}

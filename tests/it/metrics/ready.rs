@@ -55,6 +55,35 @@ async fn without_its_store_a_host_is_not_ready_and_says_why() {
 }
 
 #[tokio::test]
+async fn while_another_process_locks_the_store_writes_fail_and_the_host_is_not_ready() {
+    let counts = "/*\nrequirements: kv\n*/\nfn inlet(body) { if body.messages[-1].text == \"count\" { kv::incr(\"n\"); } body }";
+    let config = "[[models]]\nname = \"remembers\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\n";
+    let host = TestHost::new().filter("counts", counts).config(config).start().await;
+    host.ask("count").await;
+    let file = format!("sqlite://{}", host.folder().join(".valvehouse/state.db").display());
+    let other = sqlx::SqlitePool::connect(&file).await.unwrap();
+    let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    // All of it is answered while the lock is held.
+    let ready = host.get("/readyz?verbose").await;
+    assert_eq!((ready.status, &ready.json()["reason"]), (503, &json!("store")));
+    for turn in 0..3 {
+        let refused = host.ask("count").await;
+        refused.refused(503, "another process holds its lock");
+        assert_eq!(refused.error()["code"], "store_busy", "{turn}");
+        assert!(!refused.body().contains("state.db"), "{}", refused.body());
+    }
+    let mut remembered = crate::host::saying("remembers", "hi");
+    remembered["chat_id"] = json!("c1");
+    host.chat(&remembered).await.refused(503, "another process holds its lock");
+    assert_eq!(host.ask("hello").await.status, 200, "what stores nothing is answered");
+    lock.rollback().await.unwrap();
+    other.close().await;
+    until("it is ready again", || async { host.get("/readyz").await.status == 200 }).await;
+    assert_eq!(host.ask("count").await.status, 200);
+    assert_eq!(host.chat(&remembered).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_host_that_stops_finishes_its_streams_and_sends_everybody_else_away() {
     let mut host = TestHost::new().start().await;
     let gate = Gate::closed();

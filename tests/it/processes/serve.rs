@@ -2,13 +2,14 @@
 
 use crate::host::{PATIENCE, client, streaming, until};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use valvehouse::store::{Conversations as _, Sqlite};
+use valvehouse::store::{Conversations as _, Sqlite, Store as _};
 
 /// Not to be run twice without asking. It takes its time, before and after it did its work.
 const PAY: &str = r#"/*
@@ -70,6 +71,29 @@ impl Project {
         std::fs::write(file, settings).unwrap();
     }
 
+    /// Adds a filter.
+    pub(super) fn filter(&self, id: &str, text: &str) {
+        std::fs::create_dir_all(self.folder().join("filters")).unwrap();
+        std::fs::write(self.folder().join(format!("filters/{id}.rhai")), text).unwrap();
+    }
+
+    /// What a script has stored.
+    pub(super) async fn stored(&self, plugin: &str) -> HashMap<String, valvehouse::json::Json> {
+        let store = Sqlite::open(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
+        let rows = store.kv_all().await.unwrap();
+        store.close().await;
+        rows.into_iter().filter(|row| row.plugin == plugin).map(|row| (row.key, row.value)).collect()
+    }
+
+    /// Starts a host none of whose files may be larger than so many blocks of 512 bytes.
+    pub(super) async fn serve_within(&self, blocks: u64) -> Server {
+        let mut command = Command::new("sh");
+        // What is over the limit fails, and does not end the process.
+        command.args(["-c", "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"", &blocks.to_string()]);
+        command.arg(env!("CARGO_BIN_EXE_valvehouse"));
+        self.started(command, &[]).await
+    }
+
     /// Starts a host.
     pub(super) async fn serve(&self) -> Server {
         self.serve_with(&[]).await
@@ -77,7 +101,10 @@ impl Project {
 
     /// The same with more in its environment.
     pub(super) async fn serve_with(&self, env: &[(&str, &Path)]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+        self.started(Command::new(env!("CARGO_BIN_EXE_valvehouse")), env).await
+    }
+
+    async fn started(&self, mut command: Command, env: &[(&str, &Path)]) -> Server {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
             command.env_remove(name);
         }
@@ -135,7 +162,46 @@ pub(super) struct Server {
     spoken: Arc<Mutex<Vec<String>>>,
 }
 
+/// Chats with a host that may be killed any time.
+pub(super) struct Chats {
+    url: String,
+    client: reqwest::Client,
+}
+
+impl Chats {
+    /// Whether a turn was acknowledged: answered to its end. None where the host is gone.
+    pub(super) async fn answers(&self, text: &str, stream: bool) -> Option<bool> {
+        let body =
+            json!({"model": "assistant", "stream": stream, "messages": [{"role": "user", "content": text}]});
+        let response = self.post(&body).send().await.ok()?;
+        let status = response.status();
+        let text = response.text().await.ok()?;
+        if stream && !text.ends_with("data: [DONE]\n\n") {
+            return None;
+        }
+        Some(status.is_success())
+    }
+
+    /// Status and answer of one turn.
+    pub(super) async fn asks(&self, text: &str) -> (u16, Value) {
+        let body = json!({"model": "assistant", "messages": [{"role": "user", "content": text}]});
+        let response = self.post(&body).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default())
+    }
+
+    fn post(&self, body: &Value) -> reqwest::RequestBuilder {
+        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(PATIENCE);
+        request.header("content-type", "application/json").body(body.to_string())
+    }
+}
+
 impl Server {
+    /// Chats with it that outlive it.
+    pub(super) fn chats(&self) -> Chats {
+        Chats { url: self.url.clone(), client: client() }
+    }
+
     /// Sends it a signal: `TERM`, `HUP`.
     pub(super) fn signal(&self, name: &str) {
         Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();

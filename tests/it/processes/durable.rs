@@ -1,0 +1,151 @@
+//! Hosts that are killed while scripts store things, and hosts whose disk takes no more: what was acknowledged is
+//! there, and what could not be stored was not acknowledged.
+
+use super::serve::{Project, Server};
+use crate::upstream::{Reply, Upstream};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Kills, unless VALVEHOUSE_CASES asks for all.
+const FEW: usize = 15;
+const MANY: usize = 300;
+/// Hosts that are killed side by side.
+const LANES: usize = 3;
+/// Clients of each host.
+const CLIENTS: usize = 4;
+
+/// Stores the text of each request at the beginning and at the end of its turn.
+const STORES: &str = r#"/*
+requirements: kv
+*/
+fn inlet(body) {
+    kv::set("in-" + body.messages[-1].text, 1);
+    kv::incr("count");
+    body
+}
+fn outlet(body) {
+    let said = body.messages.filter(|message| message.role == "user");
+    kv::update("out-" + said[-1].text, |old| 1);
+    body
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_host_loses_no_acknowledged_write() {
+    let kills = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MANY } else { FEW };
+    let lanes = (0..LANES).map(|lane| {
+        let kills = kills / LANES + usize::from(lane < kills % LANES);
+        tokio::spawn(kill_often(lane, kills))
+    });
+    let mut acknowledged = 0;
+    for lane in futures::future::join_all(lanes).await {
+        acknowledged += lane.unwrap();
+    }
+    println!("killed {kills} hosts, {acknowledged} turns acknowledged, none of their writes lost");
+    assert!(acknowledged > kills, "there was something to lose: {acknowledged}");
+}
+
+/// Kills a host again and again while clients talk to it; returns how many turns it acknowledged.
+async fn kill_often(lane: usize, kills: usize) -> usize {
+    let upstream = Upstream::start().await;
+    upstream.script(|asked| Reply::fitting(asked, "hi"));
+    let project = Project::new(&upstream.url());
+    project.filter("stores", STORES);
+    let mut random = fastrand::Rng::with_seed(lane as u64 + 7);
+    let acknowledged: Arc<Mutex<HashSet<String>>> = Arc::default();
+    for kill in 0..kills {
+        let mut server = project.serve().await;
+        let before = acknowledged.lock().unwrap().len();
+        let clients = (0..CLIENTS).map(|client| {
+            let (chats, acknowledged) = (server.chats(), acknowledged.clone());
+            async move {
+                for turn in 0.. {
+                    let text = format!("{lane}-{kill}-{client}-{turn}");
+                    // Every other one is streamed, and acknowledged when its stream has ended.
+                    match chats.answers(&text, turn % 2 == 0).await {
+                        Some(true) => _ = acknowledged.lock().unwrap().insert(text),
+                        Some(false) => panic!("{text} was refused"),
+                        None => return,
+                    }
+                }
+            }
+        });
+        let mut talking = Box::pin(futures::future::join_all(clients));
+        // At least one turn was acknowledged; then at any moment of the next ones.
+        let first = async {
+            while acknowledged.lock().unwrap().len() == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_micros(random.u64(0..40_000))).await;
+        };
+        tokio::select! {
+            _ = &mut talking => panic!("nobody killed the host"),
+            () = first => server.dies(),
+        }
+        talking.await;
+        server.kill();
+        let stored = project.stored("stores").await;
+        let acknowledged = acknowledged.lock().unwrap();
+        for text in acknowledged.iter() {
+            for key in [format!("in-{text}"), format!("out-{text}")] {
+                assert!(stored.contains_key(&key), "{key} was acknowledged and is lost, kill {kill}");
+            }
+        }
+        let count = stored["count"].as_i64().unwrap_or_default();
+        assert!(count >= acknowledged.len() as i64, "{count} of {} counted", acknowledged.len());
+    }
+    let acknowledged = acknowledged.lock().unwrap();
+    acknowledged.len()
+}
+
+/// Stores as much as it is told.
+const FILLS: &str = r#"/*
+requirements: kv
+*/
+fn inlet(body) {
+    let said = body.messages[-1].text;
+    if said.starts_with("fill") { let text = "x"; text.pad(60_000, "x"); kv::set(said, text); }
+    body
+}
+"#;
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_whose_disk_is_full_refuses_writes_and_says_so() {
+    let upstream = Upstream::start().await;
+    upstream.script(|asked| Reply::fitting(asked, "hi"));
+    let project = Project::new(&upstream.url());
+    project.filter("fills", FILLS);
+    // No file may grow over 2 MiB.
+    let server: Server = project.serve_within(4096).await;
+    assert!(server.is_ready().await);
+    let chats = server.chats();
+    let filled = AtomicUsize::new(0);
+    let refused = loop {
+        let turn = filled.fetch_add(1, SeqCst);
+        assert!(turn < 200, "it never got full");
+        let (status, body) = chats.asks(&format!("fill {turn}")).await;
+        if status != 200 {
+            break (status, body);
+        }
+    };
+    let (status, body) = refused;
+    assert_eq!(status, 503, "{body}");
+    let error = &body["error"];
+    let code = error["code"].as_str().unwrap();
+    assert!(["store_full", "store_failing"].contains(&code), "{body}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("disk"), "{message}");
+    assert!(!message.contains("state.db") && !message.contains('/'), "no place is named: {message}");
+    assert!(!server.is_ready().await, "it is not ready for more");
+    assert_eq!(chats.asks("hello").await.0, 200, "what stores nothing is answered");
+    // All that was acknowledged is there.
+    let last = filled.load(SeqCst) - 1;
+    drop(server);
+    let stored = project.stored("fills").await;
+    for turn in 0..last {
+        assert!(stored.contains_key(&format!("fill {turn}")), "{turn} of {last}");
+    }
+}
