@@ -15,9 +15,9 @@ pub trait Durable: Send + Sync {
 
 /// The latest write that a turn has to wait for.
 #[derive(Default)]
-pub(super) struct Unflushed(parking_lot::Mutex<Option<(Arc<dyn Durable>, u64)>>);
+pub(super) struct PendingFlush(parking_lot::Mutex<Option<(Arc<dyn Durable>, u64)>>);
 
-impl Unflushed {
+impl PendingFlush {
     pub(super) fn add(&self, target: Arc<dyn Durable>, write: u64) {
         *self.0.lock() = Some((target, write));
     }

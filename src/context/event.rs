@@ -122,9 +122,12 @@ pub struct Questions {
     whose: Arc<str>,
 }
 
+/// Whom a question is for, and where its answer goes.
+type OpenQuestion = (Arc<str>, oneshot::Sender<Json>);
+
 #[derive(Default)]
 struct Board {
-    open: Mutex<HashMap<String, (Arc<str>, oneshot::Sender<Json>)>>,
+    open: Mutex<HashMap<String, OpenQuestion>>,
     /// Told whenever a question closes.
     closed: Notify,
 }

@@ -1,6 +1,6 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
-use super::durable::{Durable, Unflushed};
+use super::durable::{Durable, PendingFlush};
 use super::event::Unsent;
 use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
 use crate::fault::Fault;
@@ -156,7 +156,7 @@ struct Shared {
     started: Instant,
     /// What calls have kept since the turn was last weighed, in bytes.
     kept: AtomicU64,
-    unflushed: Unflushed,
+    pending_flush: PendingFlush,
     over: watch::Sender<bool>,
 }
 
@@ -183,7 +183,7 @@ impl Turn {
             pauses: OnceLock::new(),
             started: Instant::now(),
             kept: AtomicU64::new(0),
-            unflushed: Unflushed::default(),
+            pending_flush: PendingFlush::default(),
             over: watch::Sender::new(false),
         };
         Self(Arc::new(InContext { shared: Arc::new(shared), context }))
@@ -330,7 +330,7 @@ impl Turn {
 
     /// Makes the end of this turn wait until this write is on disk. Numbers of one target only grow.
     pub fn flush_before_end(&self, target: Arc<dyn Durable>, write: u64) {
-        self.0.shared.unflushed.add(target, write);
+        self.0.shared.pending_flush.add(target, write);
     }
 
     /// Waits until the writes of this turn are on disk; returns at once where there are none.
@@ -338,7 +338,7 @@ impl Turn {
     /// # Errors
     /// When they cannot be written.
     pub async fn flush(&self) -> Result<(), Fault> {
-        self.0.shared.unflushed.flush().await
+        self.0.shared.pending_flush.flush().await
     }
 
     /// Adds the flush to the end of the turn's work. A turn that failed already keeps its own error.

@@ -228,7 +228,7 @@ fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
         let beginning = value.as_bytes().get(..scheme.len());
         beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(scheme.as_bytes()))
     };
-    is_named || SCHEMES.iter().any(|scheme| begins(&scheme))
+    is_named || SCHEMES.iter().any(begins)
 }
 
 #[cfg(test)]

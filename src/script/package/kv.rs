@@ -257,13 +257,13 @@ impl Scope {
     ) -> RhaiResultOf<Result<T, E>> {
         let durable = self.durable(function, options)?;
         let written = write(&self.map(function)?);
-        if durable && !self.ends_with_the_turn() {
-            if let Some(call) = call::current()
-                && let Some(kv) = &call.reach.kv
-                && let Some(write) = kv.want_flush()
-            {
-                call.turn.flush_before_end(Arc::<Kv>::clone(kv), write);
-            }
+        if durable
+            && !self.ends_with_the_turn()
+            && let Some(call) = call::current()
+            && let Some(kv) = &call.reach.kv
+            && let Some(write) = kv.want_flush()
+        {
+            call.turn.flush_before_end(Arc::<Kv>::clone(kv), write);
         }
         Ok(written)
     }

@@ -91,14 +91,14 @@ impl Kv {
     async fn write_changes(&self) -> Result<(), StoreError> {
         let Some(write) = &self.disk.write else { return Ok(()) };
         let wanted = self.disk.wanted.load(SeqCst);
-        let mut taken = Taken { kv: self, changes: self.take_changes() };
-        if !taken.changes.is_empty()
-            && let Err(error) = write(taken.changes.clone()).await
+        let mut batch = ChangeBatch { kv: self, changes: self.take_changes() };
+        if !batch.changes.is_empty()
+            && let Err(error) = write(batch.changes.clone()).await
         {
             *self.disk.failure.lock() = Some((Instant::now(), error.clone()));
             return Err(error);
         }
-        taken.changes.clear();
+        batch.changes.clear();
         self.disk.flushed.fetch_max(wanted, SeqCst);
         *self.disk.failure.lock() = None;
         Ok(())
@@ -112,12 +112,12 @@ impl Durable for Kv {
 }
 
 /// Changes on their way to disk. They go back to the maps when the attempt fails or is given up.
-struct Taken<'a> {
+struct ChangeBatch<'a> {
     kv: &'a Kv,
     changes: Vec<KvChange>,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ChangeBatch<'_> {
     fn drop(&mut self) {
         self.kv.give_back(&self.changes);
     }

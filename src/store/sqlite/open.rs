@@ -53,7 +53,8 @@ async fn connect(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
 /// A connection on which a transaction failed with the disk still counts it as begun, and begins no other one: it
 /// is closed, and another one opened.
 fn pool_options() -> SqlitePoolOptions {
-    SqlitePoolOptions::new().before_acquire(|connection, _| {
+    // A file does not go away: asking each time whether it is there costs as much as a read.
+    SqlitePoolOptions::new().test_before_acquire(false).before_acquire(|connection, _| {
         let is_free = !connection.is_in_transaction();
         Box::pin(async move { Ok(is_free) })
     })
