@@ -1,8 +1,7 @@
 //! `human_approval`: tools that run only when a person has agreed to exactly this call.
 //!
 //! Asked at 9998, after all who may change the arguments and before `on_tool_call`. It fails closed: no
-//! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result. What was
-//! approved is checked again right before the tool: other arguments do not run.
+//! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result.
 
 mod decision;
 
@@ -13,11 +12,9 @@ use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use crate::json::Json;
 use crate::lanes::Pace;
 use crate::limits::clipped;
-use crate::words::hex;
 use decision::Decision;
 use regex::Regex;
-use sha2::{Digest, Sha256};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const NAME: &str = "human_approval";
@@ -102,48 +99,8 @@ pub(super) fn middleware(options: &Json, parts: &Parts) -> Result<Middleware, St
     let on_timeout = options.word("timeout_action", &actions, OnTimeout::Reject);
     options.done()?;
     let hooks = Hooks::default().with(Hook::PreInvocation);
-    let approval = Arc::new(Approval { asks, timeout, on_timeout });
-    let asking = Filter::new(NAME, hooks, approval.clone()).priority(PRIORITY);
-    let checking = Filter::new(NAME, hooks, Arc::new(Binding(approval))).priority(f64::INFINITY);
-    Ok(Middleware::of_filters(NAME, [asking, checking]))
-}
-
-/// Runs after every other filter, right before the tool: what runs has to be what was approved.
-struct Binding(Arc<Approval>);
-
-/// Where a ctx carries the seal of the arguments that were approved.
-const SEAL: &str = "__approved__";
-
-/// A seal over a call that nobody else can make: its key lasts as long as this process.
-fn seal(ctx: &FilterContext) -> String {
-    static KEY: LazyLock<uuid::Uuid> = LazyLock::new(uuid::Uuid::new_v4);
-    let call = Json::from([("tool", ctx.tool().get("name").unwrap_or_default()), ("args", ctx.args())]);
-    hex(&Sha256::digest(format!("{} {call}", *KEY)))
-}
-
-impl Run for Binding {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        let approved = match &ctx.value {
-            Json::Object(parts) => parts.remove(SEAL),
-            _ => None,
-        };
-        let needs_approval = approved.is_some() || self.0.asks.needs_approval(&ctx.tool(), &ctx.args());
-        if needs_approval && approved.as_ref().and_then(Json::as_str) != Some(&*seal(&ctx)) {
-            let name = ctx.tool().text("name").unwrap_or_default();
-            return Ok(Verdict::Error(Refusal::new(format!(
-                "cannot call the tool `{name}`: its arguments were changed after a person approved them"
-            ))));
-        }
-        Ok(Verdict::Continue(ctx))
-    }
-}
-
-/// The same call with the seal of its arguments on it.
-fn sealed(ctx: FilterContext) -> Result<Verdict, Breakage> {
-    let seal = seal(&ctx);
-    let put = ctx.value.set(SEAL, seal);
-    put.map_err(|error| Breakage::new(format!("the approved call cannot be sealed: {error}")))?;
-    Ok(Verdict::Continue(ctx))
+    let filter = Filter::new(NAME, hooks, Arc::new(Approval { asks, timeout, on_timeout }));
+    Ok(Middleware::of_filters(NAME, [filter.priority(PRIORITY)]))
 }
 
 /// `arguments: {tool: {path: pattern}}`
@@ -255,13 +212,13 @@ impl Run for Approval {
         }
         Ok(match self.decide(&ctx) {
             Err(refusal) => Verdict::Error(refusal),
-            Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
+            Ok(Decision::Approved { arguments: None }) => Verdict::Continue(ctx),
             Ok(Decision::Approved { arguments: Some(arguments) }) => {
                 let put = ctx.value.set("args", arguments);
                 put.map_err(|error| {
                     Breakage::new(format!("the approved arguments cannot be used: {error}"))
                 })?;
-                sealed(ctx)?
+                Verdict::Continue(ctx)
             }
             Ok(Decision::Rejected(reason)) => {
                 Verdict::Skip(Json::from([("error", "rejected".into()), ("reason", reason.into())]))
