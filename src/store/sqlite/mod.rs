@@ -96,24 +96,43 @@ impl Sqlite {
 
     /// Begins a transaction whose commit waits for the disk.
     async fn begin(&self) -> Result<Transaction, sqlx::Error> {
-        self.queued(begin(&self.durable)).await
+        self.queued(|| begin(&self.durable)).await
     }
 
     /// Does what needs the lock of writers. Whoever queued while another one found the lock held by another
     /// process fails as well: nobody waits twice as long.
-    async fn queued<T>(&self, work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    async fn queued<T, F: Future<Output = Result<T, sqlx::Error>>>(
+        &self,
+        work: impl Fn() -> F,
+    ) -> Result<T, sqlx::Error> {
         let since = Instant::now();
         let mut busy_at = self.queue.lock().await;
         if busy_at.is_some_and(|at| at >= since) {
             return Err(sqlx::Error::PoolTimedOut);
         }
-        let done = work.await;
-        if let Err(error) = &done
-            && StoreError::from_sqlx("", &self.file, error).trouble == Trouble::Busy
-        {
-            *busy_at = Some(Instant::now());
+        loop {
+            let done = work().await;
+            if done.as_ref().err().is_none_or(|error| !self.is_busy(error)) {
+                return done;
+            }
+            if !self.is_contended() || since.elapsed() > open::CONTENDED {
+                *busy_at = Some(Instant::now());
+                return done;
+            }
         }
-        done
+    }
+
+    fn is_busy(&self, error: &sqlx::Error) -> bool {
+        StoreError::from_sqlx("", &self.file, error).trouble == Trouble::Busy
+    }
+
+    /// Whether other processes take turns at the lock, rather than one of them holding it: somebody has just
+    /// written.
+    fn is_contended(&self) -> bool {
+        let mut log = self.file.clone().into_os_string();
+        log.push("-wal");
+        let written = std::fs::metadata(log).and_then(|metadata| metadata.modified());
+        written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < open::LOCK_TIMEOUT))
     }
 
     fn change_valves<'a>(
@@ -409,7 +428,7 @@ impl Store for Sqlite {
             let is_one = (1..=AT_ONCE).contains(&changes.len());
             if is_one && changes.iter().all(|change| matches!(change, KvChange::Set(_))) {
                 // One statement is a transaction of its own: a third of the way to the disk and back.
-                return self.queued(insert(&self.durable, changes)).await;
+                return self.queued(|| insert(&self.durable, changes)).await;
             }
             let mut transaction = self.begin().await?;
             let are_set =
@@ -504,7 +523,13 @@ impl Store for Sqlite {
     }
 
     fn probe(&self) -> Answer<'_, ()> {
-        self.work("lock the store", async { begin(&self.swift).await?.rollback().await })
+        self.work("lock the store", async {
+            match begin(&self.swift).await {
+                Ok(transaction) => transaction.rollback().await,
+                Err(error) if self.is_busy(&error) && self.is_contended() => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -14,7 +14,9 @@ const DOING: &str = "open the store";
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a writer waits for the lock of another process: requests behind it are answered within a second.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
+/// The same while other processes write: then the lock is not held, only contended.
+pub(super) const CONTENDED: Duration = Duration::from_secs(10);
 
 /// A pool whose commits wait for the disk, and one whose commits do not.
 pub(super) async fn open(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
