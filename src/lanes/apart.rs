@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn work_within_work_shares_its_stack() {
         assert_eq!(run_apart(|| run_apart(|| 7)), Ok(Ok(7)));
-        let ended = run_apart(|| run_apart(|| abandon()));
+        let ended = run_apart(|| run_apart(abandon));
         assert!(ended.is_err());
     }
 

@@ -114,6 +114,7 @@ impl Script {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = Running::enter(self, turn);
         let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
+        let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
         if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {

@@ -33,6 +33,8 @@ struct Meter {
     end: Cell<Option<Duration>>,
     /// How long it has waited for others.
     waited: Cell<Duration>,
+    /// Ticks when it began, without those that it waited.
+    began: Cell<u64>,
     /// Why it ends at its next operation, whatever its budgets say.
     doomed: Cell<Option<Exceeded>>,
 }
@@ -50,6 +52,7 @@ impl Meter {
             wall: Cell::new(u64::MAX),
             end: Cell::new(None),
             waited: Cell::new(Duration::ZERO),
+            began: Cell::new(0),
             doomed: Cell::new(None),
         }
     }
@@ -66,6 +69,7 @@ impl Meter {
         self.end.set(None);
         self.waited.set(Duration::ZERO);
         self.doomed.set(None);
+        self.began.set(clock::now());
         self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
         self.set_deadline();
         self.set_ceiling();
@@ -102,6 +106,7 @@ impl Meter {
         self.end.set(aside.end.get());
         self.waited.set(aside.waited.get());
         self.doomed.set(aside.doomed.get());
+        self.began.set(aside.began.get());
         self.set_ceiling();
     }
 
@@ -166,6 +171,21 @@ impl Meter {
         None
     }
 
+    /// What a call that has come to its end exceeded without an operation behind it: within one native nobody looks.
+    fn overran(&self) -> Option<Exceeded> {
+        let time = self.budget.get().time;
+        let passed = Duration::from_millis(clock::now().saturating_sub(self.began.get()));
+        if !self.is_running() || passed <= time {
+            return None;
+        }
+        let is_over = match (self.end.get(), processor::time_of_this_thread()) {
+            (Some(end), Some(now)) => now > end,
+            // What it used is not known, and a thread may have been held up for a while.
+            _ => passed > time.saturating_mul(UNSEEN),
+        };
+        is_over.then_some(Exceeded::Time(time))
+    }
+
     /// Whether its own time is used up, asked when it may be.
     fn used_up(&self, time: Duration) -> Option<Exceeded> {
         let Some(now) = processor::time_of_this_thread() else { return Some(Exceeded::Time(time)) };
@@ -189,6 +209,9 @@ const LOOK: u64 = 4;
 const LOOK_UP: u64 = 1024;
 /// Ticks for which a call may keep a lane for itself.
 const SLICE: u64 = 2;
+
+/// Times its own time that may pass on the clock for a call that was never looked at.
+const UNSEEN: u32 = 4;
 
 /// Sets a budget for the calling thread until it is dropped. A call within a call is rare: only then
 /// there is a state to come back to.
@@ -249,6 +272,11 @@ pub(crate) fn charge(operations: u64) -> Result<(), Exceeded> {
         meter.operations.set(sum);
         meter.exceeded_at(sum).map_or(Ok(()), Err)
     })
+}
+
+/// Checks what a call exceeded that has come to its end.
+pub(crate) fn check_end() -> Result<(), Exceeded> {
+    METER.with(|meter| meter.overran().map_or(Ok(()), Err))
 }
 
 /// Checks that a native may allocate this many bytes more, before it does.
@@ -333,6 +361,7 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
         meter.waited.set(meter.waited.get() + left.elapsed());
         let passed = clock::now().saturating_sub(ticks);
         meter.look.set(meter.look.get().saturating_add(passed));
+        meter.began.set(meter.began.get().saturating_add(passed));
         meter.set_deadline();
     });
     result

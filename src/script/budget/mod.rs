@@ -15,7 +15,7 @@ mod processor;
 mod wait;
 
 pub(crate) use abandon::abandoned;
-pub(crate) use meter::{Guard, charge, doom, forgive, reserve, time_limit};
+pub(crate) use meter::{Guard, charge, check_end, doom, forgive, reserve, time_limit};
 pub(crate) use wait::{called, ended, wait, wait_for_person};
 
 use rhai::{Dynamic, Engine};

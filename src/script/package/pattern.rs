@@ -142,9 +142,9 @@ impl Pattern {
     }
 
     /// All matches from left to right, as `regex` finds them: no empty one right behind another.
-    pub(super) fn each<'t>(
+    pub(super) fn each(
         &self,
-        text: &'t str,
+        text: &str,
         mut each: impl FnMut(&Spans) -> RhaiResultOf<()>,
         with_groups: bool,
     ) -> RhaiResultOf<()> {

@@ -41,6 +41,9 @@ pub(super) fn module() -> Module {
     module
 }
 
+/// Bytes of all arguments of a program.
+const MAX_ARGV: usize = 1 << 20;
+
 fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
     let what = command(argv)?;
     let call = call::current().ok_or_else(|| fail(FUNCTION, "there is nothing granted outside of a turn"))?;
@@ -59,6 +62,14 @@ fn command(argv: &Dynamic) -> RhaiResultOf<Command> {
         _ => Err(unfit(FUNCTION, "argv", "an array of texts", part)),
     };
     let parts = items(FUNCTION, "argv", argv)?;
+    let bytes: usize = parts.iter().filter_map(|part| Some(part.as_immutable_string_ref().ok()?.len())).sum();
+    if bytes > MAX_ARGV {
+        let most = MAX_ARGV >> 20;
+        return Err(fail(
+            FUNCTION,
+            format!("`argv` has {bytes} bytes; at most {most} MiB, the rest goes into `stdin`"),
+        ));
+    }
     Ok(Command::Argv(parts.iter().map(part).collect::<RhaiResultOf<_>>()?))
 }
 

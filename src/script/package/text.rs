@@ -2,6 +2,7 @@
 
 use super::argument::{AnyArray, AnyNumber, RhaiResultOf, count, fail, float, items, text};
 use super::output::{List, Text, check_size};
+use crate::script::budget;
 use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 use std::collections::HashMap;
@@ -108,15 +109,20 @@ pub(super) mod functions {
     /// How alike two texts are, from 0.0 to 1.0 (the same): the share of characters that need no
     /// insertion, deletion, replacement or swap. Texts of thousands of characters are compared by
     /// the letter pairs they share.
-    pub fn similar(a: &str, b: &str) -> f64 {
+    #[rhai_fn(return_raw)]
+    pub fn similar(a: &str, b: &str) -> RhaiResultOf<f64> {
         if a == b {
-            return 1.0;
+            return Ok(1.0);
         }
+        let bytes = a.len() + b.len();
+        budget::charge(bytes as u64 / 32)
+            .and_then(|()| budget::reserve(bytes * 20))
+            .map_err(budget::ended)?;
         let (long, short) = (a.chars().count(), b.chars().count());
         if long.saturating_mul(short) > MOST_COMPARISONS {
-            return shared_pairs(a, b);
+            return Ok(shared_pairs(a, b));
         }
-        1.0 - strsim::osa_distance(a, b) as f64 / long.max(short) as f64
+        Ok(1.0 - strsim::osa_distance(a, b) as f64 / long.max(short) as f64)
     }
 }
 
@@ -142,7 +148,7 @@ fn replace_first(text: ImmutableString, from: &str, to: &str, most: usize) -> Rh
 fn shared_pairs(a: &str, b: &str) -> f64 {
     let pairs = |text: &'_ str| text.chars().zip(text.chars().skip(1)).collect::<Vec<_>>();
     let (a, b) = (pairs(a), pairs(b));
-    let mut left = HashMap::<_, usize>::new();
+    let mut left = HashMap::<_, usize, foldhash::fast::RandomState>::default();
     for pair in &a {
         *left.entry(pair).or_default() += 1;
     }

@@ -14,13 +14,15 @@ pub(super) struct Size {
     pub(super) elements: usize,
 }
 
-/// What live values count for.
+/// What is counted besides texts and elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Live {
-    /// As one element: they are referred to, not copied.
+    /// A live value as one element: it is referred to, not copied.
     Reference,
-    /// With all that their JSON takes.
+    /// A live value with all that its JSON takes.
     Content,
+    /// What closures hold, too.
+    Captured,
 }
 
 /// The limits of an engine for one value.
@@ -99,7 +101,10 @@ impl Scale {
             return self.json(&Json::Object(map.object.clone()), depth + 1);
         }
         if let Some(function) = value.read_lock::<FnPtr>() {
-            return self.bytes(function.fn_name().len());
+            self.bytes(function.fn_name().len())?;
+            if self.live == Live::Captured {
+                return function.curry().iter().try_for_each(|held| self.add_at(held, depth + 1));
+            }
         }
         Ok(())
     }

@@ -112,9 +112,9 @@ fn called_instead(
 ) -> Option<Answer<Dynamic>> {
     match cost {
         Cost::Refused => Some(Err(crate::script::value::error("this function is not offered to scripts"))),
-        Cost::SortingBy => Some(with_comparer(context, args, sorting::sorted_by).and_then(|array| {
+        Cost::SortingBy => Some(with_comparer(context, args, sorting::sorted_by).map(|array| {
             replace_array(args, array);
-            Ok(Dynamic::UNIT)
+            Dynamic::UNIT
         })),
         Cost::OrderingBy => Some(with_comparer(context, args, sorting::sorted_by).map(Dynamic::from)),
         Cost::Deduplication => Some(with_comparer(context, args, sorting::deduplicated).map(|array| {
@@ -308,8 +308,8 @@ fn before_parsing(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
 ///
 /// Returns an error that no script can catch.
 pub(in crate::script) fn check_size(engine: &Engine, value: &Dynamic) -> Answer<()> {
-    match value.is_array() || value.is_map() {
-        true => Scale::of(engine, Live::Content).add(value).map_err(TooLarge::into_error),
+    match value.is_array() || value.is_map() || value.is_fnptr() {
+        true => Scale::of(engine, Live::Captured).add(value).map_err(TooLarge::into_error),
         false => Ok(()),
     }
 }
