@@ -212,7 +212,7 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Problem> {
         let help = "write `security: true` (or `security: false`) on a line of its own, in the block comment that the file begins with";
         problems.push(Problem::of(Code::UnclearGuard, file, what).at_byte(source, at).help(help));
     }
-    problems.extend(unknown_keys(file, source, is_unclear).into_iter().take(MOST_TOLD));
+    problems.extend(unknown_keys(file, source, is_unclear));
     problems
 }
 
@@ -229,6 +229,9 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Proble
     let opening = manifest::opening_comment(source);
     let inside = opening.as_ptr() as usize - source.as_ptr() as usize;
     for (at, line) in lines(header) {
+        if problems.len() == MOST_TOLD {
+            break;
+        }
         let indent = line.len() - line.trim_start_matches(is_decoration).len();
         let place = at + indent;
         let Some((key, _)) = pair(line).filter(|_| line.contains(SEPARATORS)) else { continue };

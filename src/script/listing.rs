@@ -101,7 +101,10 @@ impl Listing {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 let what = format!("cannot list this folder: {error}");
-                self.problems.push(Problem::new(Code::Unreadable, "", folder, what).help(READABLE));
+                // A folder of plugins stands for all that may be in it.
+                let id = if depth == 0 { folder.file_name() } else { None };
+                let id = id.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                self.problems.push(Problem::new(Code::Unreadable, &id, folder, what).help(READABLE));
                 return;
             }
         };

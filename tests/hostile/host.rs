@@ -24,7 +24,7 @@ const CONFIG: &str = r#"
 name = "hostile"
 provider = "demo"
 model = "demo"
-filters = ["hostile"]
+filters = FILTERS
 tools = ["hostile", "todo_list"]
 "#;
 
@@ -83,7 +83,9 @@ pub(super) struct Host {
 /// The folder of a project with one plugin beside the calm one, and more settings.
 pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    save(folder.path(), "valvehouse.toml", &format!("{CONFIG}{CALM_MODEL}{settings}"));
+    let filters = if file.starts_with("filters/") { "[\"hostile\"]" } else { "[]" };
+    let config = CONFIG.replace("FILTERS", filters);
+    save(folder.path(), "valvehouse.toml", &format!("{config}{CALM_MODEL}{settings}"));
     save(folder.path(), "filters/calm.rhai", CALM);
     save(folder.path(), file, text);
     Arc::new(folder)

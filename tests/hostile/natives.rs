@@ -111,6 +111,11 @@ const INLETS: &[(&str, &str, Comes)] = &[
         Ends(LIMITS),
     ),
     // Compared, hashed, sorted, searched.
+    (
+        "switch over a closure of references",
+        "ALL let f = || all; switch f { 1 => 2, _ => 3 }; switch [f] { 1 => 2, _ => 3 };",
+        Ends(LIMITS),
+    ),
     ("switch over references", "ALL switch all { 1 => 2, _ => 3 };", Ends(LIMITS)),
     ("switch over keys", "KEYS for i in 0..100 { switch keys { 1 => 2, _ => 3 }; }", Ends(LIMITS)),
     (
