@@ -293,7 +293,8 @@ pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenErr
     Ok((snapshot, store))
 }
 
-/// What a host with these settings would run now. Where there is no store yet none is left behind.
+/// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
+/// one is used and removed.
 pub async fn glance(config: &Config) -> Result<Snapshot, OpenError> {
     let is_new = matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists());
     if !is_new {

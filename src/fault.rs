@@ -157,7 +157,7 @@ pub enum Fault {
     /// The model's service gave no answer: not one byte of it came.
     #[error("{message}")]
     Unanswered {
-        /// What was tried and why it failed.
+        /// The attempted operation and the cause of its failure.
         message: Explanation,
         /// Whether the request may have reached it: then it may have done the work.
         sent: bool,
@@ -175,7 +175,7 @@ pub enum Fault {
     /// The model's service could not be used.
     #[error("{message}")]
     Provider {
-        /// What was tried and why it failed.
+        /// The attempted operation and the cause of its failure.
         message: Explanation,
         /// Whether it was too slow rather than broken.
         timeout: bool,
@@ -200,7 +200,7 @@ pub enum Fault {
     /// The store did not take or give what the request needs.
     #[error("{message}")]
     Unstored {
-        /// What was tried and why it failed.
+        /// The attempted operation and the cause of its failure.
         message: Explanation,
         /// A word for programs: `store_full`.
         code: &'static str,

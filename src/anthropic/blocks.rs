@@ -60,7 +60,7 @@ struct Track {
     pieces: VecDeque<(String, bool)>,
     /// Text that was put between two of them, with how many come after it.
     added: Option<(usize, String)>,
-    /// What comes after the last of them.
+    /// The text after the last of them.
     rest: String,
 }
 
@@ -254,7 +254,7 @@ pub(super) fn id(id: &str) -> CompactString {
     id.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }
 
-/// What a custom tool is called with, which is a text of any form: Anthropic's inputs are objects.
+/// Returns the input of a custom tool, a free-form text, wrapped in an object, as Anthropic requires.
 fn text_input(call: &Call) -> Json {
     Json::from([("input", call.arguments.clone().into())])
 }

@@ -37,7 +37,7 @@ pub struct Writer {
     thought: bool,
     /// Text that came in the middle of a call, with its kind.
     held: Vec<(&'static str, String)>,
-    /// Of the open block's text so far.
+    /// The seal of the open block's text so far.
     seal: Seal,
     refuses: bool,
     choice: Json,

@@ -73,10 +73,10 @@ impl Head {
     }
 }
 
-/// Where a usage that is the sum of several model calls has that of the last one.
+/// The key for the usage of the last model call in a usage that is the sum of several.
 pub const LAST_CALL: &str = "last_call";
 
-/// What stands between the texts of a turn's model calls.
+/// The separator between the texts of a turn's model calls.
 pub const TEXT_BREAK: &str = "\n\n";
 
 /// Token counts.

@@ -36,7 +36,7 @@ fn last_piece(choice: &Json, index: Json) -> Json {
     piece
 }
 
-/// Where a message has its blocks in their order.
+/// The key of a message for its blocks in their order.
 const BLOCKS: &str = "content_blocks";
 
 /// A message whose blocks are known, one block after the other. What is remembered of each comes behind its

@@ -18,7 +18,7 @@ use compact_str::CompactString;
 use lane::Lane;
 use speech::{Speech, lane_name};
 
-/// Where what waits is stored, by choice.
+/// The key under which waiting texts and calls are stored, by choice.
 const HELD: &str = "held";
 /// Set for a choice that ends without a reason.
 const OVER: &str = "over";
@@ -63,7 +63,7 @@ fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
     lanes.unwrap_or_default().into_iter()
 }
 
-/// What is stored.
+/// Returns the stored texts and calls that wait, by choice.
 pub fn held(kept: &Json) -> Json {
     kept.get(HELD).unwrap_or_default()
 }

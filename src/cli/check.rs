@@ -47,7 +47,7 @@ struct Findings {
     told: HashSet<(String, String)>,
     /// By command.
     granted: HashMap<String, Grants>,
-    /// Who brings a tool of a name, by id and path.
+    /// The plugins that define a tool, each with its id and path, by the name of the tool.
     tools: BTreeMap<String, Vec<(String, PathBuf)>>,
 }
 
@@ -203,8 +203,8 @@ impl Findings {
         self.tell_once(problems);
     }
 
-    /// What `list` and `serve` tell besides: tools and filters that are not there, settings of nobody, guards that
-    /// are missed or wait for somebody.
+    /// Adds the problems that `list` and `serve` also report: missing tools and filters, settings for unknown
+    /// plugins, and guards that are missing or wait for an operator.
     async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), Failure> {
         let snapshot = app::glance(config).await?;
         let is_asked = |problem: &Problem| {

@@ -1,4 +1,4 @@
-//! What a host that ended abnormally left behind, said in the log of the next.
+//! The crash record of this process, and the log entries for versions that are quarantined after a crash.
 
 use crate::config::Config;
 use crate::crash::Record;

@@ -9,7 +9,7 @@ pub trait Durable: Send + Sync {
     /// Waits until the writes up to this number are on disk.
     ///
     /// # Errors
-    /// When they cannot be written; they are tried again later.
+    /// Returns an error if the writes fail; they are retried later.
     fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Fault>>;
 }
 

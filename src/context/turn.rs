@@ -336,7 +336,7 @@ impl Turn {
     /// Waits until the writes of this turn are on disk; returns at once where there are none.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// Returns an error if the writes fail.
     pub async fn flush(&self) -> Result<(), Fault> {
         self.0.shared.pending_flush.flush().await
     }

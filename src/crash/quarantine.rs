@@ -10,7 +10,7 @@ use std::time::SystemTime;
 /// The folder of a project in which a host keeps its state.
 pub(super) const FOLDER: &str = ".valvehouse";
 const FILE: &str = "quarantine.json";
-/// Who writes the list holds this file.
+/// The name of the file that is locked while the list is changed.
 const LOCK: &str = "quarantine.lock";
 /// The most versions that are listed: the oldest are dropped.
 const MAX_ENTRIES: usize = 200;
@@ -22,7 +22,7 @@ pub struct Quarantined {
     pub id: String,
     /// The hash of its text and of all that it imports.
     pub hash: String,
-    /// What it did.
+    /// The reason for the quarantine.
     pub why: String,
 }
 

@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-/// What the names of these files begin with. A part that is nobody else's follows: hosts in containers share
-/// folders and ids of processes, and a file that is mapped must never be shortened.
+/// The prefix of the names of these files. The process id and a UUID follow. The UUID makes each name unique: hosts
+/// in containers share folders and process ids, and a mapped file must never be shortened.
 const PREFIX: &str = "running-";
 const MAGIC: u64 = u64::from_le_bytes(*b"VHRUN001");
 
@@ -232,7 +232,7 @@ fn taken() -> Option<Words> {
     words
 }
 
-/// What a thread ran before: to be gone on with.
+/// The version that a thread ran before, and the millisecond since when; it is stored again later.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mark {
     what: u64,
@@ -328,7 +328,7 @@ fn judge_file(project: &Path, path: &Path) -> io::Result<Vec<Quarantined>> {
         .collect())
 }
 
-/// What the bytes of a record say; none where they are no whole record.
+/// Parses the bytes of a record; returns `None` if they are not a whole record.
 fn left_over(bytes: &[u8]) -> Option<LeftOver> {
     let words: Vec<u64> =
         bytes.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default())).collect();
@@ -433,7 +433,7 @@ fn say_who(number: u32, words: Words) {
     let length = id.iter().position(|byte| *byte == 0).unwrap_or(id.len());
     let parts: [&[u8]; 3] = [b"fatal: the plugin `", &id[..length], b"` ended this process\n"];
     for part in parts {
-        // SAFETY: the bytes are valid for their length. That nobody reads them is no matter here.
+        // SAFETY: the bytes are valid for their length. A failed write is ignored: the message is best effort.
         let _ = unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
     }
 }
@@ -499,7 +499,7 @@ mod tests {
         assert!(!left.exists() && record.file.exists(), "the one of a process that lives stays");
         assert_eq!(Quarantine::of(project.path()).of_plugin("loads").len(), 1);
 
-        // What is no record is deleted and quarantines nothing.
+        // A file that is not a record is deleted, and the list stays as it is.
         std::fs::write(&left, b"VHRUN001").unwrap();
         assert!(judge_left_over(project.path(), &project.path().join(FOLDER)).is_empty());
         assert!(!left.exists());

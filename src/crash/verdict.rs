@@ -3,14 +3,14 @@
 use super::quarantine::{Entry, List};
 use std::time::Duration;
 
-/// How long a file may be loading when the process is ended from outside before it counts as the cause.
+/// The loading time from which a file counts as the cause when the process is ended from outside.
 pub const LONG_LOAD: Duration = Duration::from_millis(100);
-/// How long a call may run without letting others go first before it counts as a suspect.
+/// The time without yielding from which a call counts as a suspect.
 pub const LONG_CALL: Duration = Duration::from_millis(500);
 /// For how long a suspect is remembered.
 pub const MEMORY: Duration = Duration::from_secs(24 * 3_600);
 
-/// What a thread did when its process ended.
+/// The work of a thread when its process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) id: String,
@@ -21,12 +21,12 @@ pub(super) struct Ran {
     pub(super) age: Duration,
 }
 
-/// What a process left behind.
+/// The state that an ended process left behind in its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LeftOver {
     /// The signal of its own fault, and what ran on that thread.
     pub(super) fault: Option<(i32, Option<Ran>)>,
-    /// What ran on its threads.
+    /// The versions that ran on its threads.
     pub(super) running: Vec<Ran>,
 }
 

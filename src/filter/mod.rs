@@ -75,7 +75,7 @@ pub trait Run: Send + Sync {
     }
 
     /// Returns `true` if text of a stream may wait in this filter for its next events. Where a stream breaks,
-    /// `stream_end` is then called with [`broken_stream`], and returns what waited.
+    /// `stream_end` is then called with `broken_stream`, and returns what waited.
     fn withholds(&self) -> bool {
         false
     }
@@ -88,7 +88,7 @@ pub trait Run: Send + Sync {
     }
 }
 
-/// What `stream_end` is given where a stream breaks.
+/// Returns the value that is passed to `stream_end` if a stream breaks.
 pub(crate) fn broken_stream() -> Json {
     Json::from([("broken", true.into())])
 }

@@ -36,7 +36,7 @@ use tokio::sync::{Mutex, broadcast};
 
 /// How often the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
-/// How long a `kv` write with `durable: false` may wait: what a crash can lose.
+/// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
 const KV_DELAY: Duration = Duration::from_millis(100);
 /// How often a host says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);

@@ -113,7 +113,7 @@ impl Snapshot {
 
 /// A filter of a model's chain that is the host's own.
 pub struct HostPart {
-    /// What it is called in traces.
+    /// The name of the part in traces.
     pub id: String,
     /// Its place in the chain.
     pub priority: f64,
@@ -121,7 +121,7 @@ pub struct HostPart {
     pub hooks: Vec<&'static str>,
     /// Why requests are refused by it; none where it runs.
     pub refuses: Option<String>,
-    /// What it is.
+    /// A description of the part: its role, or the cause of its refusals.
     pub reason: String,
 }
 

@@ -133,7 +133,7 @@ impl Plan {
         self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Whether the configuration lets a plugin run.
+    /// Returns `true` if the configuration enables a plugin, which is the default.
     pub(super) fn is_enabled(&self, kind: Kind, id: &str) -> bool {
         self.plugins.get(&(kind, id.to_owned())).is_none_or(|plan| plan.enabled)
     }

@@ -65,7 +65,7 @@ pub struct Plugin {
     pub state: State,
     /// The hash of the file as it is, which is not what runs when that is stale.
     pub(super) hash: Arc<str>,
-    /// What an operator may confirm: a change of a guard that waits.
+    /// The pending change of a guard that an operator may confirm.
     pub pending: Option<Confirmed>,
     /// A guard can never drop out silently.
     pub security: bool,
@@ -198,7 +198,7 @@ impl Plugin {
         self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
     }
 
-    /// What is wrong with how it stands, whatever is in its file: it is missed, or waits for somebody.
+    /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an operator.
     pub fn standing_problems(&self) -> Vec<Problem> {
         let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
         let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();

@@ -53,7 +53,7 @@ pub(super) struct Reload {
     uses: Tools,
     /// Last good versions that the store remembers, for files that do not load at the start.
     last_good: HashMap<String, LastGood>,
-    /// What operators have confirmed of guards.
+    /// The changes of guards that operators have confirmed.
     confirmed: Confirmations,
     /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
     knows_nothing: bool,

@@ -170,7 +170,7 @@ impl Snapshot {
         }
     }
 
-    /// The ids a model lists that are no filter's.
+    /// Returns the ids listed by a model that do not belong to a filter.
     fn absent<'a>(&'a self, listed: &'a [String]) -> impl Iterator<Item = &'a str> {
         let is_filter = |id: &str| self.plugins.get(id).is_some_and(|plugin| plugin.kind == Kind::Filter);
         listed.iter().map(String::as_str).filter(move |id| !is_filter(id))
@@ -325,8 +325,8 @@ impl Snapshot {
         self.served.offers()
     }
 
-    /// The filters of a model's chain that are no plugins, in running order: middleware, those that tell agents'
-    /// listeners of calls, and refusals in place of filters that are not there.
+    /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
+    /// report calls to the listeners of agents, and refusals in place of missing filters.
     pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
         let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
         let is_host = |filter: &&Filter| {
@@ -341,7 +341,8 @@ impl Snapshot {
         self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
     }
 
-    /// What the decision on a filter comes to for a model: what its tools and its memory say.
+    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools, and one
+    /// with callbacks alone needs its memory.
     fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
         let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
         let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());

@@ -30,7 +30,7 @@ struct Choice {
     calls: Vec<Begun>,
 }
 
-/// What a call calls.
+/// The kind of tool that a call refers to.
 #[derive(Clone, Copy)]
 enum Kind {
     Function,

@@ -166,8 +166,8 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
     Ok(out)
 }
 
-/// What waits in the filters of a stream that broke, each through the filters after it. What fails now is only
-/// logged: the stream ends with what broke it.
+/// Returns the events that wait in the filters of a broken stream, each passed through the filters after its own.
+/// A failure at this point is only logged: the stream ends with the error that broke it.
 pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Piece> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0).filter(|(_, own)| own.withholds()) {

@@ -350,7 +350,7 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
     Ok(outcome)
 }
 
-/// What is ours in `metadata`: of this host, and of Open WebUI.
+/// The keys of `metadata` that belong to this host or to Open WebUI.
 const OUR_METADATA: [&str; 17] = [
     "chat_id",
     "message_id",

@@ -50,7 +50,7 @@ impl Drop for Runner {
 }
 
 thread_local! {
-    /// How the job that runs reaches whoever asked for it.
+    /// The yielder by which the running job returns to its caller.
     static HERE: Cell<Option<NonNull<Yielder<Job, ()>>>> = const { Cell::new(None) };
     static WAS_ABANDONED: Cell<bool> = const { Cell::new(false) };
     /// The stack that waits for the next job.

@@ -104,7 +104,7 @@ pub(super) fn abandon() {
 }
 
 thread_local! {
-    /// Whether the work that has just been suspended is left behind.
+    /// Is `true` if the work that has just been suspended is abandoned.
     static ABANDONED: Cell<bool> = const { Cell::new(false) };
     /// The work whose stack this thread is on.
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };

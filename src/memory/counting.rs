@@ -18,13 +18,13 @@ thread_local! {
 const LARGE: usize = 1 << 20;
 
 thread_local! {
-    /// What the thread may have allocated before `EXCEEDED` is called.
+    /// The most net bytes that the thread may have allocated before `EXCEEDED` is called.
     static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
     static EXCEEDED: Cell<fn()> = const { Cell::new(|| {}) };
 }
 
-/// Sets how much this thread may have allocated in all, and what is called before a large allocation would pass that.
-/// If it returns, the allocation goes ahead, and there is no ceiling any more.
+/// Sets the most net bytes that this thread may have allocated, and the function that is called before a large
+/// allocation would exceed them. If the function returns, the allocation goes ahead and the ceiling is removed.
 pub fn set_ceiling(net: isize, exceeded: fn()) {
     CEILING.set(net);
     EXCEEDED.set(exceeded);

@@ -43,11 +43,11 @@ pub(crate) struct Call {
     pub(crate) reach: Arc<Reach>,
     printed: u32,
     captured: Captured,
-    /// Where it built its last `error(…)` and `skip(…)`.
+    /// The positions of its last `error(…)` and `skip(…)`.
     built: Built,
 }
 
-/// Where answers were built that a hook has to return.
+/// The positions at which answers were built that a hook has to return.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Built {
     pub(super) error: Option<rhai::Position>,
@@ -128,7 +128,7 @@ pub(super) fn note_built(note: impl FnOnce(&mut Built)) {
     });
 }
 
-/// What the running call has built.
+/// Returns the positions of the answers that the running call has built.
 pub(super) fn built() -> Built {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.built).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Whether a text claims to be a guard: also where it says so in a way that cannot be read as that.
+//! The claim of a text to be a guard, also in a form that cannot be read as such.
 //!
 //! Used for files that load and for those that do not. A slip such as `Security: true` must never make a
 //! guard an ordinary filter, so everything that looks like the claim counts as one.
@@ -36,7 +36,7 @@ const FOR_PEOPLE: [&str; 14] = [
     "required_open_webui_version",
 ];
 
-/// What a text says about being a guard.
+/// The claim of a text to be a guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// It is an ordinary filter.
@@ -97,7 +97,7 @@ impl Claim {
     }
 }
 
-/// Where the comments end that a text opens with.
+/// Returns the byte offset at which the opening comments of a text end.
 fn header_end(source: &str) -> usize {
     let comments: Vec<_> =
         pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Comment).collect();
@@ -119,7 +119,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split(ends).map(move |line| (line.as_ptr() as usize - text.as_ptr() as usize, line))
 }
 
-/// What stands around a key in a comment and says nothing.
+/// Returns `true` if a character around a key in a comment is mere decoration.
 fn is_decoration(letter: char) -> bool {
     letter.is_whitespace() || is_invisible(letter) || "/*#;>|\"'`-–—•!·@<[({".contains(letter)
 }
@@ -167,7 +167,7 @@ fn is_yes(value: &str) -> bool {
     YES.contains(&&*word) || is_near
 }
 
-/// Whether a line of a comment claims that this is a guard.
+/// Returns `true` if a line of a comment claims that the file is a guard.
 fn claims(line: &str, is_header: bool) -> bool {
     // More may stand in one line: `/* title: Guard; security: true */`.
     let parts = line.split([',', ';', '|', '{']).skip(1).filter_map(pair);
@@ -201,7 +201,7 @@ fn claims(line: &str, is_header: bool) -> bool {
     is_near && is_yes(value)
 }
 
-/// What is wrong with the keys of the opening comment: claims that cannot be read are errors, others are
+/// Returns the problems of the keys in the opening comments: claims that cannot be read are errors, others are
 /// warnings.
 pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -267,7 +267,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Proble
     problems
 }
 
-/// Whether a line is a pair as the opening comment has them.
+/// Returns `true` if a line is a pair with this key, in the form that the opening comment uses.
 fn reads_as(line: &str, name: &str) -> bool {
     let line = line.trim_start_matches(['\u{feff}', ' ', '\t']);
     let line = line.strip_prefix("/*").unwrap_or(line).trim_start();

@@ -386,7 +386,7 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
     scope
 }
 
-/// What is a slip in a filter is an error in a guard: without its hook it would guard nothing.
+/// Raises warnings about names that almost match a hook to errors, and adds an error if a guard has no hook.
 fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &SourceFile, source: &str) {
     let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
     almost.for_each(|problem| problem.severity = Severity::Error);

@@ -73,7 +73,7 @@ impl<'a> Code<'a> {
         self.partners[at].map(|partner| partner as usize)
     }
 
-    /// What stands between the braces of each hook.
+    /// Returns the byte range between the braces of each hook.
     fn bodies(&self) -> Vec<(usize, usize)> {
         let hooks = definitions(self.text).filter(|(name, _)| Hook::named(name).is_some());
         let body = |(_, behind): (&str, usize)| {
@@ -111,7 +111,8 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The last statement of a block, with its `;`; none where its value was meant, since there is no `;`.
+    /// Returns the byte range of the last statement of a block, including its `;`. Returns `None` if an expression
+    /// without `;` follows it: its value is meant.
     fn last_statement(&self, from: usize, to: usize) -> Option<(usize, usize)> {
         let code = self.text;
         let (mut start, mut at, mut last) = (from, from, None);
@@ -170,7 +171,7 @@ impl<'a> Code<'a> {
         caller.ends_with('.') && !self.functions.contains(name) && !is_keyword(first_word(caller))
     }
 
-    /// Whether something else than names, dots and brackets stands there.
+    /// Returns `true` if a byte range contains anything other than names, dots and brackets.
     fn has_operator(&self, from: usize, to: usize) -> bool {
         let (mut at, bytes) = (from, self.text.as_bytes());
         while at < to {

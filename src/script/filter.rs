@@ -42,7 +42,7 @@ const AFTER_SLOW: u32 = 8;
 const SLOW: u64 = 3;
 /// The same where a thread cannot have been held up for so long by others alone.
 const SURELY_SLOW: u64 = 20;
-/// Of calls that are measured exactly after one that may have been slow: the first of them.
+/// The value of `unproven` from which on calls run on the thread of their request, and are measured exactly.
 const MEASURED: u32 = 1_000;
 
 impl Script {

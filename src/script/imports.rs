@@ -264,7 +264,7 @@ fn named_in(text: &str) -> BTreeSet<String> {
         }
         let rest = text[at + word.len()..].trim_start();
         let Some(quote) = rest.chars().next().filter(|quote| ['"', '`'].contains(quote)) else { continue };
-        // What is longer is no name, and a quote that is never closed is not searched for again and again.
+        // A longer text is not a name. The limit also bounds the search behind each unclosed quote.
         let mut letters = rest[1..].char_indices().take(MAX_QUOTED);
         if let Some((end, _)) = letters.find(|(_, letter)| *letter == quote) {
             names.insert(rest[1..=end].to_owned());

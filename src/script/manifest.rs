@@ -248,8 +248,8 @@ fn declare(value: &Json) -> Result<Schema, Vec<String>> {
     }
 }
 
-/// What a text that does not load says: whether it claims to be a guard, in whatever spelling, and whether it
-/// is for every model.
+/// Reads two claims of a text that does not load. The first value is `true` if it claims to be a guard, in any
+/// spelling; the second is `true` if it applies to every model.
 pub fn says_of_itself(source: &str) -> (bool, bool) {
     let pairs = frontmatter(source);
     let is_listed_only =

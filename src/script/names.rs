@@ -20,7 +20,7 @@ const CHECKING: Duration = Duration::from_millis(200);
 
 /// Most different patterns of a file that are checked at load; the others are when they are used.
 const MAX_PATTERNS: usize = 1_000;
-/// How many of them are kept compiled for the first call.
+/// The number of these patterns that are kept compiled for the first call.
 const PREPARED: usize = 32;
 /// Memory of a compiled pattern that may be kept, and the most that any may take, in bytes.
 const SMALL_PATTERN: usize = 256 << 10;

@@ -105,7 +105,7 @@ impl Cutter<'_> {
         self.end(Piece::Backticks);
     }
 
-    /// How long `'x'` is; none where it is no character, as in a comment of another language.
+    /// Returns the length of `'x'` in bytes; `None` if the quote is not closed, as in a comment of another language.
     fn character(&mut self) -> Option<usize> {
         if self.at < self.uncharacterized {
             return None;

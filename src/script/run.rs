@@ -172,7 +172,7 @@ mod tests {
         Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 
-    /// What a native would do that nobody metered.
+    /// Calls an unmetered native that allocates up to 1 GiB; returns the summary of its error.
     fn takes_too_much(script: &Script) -> Option<String> {
         let turn = Turn::default();
         let (result, _) = script.within(script.settings.hook, "inlet", &turn, || {

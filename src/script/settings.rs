@@ -33,7 +33,8 @@ pub struct Settings {
     pub kv: Arc<Kv>,
     /// Who asks models for scripts; None where no host runs.
     pub models: Option<Arc<dyn Models>>,
-    /// Whether first calls run apart until they are known to be fast: where other requests are served.
+    /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
+    /// fast.
     pub is_served: bool,
     /// Whether calls are held to their budgets; off only to measure what that costs.
     #[doc(hidden)]

@@ -45,7 +45,7 @@ fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>
             let mut written = written.lock();
             event.paths.iter().filter(|path| written.remove(*path)).count() > 0
         }
-        // Reading a file is no change of it.
+        // Reading a file does not change it.
         EventKind::Access(_) => false,
         // Only inotify tells when a file is closed.
         EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => {

@@ -90,7 +90,7 @@ pub(super) fn may_operate(app: &App, parts: &Parts) -> bool {
     }
 }
 
-/// Whether a request shows the operators' key, and no user's.
+/// Returns `true` if a request carries the operators' key rather than a user's.
 pub(super) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
     let holder = given_key(&parts.headers).and_then(|given| app.access.keys.holder(given));
     matches!(holder, Some(Holder::Admin))
@@ -159,8 +159,8 @@ pub(super) fn with_name(role: &str, name: &str) -> String {
     if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
 }
 
-/// Refuses a wrong key, and remembers it: whoever tried many has to wait. A right key never waits, also from the
-/// same address, and one that opens another door is no guess.
+/// Refuses a wrong key and records the attempt: after many attempts an address has to wait. A valid key never
+/// waits, even from the same address. A key that is valid for another endpoint does not count as an attempt.
 fn wrong_key(app: &App, key: &str, message: &str) -> Fault {
     if app.access.keys.holder(key).is_some() {
         return unauthenticated(message);
@@ -185,7 +185,8 @@ pub(super) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault
     Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
 }
 
-/// Who asks, in a word that only compares: a user by id, else a key; "" where neither is known.
+/// Returns an identifier of the requester for comparisons only: the user's id, else the digest of a known key, else
+/// an empty string.
 pub(super) fn asker(app: &App, headers: &HeaderMap) -> String {
     if let Some(user) = user_id(app, headers) {
         return format!("user {user}");

@@ -1,4 +1,4 @@
-//! Where a request comes from.
+//! The address of the client that sends a request.
 
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;

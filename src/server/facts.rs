@@ -32,9 +32,9 @@ const CREDENTIALS: [&str; 20] = [
     "xsrf",
     "otp",
 ];
-/// Headers that have such a word and are no credential.
+/// Headers that contain one of the `CREDENTIALS` words but are not a credential.
 const HARMLESS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "sec-websocket-key"];
-/// How values begin that are credentials, whatever their header is called.
+/// The prefixes, in lower case, that mark the value of any header as a credential.
 const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
 
 /// Names the conversation where an Open WebUI is set to tell whom it asks for.
@@ -97,7 +97,7 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
-/// What the configuration sets for a model and, over that, for whose key it is.
+/// Returns the variables configured for a model, overridden by those configured for the user of the key.
 fn configured_variables(model: &Json, key_user: &Json) -> Json {
     let all: Object = [model, key_user]
         .into_iter()
@@ -108,7 +108,7 @@ fn configured_variables(model: &Json, key_user: &Json) -> Json {
     if all.is_empty() { Json::Null } else { all.into() }
 }
 
-/// What the client calls variables.
+/// Returns the object `variables` of the client's metadata, or null.
 fn client_variables(metadata: &Json) -> Json {
     match metadata.get("variables") {
         Some(variables @ Json::Object(_)) => variables.copy(),
@@ -219,7 +219,7 @@ fn request(parts: &Parts) -> Json {
     ])
 }
 
-/// Whether a header is, by its name or its value, a secret of whoever sends it.
+/// Returns `true` if a header is a secret of its sender, by its name or its value.
 fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
     let name = name.as_str();
     let is_named =

@@ -66,7 +66,7 @@ impl Trouble {
 /// A failure that has not come again for this long is over.
 const RECENT: Duration = Duration::from_secs(5);
 
-/// How often a store was in which trouble, and the failures that last.
+/// The numbers of store errors by kind, and the latest failure of each kind of work until it succeeds again.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     counts: [AtomicU64; TROUBLES.len()],

@@ -112,7 +112,8 @@ pub trait Store: Conversations + History {
     /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64>;
 
-    /// What is confirmed of guards. All but [`Confirmed::Off`] ends when a version of the guard is saved.
+    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`Confirmed::Off`] end when
+    /// a version of the guard is saved.
     fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>>;
 
     /// An operator confirms a change of a guard.
@@ -156,7 +157,7 @@ pub trait Store: Conversations + History {
     /// Takes the lock of writers and lets go of it.
     ///
     /// # Errors
-    /// When another process holds it for longer than a writer waits.
+    /// Returns an error if another process holds the lock for longer than a writer waits.
     fn probe(&self) -> Answer<'_, ()>;
 
     /// Finishes what is under way and lets go of files and connections.

@@ -43,7 +43,7 @@ pub struct LastGood {
     pub saved_at: i64,
 }
 
-/// What operators may confirm of a guard.
+/// A change of a guard that operators may confirm.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Confirmed {
     /// Its file may be gone.
@@ -55,7 +55,7 @@ pub enum Confirmed {
 }
 
 impl Confirmed {
-    /// As it is stored.
+    /// Returns the form in which it is stored.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Gone => "gone",

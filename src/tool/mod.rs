@@ -59,7 +59,7 @@ pub struct Retry {
 /// Time that the delays before retries may take in one turn, over all its tools.
 const MAX_DELAYS: Duration = Duration::from_secs(120);
 
-/// What the host itself may take between the attempts of a tool, in all.
+/// The time that the host itself may spend between the attempts of a tool, in total.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The delays before retries in one turn.

@@ -5,7 +5,7 @@ use super::{MASK, Schema};
 use crate::json::{Json, Object};
 use crate::limits::clipped;
 
-/// How the mark begins that a stored value was stored as a secret.
+/// The prefix of the key that marks a stored value as a secret.
 const SECRET_MARK: &str = "$secret:";
 
 /// Returns `true` if a key of stored values is a mark, which stands for no valve.
@@ -24,7 +24,8 @@ impl Schema {
         self.with_marks(values, false)
     }
 
-    /// The values as they are merged into those that are stored: one that is no secret takes a mark out.
+    /// Returns the values in the form that is merged into the stored ones: a value that is not a secret removes its
+    /// mark.
     pub fn marked_changes(&self, values: &Json) -> Json {
         self.with_marks(values, true)
     }
@@ -84,7 +85,7 @@ impl Schema {
     pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
         let meant = sent.copy();
         for field in self.fields.iter().filter(|field| !field.secret && was_secret(stored, &field.name)) {
-            // A form shows what was a secret masked: that is no value.
+            // A form shows a former secret masked: the mask is not a value.
             if sent.get(&field.name).is_some_and(|value| value.as_str() == Some(MASK)) {
                 meant.remove(&field.name);
             }

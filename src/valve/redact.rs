@@ -11,15 +11,15 @@ use std::sync::{Arc, OnceLock};
 
 /// Shorter values are part of too many other texts: they are refused as secrets.
 pub const MIN_SECRET: usize = 6;
-/// What stands where a secret was.
+/// The replacement for a secret.
 const REDACTED: &str = "***";
 /// Longer secrets are looked for in parts of this many characters, where they are escaped.
 const PART: usize = 256;
 /// The mark at which texts are cut.
 const CUT: char = '…';
 
-/// Whether a value has to be refused as a secret: what is left of it could not be redacted. Nothing, "" and 0
-/// say that there is none.
+/// Returns `true` if a value has to be refused as a secret because it is too short to be redacted. Null, `""` and 0
+/// stand for an absent secret and are accepted.
 pub(super) fn is_too_short(value: &Json) -> bool {
     match value {
         Json::Text(text) => !text.is_empty() && text.trim().chars().count() < MIN_SECRET,
@@ -37,9 +37,9 @@ pub struct Redactor(Option<Arc<Secrets>>);
 struct Secrets {
     /// The secrets themselves, the longest first.
     values: Vec<String>,
-    /// How they read without an escape, the longest first.
+    /// Their encodings without escapes, the longest first.
     forms: Vec<String>,
-    /// How they read with each character escaped or not; made when it is first needed.
+    /// Patterns that find them with any of their characters escaped; built on first use.
     escaped: OnceLock<Vec<Regex>>,
 }
 
@@ -120,7 +120,7 @@ fn longest_first(texts: &mut Vec<String>) {
     texts.dedup();
 }
 
-/// How a secret reads where its characters stand for themselves.
+/// Returns the encodings of a secret without escapes: plain, hexadecimal and base64.
 fn forms(secret: &str) -> Vec<String> {
     let hex = secret.bytes().fold(String::new(), |mut hex, byte| {
         // Writing to a text cannot fail.

@@ -123,7 +123,7 @@ fn a_host_that_is_killed_while_scripts_run_quarantines_none() {
     assert!(!folder.path().join(".valvehouse/quarantine.json").exists());
 }
 
-/// Whether a file is being loaded, by what a host has written into its record.
+/// Returns `true` if the record of a host shows that a file is being loaded.
 fn is_loading(folder: &Path, process: u32) -> bool {
     let own = format!("running-{process}-");
     let files = std::fs::read_dir(folder.join(".valvehouse")).into_iter().flatten().flatten();

@@ -194,7 +194,7 @@ impl Host {
         self.whole_talk()
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub(super) fn address(&self) -> String {
         self.address.clone()
     }

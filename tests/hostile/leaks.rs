@@ -4,7 +4,7 @@
 use super::host::Host;
 use std::fmt::Write as _;
 
-/// What each call makes and would lose.
+/// The bytes that each call allocates and that a leak would lose.
 const LOST: usize = 1_000_000;
 /// Calls before memory is first looked at, and after that.
 const FIRST: usize = 20;
@@ -69,7 +69,7 @@ const CYCLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Where else it may be made: what the file says.
+/// Other hooks that may make a cycle, each with the code of its file.
 const PLACES: &[(&str, &str)] = &[
     ("outlet", "fn outlet(body) { let m = #{ s: text() }; m.f = || m; body }"),
     ("pre_chat", "fn pre_chat(ctx) { let m = #{ s: text(), c: ctx }; m.f = || m; ctx }"),

@@ -1,4 +1,4 @@
-//! How long a file takes to load: in proportion to its length, whatever stands in it.
+//! Tests that the time to load a file grows in proportion to its length, whatever its content.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -117,7 +117,7 @@ fn letters(mut number: usize) -> String {
     }
 }
 
-/// What this thread had of the processors: other programs do not count.
+/// Returns the processor time of this thread: other programs do not count.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -132,10 +132,10 @@ fn time_to_load(kind: Kind, text: &str) -> Duration {
     took
 }
 
-/// How much longer the tenfold file may take: ten times, and room for a machine that is not at rest. What is
-/// quadratic takes a hundred times as long.
+/// The largest ratio of the load times of a file of tenfold length and the short one: ten, and room for a busy
+/// machine. Quadratic work takes a hundred times as long.
 const MAX_RATIO: u32 = 30;
-/// What a file takes however short it is, within which nothing can be said of ratios.
+/// The smallest load time that ratios are computed with: shorter times are dominated by fixed costs.
 const FLOOR: Duration = Duration::from_millis(10);
 
 #[test]

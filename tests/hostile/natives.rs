@@ -1,5 +1,5 @@
-//! What one call of a native can do: write, compare, sort and search what is small in memory and endless when
-//! it is gone through, and values that hold each other.
+//! Attacks by single calls of natives: they write, compare, sort and search values that are small in memory and
+//! endless when traversed, and values that hold each other.
 //!
 //! In each `s` is a text of 4 MB, and `all` is an array of 90,000 references to it.
 

@@ -300,7 +300,7 @@ fn caught(statement: &str) -> String {
     format!("try {{ {statement} }} catch {{ }}\n    ")
 }
 
-/// What a program may call by a name.
+/// Returns the functions that a program may call by name.
 fn callable() -> Vec<Registration> {
     let mut all = registrations();
     all.retain(|one| {

@@ -1,4 +1,4 @@
-//! What clients and services send beside the usual, and what clients then expect.
+//! Unusual requests of clients and answers of services, and the behavior that clients then expect.
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, saying, streaming};

@@ -9,9 +9,9 @@ use crate::json::{Json, Object};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 
-/// Where the calls of a choice are stored.
+/// The key under which the calls of a choice are stored.
 const CALLS: &str = "calls";
-/// Where the pieces that wait for another call to end are stored.
+/// The key under which the pieces that wait for another call to end are stored.
 const QUEUE: &str = "queue";
 /// Set where the next event lets all of them out.
 const CLOSED: &str = "calls_closed";
@@ -26,7 +26,7 @@ pub(super) struct Calls {
 }
 
 struct Call {
-    /// As the service numbers it.
+    /// The index that the service assigned.
     index: Option<i64>,
     id: CompactString,
     name: CompactString,
@@ -230,7 +230,7 @@ impl Call {
     }
 }
 
-/// Where a piece has the text that its call is made with.
+/// Returns the field of a piece with the text of its call's input: the holder's key, the holder and the text's key.
 fn input_of(piece: &Json) -> Option<(&'static str, Object, &'static str)> {
     [("function", "arguments"), ("custom", "input")].into_iter().find_map(|(of, key)| {
         let Json::Object(holder) = piece.get(of)? else { return None };
@@ -287,7 +287,7 @@ fn is_only_text(piece: &Json) -> bool {
     only
 }
 
-/// How far a text of JSON has come: complete arguments are over before the next call begins.
+/// The progress of a JSON text that arrives in pieces: complete arguments end before the next call begins.
 #[derive(Default)]
 struct Progress {
     depth: i64,

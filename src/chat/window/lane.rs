@@ -14,7 +14,7 @@ const CLOSED: &str = "closed";
 pub(super) struct Lane {
     longest: usize,
     pub(super) kind: CompactString,
-    /// What waits.
+    /// The text that waits.
     text: CompactString,
     /// A delta with nothing in it but this text, which is null in it: to let out what waits where an
     /// event has no such text.

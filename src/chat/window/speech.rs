@@ -1,4 +1,4 @@
-//! What an event has to say in a choice, and which texts before it that ends.
+//! The content of an event in a choice, and the earlier texts that it ends.
 
 use crate::chat::delta::call_name;
 use crate::chat::event::{self, Step};
@@ -7,7 +7,7 @@ use compact_str::CompactString;
 
 /// Blocks that are closed: their text has come before.
 const BLOCKS: &str = "content_blocks";
-/// Where the signature of thinking stands.
+/// The keys that a signature of thinking is stored under.
 const SIGNATURES: [&str; 4] =
     ["signature", "reasoning_signature", "thinking_signature", "reasoning_content_signature"];
 /// Texts that come in pieces, on top of a delta.
@@ -38,7 +38,7 @@ const HEAD: [&str; 10] = [
     "choices",
 ];
 
-/// What an event has to say in its first choice.
+/// The content of an event in its first choice.
 #[derive(Default)]
 pub(super) struct Speech {
     /// The lanes with text in this event.

@@ -1,4 +1,4 @@
-//! What a guard has, what a change would take from it, and who has confirmed that.
+//! The protections of a guard, the losses that a change would cause, and their confirmation by operators.
 //!
 //! A guard is measured against its last good version. A change that would weaken it waits: the last good
 //! version keeps running until an operator confirms this very change.
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(120);
 /// A guard's file that is never left alone is taken after this.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is confirmed of guards, by id.
+/// The confirmed changes of guards, by id.
 pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
 
 /// The version of a guard that changes are measured against.
@@ -40,7 +40,7 @@ pub(super) struct Weakened {
 }
 
 impl Reload {
-    /// The guard that is known of an id; none where it is no guard's.
+    /// Returns the version that changes of a guard are measured against; `None` if the id is not a guard's.
     pub(super) fn baseline(&self, id: &str, before: Option<&Arc<Plugin>>) -> Option<Baseline> {
         let before = before.filter(|plugin| plugin.security && plugin.script.is_some());
         let Some(row) = self.last_good.get(id) else {
@@ -57,7 +57,7 @@ impl Reload {
         Some(Baseline { path: PathBuf::from(&row.path), hash: row.hash.clone(), script })
     }
 
-    /// Whether an id is a guard's, without a look at what it has.
+    /// Returns `true` if an id is a guard's, without compiling the stored version.
     pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
         match self.last_good.get(id) {
             Some(row) => is_guards(row),
@@ -74,8 +74,8 @@ impl Reload {
         self.compile(&file.importing(imports), &self.given(&row.id)).ok()
     }
 
-    /// What a file would take from the guard whose id it has; none where it takes nothing, or where that is
-    /// confirmed.
+    /// Returns the change by which a file or the settings would weaken the guard of this id; `None` if the change
+    /// is harmless or confirmed.
     pub(super) fn weakened(
         &self,
         id: &str,
@@ -108,7 +108,7 @@ impl Reload {
         })
     }
 
-    /// Whether a guard runs although the settings switch it off: nobody has confirmed that.
+    /// Returns `true` if a guard runs although the settings disable it: the change waits for a confirmation.
     pub(super) fn is_held_on(&self, id: &str) -> bool {
         let is_switched = self.stored.switches.get(id).is_some_and(|switch| switch.enabled.is_some());
         !is_switched
@@ -127,7 +127,8 @@ impl Reload {
         !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
     }
 
-    /// Whether the file of a guard that runs is other than it was and was written a moment ago: more may come.
+    /// Returns `true` if the file of a present guard has changed and the latest write is more recent than [`REST`]:
+    /// the save may be incomplete.
     pub(super) fn is_guard_being_saved(&self, found: &Found, before: &Plugins) -> bool {
         let age = found.latest.and_then(|latest| latest.elapsed().ok());
         let is_other = |(id, plugin): (&Arc<str>, &Arc<Plugin>)| {
@@ -190,13 +191,13 @@ impl Reload {
     }
 }
 
-/// Whether a stored version is a guard's. Where nobody could read the file it is only held to be one as long as
-/// that lasts.
+/// Returns `true` if a stored version is a guard's. An empty source stands for a file that was unreadable: it is
+/// treated as a guard only while it stays unreadable, so this returns `false` for it.
 pub(super) fn is_guards(row: &LastGood) -> bool {
     row.security && !row.source.is_empty()
 }
 
-/// Whether a stored version ever loaded: of a guard that did not, its claim is kept.
+/// Returns `true` if a stored version has ever loaded. Of a guard that has not, only its claim is stored.
 pub(super) fn has_loaded(row: &LastGood) -> bool {
     !row.imports.is_null()
 }
@@ -216,7 +217,7 @@ fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Problem {
         .help(format!("put it back, or if it is meant, run: valvehouse confirm {id}"))
 }
 
-/// What is lost when this version of a guard is replaced by that one, in words.
+/// Describes the losses if `next` replaces `before` as the version of a guard, one phrase per loss.
 fn losses(before: &Script, next: &Script) -> Vec<String> {
     let (old, new) = (&before.manifest, &next.manifest);
     let mut lost = Vec::new();
@@ -245,7 +246,7 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
     lost
 }
 
-/// What an operator confirms: this content with these losses, and no other.
+/// Returns the confirmation of a change: it covers exactly this content with these losses.
 fn change(hash: &str, lost: &[String]) -> Confirmed {
     let mut digest = Sha256::new();
     for part in std::iter::once(hash).chain(lost.iter().map(String::as_str)) {
@@ -263,7 +264,7 @@ pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Re
     others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
 }
 
-/// Files whose id is known but whose content could not be read, by id; and those whose name is no id, where they
+/// Returns the problems of files that could not be read, by id. Files whose name is not an id are included if they
 /// claim to be guards.
 pub(super) fn unreadable(found: &Found, is_known: impl Fn(&str) -> bool) -> BTreeMap<Arc<str>, &Problem> {
     let is_error = |problem: &&Problem| problem.severity == crate::script::Severity::Error;

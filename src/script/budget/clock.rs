@@ -1,7 +1,7 @@
 //! A clock that is read for the price of a load: a thread counts milliseconds while scripts run.
 //!
-//! The thread sleeps when nothing has asked for the clock for a while. Whoever asks next brings the clock up to
-//! date first, so that the time it slept through counts: a call that waited meanwhile is no younger for it.
+//! The thread goes to sleep when the clock is unused for about two seconds. The next use brings the clock up to date
+//! first, so that the time it slept through counts toward the age of a call that waited meanwhile.
 
 use crate::crash;
 use std::sync::OnceLock;

@@ -75,7 +75,8 @@ impl Meter {
         self.set_ceiling();
     }
 
-    /// Where the call's own checks failed to end it, the allocator does: at twice its memory.
+    /// Sets the ceiling at which the allocator ends the call if its own checks failed to: twice its memory limit, or
+    /// [`BEYOND`] bytes above that limit if this is more.
     fn set_ceiling(&self) {
         let limit = isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX);
         let ceiling = self.memory.get().saturating_add(limit).saturating_add(limit.max(BEYOND));
@@ -171,7 +172,8 @@ impl Meter {
         None
     }
 
-    /// What a call that has come to its end exceeded without an operation behind it: within one native nobody looks.
+    /// Returns the time limit that a finished call exceeded since its last operation: the time within a native is
+    /// checked only afterward.
     fn overran(&self) -> Option<Exceeded> {
         let time = self.budget.get().time;
         let passed = Duration::from_millis(clock::now().saturating_sub(self.began.get()));

@@ -89,7 +89,7 @@ pub(crate) fn ticks_at_start() -> u64 {
     clock::now()
 }
 
-/// What this thread had of the processors; none where the system does not say.
+/// Returns the processor time of this thread; `None` if the system does not report it.
 pub(crate) fn processor_time() -> Option<Duration> {
     processor::on_processor()
 }

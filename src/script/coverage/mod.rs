@@ -33,7 +33,7 @@ impl Coverage {
         Self { runnable: Lines::new(count), ran: Lines::new(count), called: Mutex::default() }.into()
     }
 
-    /// Where lines that can run are noted.
+    /// Returns the set in which runnable lines are recorded.
     pub(super) fn runnable_lines(&self) -> &Lines {
         &self.runnable
     }

@@ -31,11 +31,11 @@ pub(in crate::script) struct Instrumented {
     bodies: Vec<Body>,
 }
 
-/// What a function runs.
+/// The instrumented body of a function.
 struct Body {
     name: String,
     code: Expr,
-    /// Whether it ran: noted for coverage.
+    /// Is `true` once it ran; used for coverage.
     ran: AtomicBool,
 }
 

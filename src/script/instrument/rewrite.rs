@@ -14,9 +14,9 @@ pub(super) fn is_needed(functions: &AST) -> bool {
 /// Puts the steps into a body.
 #[derive(Default)]
 pub(super) struct Rewrite<'a> {
-    /// Where lines with a probe are noted; no probes without.
+    /// The set in which lines with a probe are recorded; probes are added only if it is present.
     pub(super) lines: Option<&'a Lines>,
-    /// Whether anything was changed.
+    /// Is `true` if anything was changed.
     pub(super) has_changed: bool,
 }
 
@@ -112,7 +112,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Where a statement begins; none of what only holds others.
+/// Returns the line at which a statement begins; `None` for one that only holds others.
 fn line_of(statement: &Stmt) -> Option<usize> {
     match statement {
         Stmt::Noop(_) | Stmt::Block(_) | Stmt::Share(_) => None,

@@ -1,4 +1,4 @@
-//! That steps change nothing a script could see, but what would not be bounded without them.
+//! Tests that steps leave the results of scripts unchanged, except for work that would otherwise be unbounded.
 
 use crate::context::Turn;
 use crate::filter::Hook;

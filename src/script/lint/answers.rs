@@ -127,7 +127,7 @@ fn try_as_value(view: &View<'_>, function: &Body) -> Option<Problem> {
     })
 }
 
-/// Whether a block ends with what is of use only as a value.
+/// Returns `true` if a block ends with an expression that is of use only as a value.
 fn ends_with_value(block: &[Stmt]) -> bool {
     let Some(Stmt::Expr(value)) = block.last() else { return false };
     match &**value {

@@ -26,7 +26,7 @@ enum Scope {
     Chat,
 }
 
-/// What the options of a write are for.
+/// The documentation of the options of a write.
 const FAST: &str = "`#{durable: false}` does not wait for the disk: faster, and a crash may lose it.";
 
 /// `kv::…` with `kv::user::…` and `kv::chat::…` in it.
@@ -283,7 +283,7 @@ impl Scope {
         Ok(durable)
     }
 
-    /// Whether this map is the turn's own.
+    /// Returns `true` if this map belongs to the turn and ends with it.
     fn ends_with_the_turn(self) -> bool {
         self == Self::Chat && call::current().is_none_or(|call| call.turn.facts().chat_id.is_empty())
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 /// What a compiled pattern may need, in steps of 256 KiB; the last is the library's own limit.
 const SIZES: [usize; 4] = [1, 4, 16, 40];
 const STEP: usize = 256 << 10;
-/// How many steps are kept in all: 128 usual patterns, or fewer large ones.
+/// The number of steps of 256 KiB that are cached in all: 128 usual patterns, or fewer large ones.
 const CAPACITY: usize = 128;
 /// Bytes of a pattern: reading one takes some hundred times as much memory.
 const MAX_LENGTH: usize = 64 << 10;
@@ -57,7 +57,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// As above.
+    /// Returns the error of a budget that the search exceeds.
     pub(super) fn captures_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<Spans>> {
         let groups = self.regex.captures_len();
         if groups > FEW_GROUPS {

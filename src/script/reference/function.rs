@@ -206,11 +206,11 @@ fn read() -> Vec<Function> {
 /// A function or an operator as the engine has it registered: overloads, words of values and all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registration {
-    /// What stands before `::`; "" where nothing does.
+    /// The module before `::`; empty for a function outside of modules.
     pub module: String,
     /// Its name, `+` of an operator, `get$system` of a word that is read, `set$system` of one that is written.
     pub name: String,
-    /// What the engine calls the kinds of its arguments, such as `INT`, `ImmutableString`, `Dynamic`.
+    /// The engine's names for the types of its arguments, such as `INT`, `ImmutableString`, `Dynamic`.
     pub params: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 use rhai::{Array, Blob, Dynamic, FnPtr, ImmutableString, Map};
 use std::any::TypeId;
 
-/// How the work of a function grows with its arguments, and what is done before it is called.
+/// The growth of a function's work with its arguments, and the checks before it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cost {
     /// At most one pass over a text, array or map within the engine's limits, and at most one copy of it: a few

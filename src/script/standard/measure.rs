@@ -14,14 +14,14 @@ pub(super) struct Size {
     pub(super) elements: usize,
 }
 
-/// What is counted besides texts and elements.
+/// The values that are counted besides texts and elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Live {
     /// A live value as one element: it is referred to, not copied.
     Reference,
     /// A live value with all that its JSON takes.
     Content,
-    /// What closures hold, too.
+    /// As `Content`, and the values that closures capture.
     Captured,
 }
 

@@ -18,7 +18,7 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 const BYTES: usize = 512;
 /// Elements that it copies or compares for one.
 const ELEMENTS: usize = 16;
-/// What an element of a new array takes that holds a short text of its own.
+/// The memory of an element of a new array that holds a short text of its own, in bytes.
 const TEXT: usize = 80;
 
 /// Rhai's standard packages as they are.
@@ -94,9 +94,10 @@ fn call_original(
     }
 }
 
-/// What is written in place of a value that is too large. Who writes several values into one text takes an error for a
-/// value without a text form of its own, and writes it without a limit; and the interpreter would make an error of the
-/// value itself, which is therefore gone. The call ends at its next operation.
+/// Returns the empty text that is written in place of a value that is too large. An error is unsuitable: a function
+/// that writes several values into one text would take it for a missing text form, and write the value without a
+/// limit. An unshared value is replaced by `()`, since the interpreter would make an error of it. The call ends at
+/// its next operation.
 fn without_form(args: &mut [&mut Dynamic]) -> Dynamic {
     if let Some(value) = args.first_mut().filter(|value| !value.is_shared()) {
         **value = Dynamic::UNIT;
@@ -104,7 +105,7 @@ fn without_form(args: &mut [&mut Dynamic]) -> Dynamic {
     ImmutableString::new().into()
 }
 
-/// What is done in place of Rhai's own function.
+/// Runs the replacement of Rhai's own function; returns `None` if that function itself is to be called.
 fn called_instead(
     cost: Cost,
     context: &NativeCallContext<'_>,
@@ -191,8 +192,8 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
     }
 }
 
-/// What refers to nothing is written at once. The error of a text form is ignored by whoever writes several values
-/// into one text: the call is ended at its next operation.
+/// Measures the text form of the arguments; small values without references are skipped. A function that writes
+/// several values into one text ignores the error of a text form, so the call is also ended at its next operation.
 fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     let is_small = |value: &Dynamic| match value.as_immutable_string_ref() {
         Ok(text) => text.len() < BYTES,
@@ -253,7 +254,7 @@ fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     before_array(engine, &whole, pieces.min(segments))
 }
 
-/// What an array of so many texts takes that a text is cut into.
+/// Charges for cutting a text into an array of `pieces` texts, and reserves the memory of the array.
 fn before_array(engine: &Engine, whole: &str, pieces: usize) -> Answer<()> {
     if pieces > engine.max_array_size() {
         return Err(TooLarge::Array.into_error());

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// What compares two elements.
+/// A comparison of two elements.
 pub(super) enum Comparer {
     Function(FnPtr),
     /// The operator `==`.

@@ -41,7 +41,7 @@ fn every_metered_function_is_found_before_the_original() {
     );
 }
 
-/// What scripts wrote before works as before.
+/// Compares the results of metered functions with those of Rhai's own.
 #[test]
 fn metered_functions_answer_as_the_originals_do() {
     let mut plain = Engine::new_raw();

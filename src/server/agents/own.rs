@@ -9,7 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// Lets operators by, and users whose run it is. To all others there is no such run.
+/// Passes on the requests of operators and of the user who owns the run. All other requests are answered as if
+/// the run did not exist.
 pub(super) async fn owners_and_operators(
     State(app): State<Arc<App>>,
     Path(run): Path<String>,

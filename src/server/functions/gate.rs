@@ -33,8 +33,8 @@ pub(super) enum Asker {
 impl Asker {
     /// Whoever sends this request; nobody where that is not known.
     pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
-        // A user's own key first: it is no failed try at the operators' one. The operators' key names whom it
-        // likes.
+        // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
+        // operators' key may name any user.
         match auth::user_id(app, &parts.headers).filter(|_| !auth::may_operate_by_key(app, parts)) {
             Some(id) => Ok(Self::User(id)),
             None => auth::operator(app, parts).map(|operator| Self::Operator(operator.0)),

@@ -112,8 +112,9 @@ fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
     Ok(())
 }
 
-/// As much of a body that is too large is still read, in bytes, and for so long.
+/// The part of an oversized body that is still read, in bytes.
 const MAX_DRAIN: usize = 128 << 20;
+/// The longest time for which an oversized body is still read.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads

@@ -1,4 +1,4 @@
-//! Where a request behind proxies comes from: what trusted proxies say of it, and nobody else.
+//! The address of a client behind proxies, as reported by trusted proxies only.
 
 use crate::config::Network;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the address of the client. Each proxy adds the address that it was asked from to the end of
-/// `X-Forwarded-For` or `Forwarded`: the last one that is no trusted proxy's counts. Where both headers come and
-/// disagree, one of them is the client's own, and the proxy's address counts.
+/// Returns the address of the client. Each proxy appends the address that its request came from to
+/// `X-Forwarded-For` or `Forwarded`: the last one that is not a trusted proxy's counts. If both headers are present
+/// and disagree, one of them was set by the client, and the proxy's address counts.
 pub(super) fn client_of(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if !is_trusted(peer) {

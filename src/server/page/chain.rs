@@ -47,7 +47,7 @@ pub(super) async fn show(
     json_response(StatusCode::OK, &chain)
 }
 
-/// Who acts at a moment, in running order; None where nobody does.
+/// Returns the filters that act at a hook, in running order; `None` if there are none.
 fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
     let place = |part: &Part| match part.decision {
         Decision::Refuses(_) => f64::NEG_INFINITY,
@@ -73,7 +73,7 @@ fn acts(part: &Part, hook: Hook) -> bool {
     }
 }
 
-/// Middleware and the like: a part of the chain that is no plugin.
+/// Returns the JSON of a part of the chain that is not a plugin, such as middleware.
 fn of_host(part: &HostPart) -> Json {
     let hooks = part.hooks.iter().map(|hook| Json::from(*hook)).collect::<Vec<_>>();
     Json::from([

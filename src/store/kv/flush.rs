@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// Writes changes to a store; all of them or none, on disk when it returns.
 type Write = Arc<dyn Fn(Vec<KvChange>) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
 
-/// Where the maps are written, and how far that is.
+/// The destination of the maps' writes, and their progress.
 #[derive(Default)]
 pub(super) struct Disk {
     write: Option<Write>,
@@ -62,7 +62,7 @@ impl Kv {
     /// Waits until the writes up to this number are on disk, in one commit with those of others.
     ///
     /// # Errors
-    /// When the store does not take them. They stay in memory and are among the next.
+    /// Returns the error of the store if it refuses the writes. They stay in memory and are part of the next commit.
     pub async fn flush_up_to(&self, write: u64) -> Result<(), StoreError> {
         if self.disk.flushed.load(SeqCst) >= write {
             return Ok(());
@@ -82,7 +82,7 @@ impl Kv {
     /// Writes all that has changed, durable or not.
     ///
     /// # Errors
-    /// As [`Kv::flush_up_to`].
+    /// Returns an error in the same cases as [`Kv::flush_up_to`].
     pub async fn flush_all(&self) -> Result<(), StoreError> {
         let _one = self.disk.writing.lock().await;
         self.write_changes().await

@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file, opened by as many processes as like.
 //!
-//! What operators decide, what is said and what scripts store is on disk when a call returns. What hosts
-//! write all the time is safe when a process dies and may lose its last moment when the power does.
+//! Decisions of operators, conversations and values stored by scripts are on disk when a call returns. Records that
+//! hosts write continuously survive the crash of a process; a power failure may lose the latest of them.
 
 mod conversations;
 mod forget;
@@ -126,8 +126,8 @@ impl Sqlite {
         StoreError::from_sqlx("", &self.file, error).trouble == Trouble::Busy
     }
 
-    /// Whether other processes take turns at the lock, rather than one of them holding it: somebody has just
-    /// written.
+    /// Returns `true` if the write-ahead log was written within the lock timeout: other processes take turns at the
+    /// lock, rather than one of them holding it.
     fn is_contended(&self) -> bool {
         let mut log = self.file.clone().into_os_string();
         log.push("-wal");

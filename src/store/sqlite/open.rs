@@ -13,7 +13,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
 const DOING: &str = "open the store";
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a writer waits for the lock of another process: requests behind it are answered within a second.
+/// The time that a writer waits for the lock of another process: requests behind it are answered within a second.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
 /// The same while other processes write: then the lock is not held, only contended.
 pub(super) const CONTENDED: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use super::values::{harmless, hostile, is_unreachable, most, prelude};
 use std::collections::BTreeSet;
 use valvehouse::script::reference::{Registration, registrations};
 
-/// Where a script is called from.
+/// The function of a script that makes the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Position {
     Inlet,
@@ -40,8 +40,8 @@ pub(in super::super) struct Case {
 }
 
 impl Case {
-    /// The whole file. What it leaves in a message is taken out again: how long the host takes to send megabytes
-    /// to a client is no matter of a script's budget.
+    /// Returns the text of the whole file. Its last lines replace any large result of the code: the budget
+    /// of a script does not cover the time to send megabytes to a client.
     pub(super) fn text(&self, id: &str) -> String {
         let Self { position, code, .. } = self;
         let code = format!("{}{code}", prelude(code));
@@ -80,7 +80,7 @@ impl Case {
     }
 }
 
-/// What the language does with values without naming a function, `v` being the value.
+/// Statements of the language that use a value, `v`, without naming a function.
 const FORMS: &[&str] = &[
     "`${v}`;",
     "`${v}${v}`;",
@@ -204,7 +204,7 @@ fn in_places(cases: &mut Vec<Case>, family: &str, calls: &[String]) {
     }
 }
 
-/// What only bodies of requests have.
+/// Returns `true` if the code needs the messages of a body and the position has none.
 fn is_out_of_place(position: Position, code: &str) -> bool {
     let is_of_messages = code.contains("body.messages") || code.contains("body.texts");
     is_of_messages && !matches!(position, Position::Inlet | Position::Outlet)

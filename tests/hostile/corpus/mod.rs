@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 96;
 /// Virtual memory of a host in KiB: what asks for more than that would end any usual machine.
 const ADDRESS_SPACE: u64 = 16 << 20;
-/// What a call may hold, and what a host may have resident beyond that.
+/// The memory that a call may hold, and the memory that a host may have resident beyond that, in bytes.
 const BUDGET: u64 = 64 << 20;
 const BEYOND: u64 = if cfg!(debug_assertions) { 48 << 20 } else { 32 << 20 };
-/// What may be resident on top of before when a batch is over, and some of so many calm requests have followed
-/// it: pages of threads that are idle now, which the allocator keeps until they allocate again.
+/// The growth of resident memory, in bytes, that is allowed when a batch is over and up to [`CALLS`] calm requests
+/// have followed it: pages of idle threads, which the allocator keeps until they allocate again.
 const BACK: u64 = 160 << 20;
 const CALLS: usize = 100;
 const PAUSES: usize = 5;
@@ -29,10 +29,10 @@ const PAUSES: usize = 5;
 const OF_EACH: usize = 2;
 /// Runs of more cases than this report how far they are.
 const PROGRESS: usize = 2_000;
-/// How long a call may run, in milliseconds.
+/// The time that a call may run, in milliseconds.
 const TIME: u64 = 100;
 
-/// How a batch went.
+/// The outcome of a batch.
 #[derive(Default)]
 pub(super) struct Report {
     /// By position.
@@ -40,7 +40,7 @@ pub(super) struct Report {
     /// By status; 0 where there was no answer.
     pub(super) answers: BTreeMap<u16, usize>,
     pub(super) wrong: Vec<String>,
-    /// What the hosts had of the processors.
+    /// The processor time of the hosts.
     pub(super) processor: Duration,
     slowest: (Duration, String),
     largest: (u64, String),
@@ -252,7 +252,7 @@ fn config(cases: &[Case]) -> String {
     config
 }
 
-/// What the log says of a file.
+/// Returns the line of the log that reports the error of a file; empty if there is none.
 fn log_of<'a>(log: &'a str, file: &str) -> &'a str {
     log.lines().find(|line| line.contains(file) && line.contains("error[")).unwrap_or_default()
 }

@@ -69,8 +69,8 @@ const INTEGERS: &[&str] =
     &["0", "1", "-1", "90_000", "100_000_000", "9223372036854775807", "-9223372036854775808"];
 const MAPS: &[&str] = &["#{}", "#{ a: 1 }", "keys", "cycle", "live_map", "body"];
 
-/// What a function that takes this kind may be given. None where a script can never have one, or where
-/// nobody has yet said how.
+/// Returns hostile arguments for a parameter of this kind; `None` if scripts can never have such a value, or if the
+/// kind is unknown.
 pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "str" | "String" | "ImmutableString" | "text" => TEXTS,
@@ -109,7 +109,7 @@ pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// What harms nobody, for the arguments beside the one that does.
+/// Returns a harmless argument of this kind, to be passed beside the hostile one.
 pub(super) fn harmless(kind: &str) -> &'static str {
     match kind {
         "INT" | "i64" | "integer" | "seconds" => "4",

@@ -104,7 +104,7 @@ fn blocks(events: &[Json]) -> Vec<String> {
         .collect()
 }
 
-/// What a client of Anthropic's reads of this answer, through filters of a shape.
+/// Returns the blocks that an Anthropic client reads from this answer, through filters of a shape.
 async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
     let mut reader = Reader::default().with_usage(true);
     let chunks: Vec<Json> = events.iter().flat_map(|event| reader.read(event)).collect();

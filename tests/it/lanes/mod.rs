@@ -20,7 +20,7 @@ pub(crate) const SECRET: &str = "secret-42";
 pub(crate) const MARK: &str = "[x]";
 const SEEN: &str = " (seen)";
 
-/// What a filter does with answers.
+/// The effect of a filter on answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Shape {
     None,
@@ -62,7 +62,7 @@ impl Shape {
         matches!(self, Self::Redact | Self::RedactTwice | Self::Hold)
     }
 
-    /// What it makes of an answer that nobody cut.
+    /// Returns the result of its effect on an uncut answer.
     pub(crate) fn expected(self, answer: &Json) -> Json {
         let answer = answer.copy();
         for choice in answer.at_path("choices").items() {
@@ -86,7 +86,7 @@ fn folded<'a>(events: impl IntoIterator<Item = &'a Json>) -> Json {
     fold.finish()
 }
 
-/// What an answer says, without what says how it travelled.
+/// Returns the content of each choice of an answer, without the fields that depend on its transport.
 fn said(answer: &Json) -> Vec<String> {
     let choices = answer.at_path("choices").items();
     let said = choices.iter().map(|choice| {

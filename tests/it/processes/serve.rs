@@ -77,7 +77,7 @@ impl Project {
         std::fs::write(self.folder().join(format!("filters/{id}.rhai")), text).unwrap();
     }
 
-    /// What a script has stored.
+    /// Returns the values that a script has stored, by key.
     pub(super) async fn stored(&self, plugin: &str) -> HashMap<String, valvehouse::json::Json> {
         let store = Sqlite::open(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let rows = store.kv_all().await.unwrap();
@@ -169,7 +169,8 @@ pub(super) struct Chats {
 }
 
 impl Chats {
-    /// Whether a turn was acknowledged: answered to its end. None where the host is gone.
+    /// Returns `true` if a turn was acknowledged: answered to its end with a success status. Returns `None` if the
+    /// host is gone.
     pub(super) async fn answers(&self, text: &str, stream: bool) -> Option<bool> {
         let body =
             json!({"model": "assistant", "stream": stream, "messages": [{"role": "user", "content": text}]});

@@ -1,4 +1,4 @@
-//! What guards are held to: what claims to be one, what may be taken from one, and who confirms that.
+//! The rules for guards: the claims that make a file a guard, the changes that weaken one, and their confirmation.
 
 use super::with;
 use crate::host::{TestHost, saying, until};

@@ -40,7 +40,7 @@ fn is_bad(text, valves) {
 }
 "#;
 
-/// What is done to a guard.
+/// A change to a guard.
 enum Change {
     /// Its file has this content.
     Content(Vec<u8>),
@@ -53,7 +53,7 @@ enum Change {
 struct Mutation {
     name: String,
     change: Change,
-    /// Whether the file alone shows that it is, or wants to be, a guard.
+    /// Is `true` if the file alone shows that it is, or is meant to be, a guard.
     shows: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What belongs to one user is that user's alone: questions, valves, runs; and where requests come from.
+//! The rights of users: questions, valves and runs are open to their own user alone. Also the origin of requests.
 
 use super::{chat_with, with};
 use crate::agents_api::{APPROVAL, PAY};

@@ -75,7 +75,7 @@ fn script() -> String {
     )
 }
 
-/// How a value may stand somewhere; each of them tells it.
+/// Returns the forms in which a value may be written; each of them reveals it.
 fn forms(value: &Value) -> BTreeSet<String> {
     let mut forms = BTreeSet::new();
     match value {
