@@ -237,7 +237,11 @@ const STREAMS: &[(&str, &str, Comes)] = &[
         "fn stream(event) { let s = \"x\"; loop { s += s; } }",
         Breaks(&[SIZE, STREAM[0], STREAM[1]]),
     ),
-    ("stream of many", "fn stream(event) { let e = []; e.pad(20_000, event); e }", Breaks(&["20000 events"])),
+    (
+        "stream of many",
+        "fn stream(event) { let e = []; e.pad(20_000, event); e }",
+        Breaks(&["20000 events", STREAM[0], STREAM[1]]),
+    ),
     (
         "stream of much",
         "fn stream(event) { let s = \"\"; s.pad(100_000, \"x\"); event.text = s; event }",
