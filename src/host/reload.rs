@@ -193,7 +193,14 @@ impl Reload {
             (self.waiting, self.looked_at) = (None, looked_at);
             return Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
         }
-        let found = self.one_space(&folders, before);
+        let mut found = self.one_space(&folders, before);
+        // Guards that nobody knows of yet may be in a folder that cannot be listed: it stands for them. Those that are
+        // known go on without it.
+        for problem in found.problems.iter_mut().filter(|problem| found.unlisted.contains(&problem.path)) {
+            if !self.knows_nothing && !before.contains_key(problem.id.as_str()) {
+                problem.id.clear();
+            }
+        }
         let may_wait = current.is_some() && self.waiting.get_or_insert(began).elapsed() < PATIENCE;
         if may_wait && found.is_restless() {
             return Outcome::later(NEXT_LOOK, generation, began);
