@@ -32,7 +32,7 @@ pub(super) const ACTS: &[&str] = &[
     "bug",
     "operations",
     "memory",
-    "panic",
+    "index",
 ];
 
 /// Acts that lose what else is in an event.
