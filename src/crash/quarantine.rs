@@ -1,6 +1,6 @@
 //! The versions that are not run, since they ended the process: a list in the project's state folder.
 
-use super::verdict::Ran;
+use super::verdict::LastRun;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
@@ -122,7 +122,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(ran: &Ran, at: i64, why: String) -> Self {
+    pub(super) fn new(ran: &LastRun, at: i64, why: String) -> Self {
         Self { id: ran.id.clone(), hash: ran.hash.clone(), at, why }
     }
 
@@ -164,7 +164,7 @@ impl List {
     }
 
     /// Remembers a suspect; returns `false` if it is one already.
-    pub(super) fn suspect(&mut self, ran: &Ran, now: i64) -> bool {
+    pub(super) fn suspect(&mut self, ran: &LastRun, now: i64) -> bool {
         if self.suspects.iter().any(|suspect| suspect.is_of(&ran.id, &ran.hash)) {
             return false;
         }

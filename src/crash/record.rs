@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::quarantine::{self, FOLDER, Quarantined};
-use super::verdict::{self, LeftOver, Ran};
+use super::verdict::{self, LastRun, LeftOver};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -343,7 +343,7 @@ fn left_over(bytes: &[u8]) -> Option<LeftOver> {
         let (id, hash) = bytes.split_at(ID * 8);
         let id = String::from_utf8_lossy(id).trim_end_matches('\0').to_owned();
         let age = Duration::from_millis(words[BEAT].saturating_sub(slot[1]));
-        Some(Ran { id, hash: crate::words::hex(hash), is_loading: slot[0] & LOADING != 0, age })
+        Some(LastRun { id, hash: crate::words::hex(hash), is_loading: slot[0] & LOADING != 0, age })
     };
     let (signal, thread) = ((words[FAULT] & 0xff) as i32, (words[FAULT] >> 8) as usize);
     let fault = (signal != 0).then(|| (signal, thread.checked_sub(1).and_then(ran)));
@@ -452,7 +452,7 @@ mod tests {
         bytes
     }
 
-    fn ran(bytes: &[u8], id: &str) -> Option<Ran> {
+    fn ran(bytes: &[u8], id: &str) -> Option<LastRun> {
         left_over(&at_two_seconds(bytes))?.running.into_iter().find(|ran| ran.id == id)
     }
 

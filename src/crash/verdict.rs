@@ -12,7 +12,7 @@ pub const MEMORY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The work of a thread when its process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ran {
+pub(super) struct LastRun {
     pub(super) id: String,
     pub(super) hash: String,
     /// Its file was being loaded; otherwise it was called.
@@ -25,9 +25,9 @@ pub(super) struct Ran {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LeftOver {
     /// The signal of its own fault, and what ran on that thread.
-    pub(super) fault: Option<(i32, Option<Ran>)>,
+    pub(super) fault: Option<(i32, Option<LastRun>)>,
     /// The versions that ran on its threads.
-    pub(super) running: Vec<Ran>,
+    pub(super) running: Vec<LastRun>,
 }
 
 /// Adds the versions that ended a process to the list, at a time in milliseconds since 1970; returns those that
@@ -71,8 +71,8 @@ fn name(signal: i32) -> String {
 mod tests {
     use super::*;
 
-    fn ran(id: &str, is_loading: bool, age: Duration) -> Ran {
-        Ran { id: id.into(), hash: "1".into(), is_loading, age }
+    fn ran(id: &str, is_loading: bool, age: Duration) -> LastRun {
+        LastRun { id: id.into(), hash: "1".into(), is_loading, age }
     }
 
     fn ids(entries: &[Entry]) -> Vec<&str> {

@@ -19,7 +19,7 @@ const CAPACITY: usize = 128;
 /// Bytes of a pattern: reading one takes some hundred times as much memory.
 const MAX_LENGTH: usize = 64 << 10;
 /// Groups of a pattern that need no look at what they take.
-const FEW_GROUPS: usize = 20;
+const UNMEASURED_GROUPS: usize = 20;
 /// Operations that compiling is worth, for each step of the size that comes of it.
 const OPERATIONS_OF_A_STEP: u64 = 500;
 
@@ -60,7 +60,7 @@ impl Pattern {
     /// Returns the error of a budget that the search exceeds.
     pub(super) fn captures_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<Spans>> {
         let groups = self.regex.captures_len();
-        if groups > FEW_GROUPS {
+        if groups > UNMEASURED_GROUPS {
             // The library keeps the places of all groups for each state of the automaton.
             let states = self.nfa().map_or(usize::MAX, |nfa| nfa.states().len());
             let bytes = states.saturating_mul(groups).saturating_mul(4 * size_of::<usize>());
