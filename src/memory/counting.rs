@@ -36,7 +36,7 @@ pub fn clear_ceiling() {
 }
 
 /// Does what must not be abandoned on its way, since others wait for it.
-pub fn protected<T>(work: impl FnOnce() -> T) -> T {
+fn protected<T>(work: impl FnOnce() -> T) -> T {
     let ceiling = CEILING.replace(isize::MAX);
     let made = work();
     CEILING.set(ceiling);
