@@ -33,8 +33,11 @@ struct Meter {
     end: Cell<Option<Duration>>,
     /// How long it has waited for others.
     waited: Cell<Duration>,
-    /// Ticks when it began, without those that it waited.
-    began: Cell<u64>,
+    /// Ticks by which a call that used all its own time, and nothing but that, is over.
+    used_up: Cell<u64>,
+    /// Processor time of this thread when it began, without what others used while it waited, and whether that was
+    /// read just then.
+    processor: Cell<(Option<Duration>, bool)>,
     /// Why it ends at its next operation, whatever its budgets say.
     doomed: Cell<Option<Exceeded>>,
 }
@@ -52,7 +55,8 @@ impl Meter {
             wall: Cell::new(u64::MAX),
             end: Cell::new(None),
             waited: Cell::new(Duration::ZERO),
-            began: Cell::new(0),
+            used_up: Cell::new(u64::MAX),
+            processor: Cell::new((None, false)),
             doomed: Cell::new(None),
         }
     }
@@ -69,7 +73,8 @@ impl Meter {
         self.end.set(None);
         self.waited.set(Duration::ZERO);
         self.doomed.set(None);
-        self.began.set(clock::now());
+        self.used_up.set(in_ticks(budget.time));
+        self.processor.set(processor::at_tick(clock::now()));
         self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
         self.set_deadline();
         self.set_ceiling();
@@ -107,7 +112,8 @@ impl Meter {
         self.end.set(aside.end.get());
         self.waited.set(aside.waited.get());
         self.doomed.set(aside.doomed.get());
-        self.began.set(aside.began.get());
+        self.used_up.set(aside.used_up.get());
+        self.processor.set(aside.processor.get());
         self.set_ceiling();
     }
 
@@ -174,16 +180,27 @@ impl Meter {
 
     /// Returns the time limit that a finished call exceeded since its last operation: the time within a native is
     /// checked only afterward.
+    #[inline]
     fn overran(&self) -> Option<Exceeded> {
-        let time = self.budget.get().time;
-        let passed = Duration::from_millis(clock::now().saturating_sub(self.began.get()));
-        if !self.is_running() || passed <= time {
+        if clock::now() <= self.used_up.get() || !self.is_running() {
             return None;
         }
-        let is_over = match (self.end.get(), processor::time_of_this_thread()) {
-            (Some(end), Some(now)) => now > end,
-            // What it used is not known, and a thread may have been held up for a while.
-            _ => passed > time.saturating_mul(UNSEEN),
+        self.has_overrun()
+    }
+
+    #[cold]
+    fn has_overrun(&self) -> Option<Exceeded> {
+        let time = self.budget.get().time;
+        let passed = time + Duration::from_millis(clock::now().saturating_sub(self.used_up.get()));
+        let is_over = match (self.end.get(), self.processor.get()) {
+            (Some(end), _) => processor::time_of_this_thread().is_some_and(|now| now > end),
+            // It was never looked at: what it used is known exactly, or with what the thread did before it.
+            (None, (Some(began), is_exact)) => {
+                let most = if is_exact { time } else { time.saturating_mul(UNSEEN) };
+                processor::on_processor().is_some_and(|now| now.saturating_sub(began) > most)
+            }
+            // A thread may have been held up for a while.
+            (None, (None, _)) => passed > time.saturating_mul(UNSEEN),
         };
         is_over.then_some(Exceeded::Time(time))
     }
@@ -212,7 +229,7 @@ const LOOK_UP: u64 = 1024;
 /// Ticks for which a call may keep a lane for itself.
 const SLICE: u64 = 2;
 
-/// Times its own time that may pass on the clock for a call that was never looked at.
+/// Times its own time that may pass for a call that was never looked at, where it is not known exactly.
 const UNSEEN: u32 = 4;
 
 /// Sets a budget for the calling thread until it is dropped. A call within a call is rare: only then
@@ -353,17 +370,22 @@ pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
 pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
     let end = METER.with(|meter| meter.end.get());
     let used = end.and_then(|_| processor::time_of_this_thread());
+    let ((began, is_exact), computed) =
+        (METER.with(|meter| meter.processor.get()), processor::on_processor());
     let (left, ticks) = (Instant::now(), clock::now());
 
     let result = other();
 
     METER.with(|meter| {
         let more = used.and_then(|used| Some(processor::time_of_this_thread()?.saturating_sub(used)));
+        let others = computed.and_then(|computed| Some(processor::on_processor()?.saturating_sub(computed)));
+        let began = began.map(|began| began.saturating_add(others.unwrap_or_default()));
+        meter.processor.set((began, is_exact));
         meter.end.set(end.map(|end| end.saturating_add(more.unwrap_or_default())));
         meter.waited.set(meter.waited.get() + left.elapsed());
         let passed = clock::now().saturating_sub(ticks);
         meter.look.set(meter.look.get().saturating_add(passed));
-        meter.began.set(meter.began.get().saturating_add(passed));
+        meter.used_up.set(meter.used_up.get().saturating_add(passed));
         meter.set_deadline();
     });
     result
@@ -374,4 +396,36 @@ fn in_ticks(time: Duration) -> u64 {
     // A tick may be almost over now: one more keeps the promise.
     let ticks = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
     clock::now().saturating_add(ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Budget = Budget { operations: 1_000, time: Duration::from_millis(2), ..Budget::UNLIMITED };
+
+    fn passes(time: Duration, work: impl Fn()) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            work();
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_only_held_up_has_not_used_its_time() {
+        let _guard = Guard::enter(BUDGET);
+        passes(Duration::from_millis(60), || std::thread::sleep(Duration::from_millis(1)));
+        assert_eq!(check_end(), Ok(()));
+    }
+
+    #[test]
+    fn a_call_that_computed_longer_within_one_native_is_ended_after_it() {
+        let _guard = Guard::enter(BUDGET);
+        let began = processor::on_processor();
+        while processor::on_processor()
+            .zip(began)
+            .is_some_and(|(now, began)| now - began < Duration::from_millis(30))
+        {}
+        assert_eq!(check_end(), Err(Exceeded::Time(BUDGET.time)));
+    }
 }

@@ -1,5 +1,6 @@
 //! How long a thread could do as it liked.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 pub(super) const IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "macos"));
@@ -10,6 +11,23 @@ pub(super) const IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "mac
 /// processor's time is known, that. Only differences mean anything.
 pub(super) fn time_of_this_thread() -> Option<Duration> {
     on_processor_or_asleep().or_else(on_processor)
+}
+
+thread_local! {
+    /// The tick of the last reading of `on_processor` for a call that begins, and that reading.
+    static LAST: Cell<(u64, Option<Duration>)> = const { Cell::new((u64::MAX, None)) };
+}
+
+/// Returns the processor time of this thread as of this tick or a moment before, and whether it was read just now: it
+/// is once a tick.
+pub(super) fn at_tick(tick: u64) -> (Option<Duration>, bool) {
+    let (last, time) = LAST.get();
+    if last == tick {
+        return (time, false);
+    }
+    let time = on_processor();
+    LAST.set((tick, time));
+    (time, true)
 }
 
 #[cfg(target_os = "linux")]
