@@ -170,13 +170,17 @@ impl Fields {
 #[derive(Default)]
 pub(super) struct Entries {
     list: Vec<(CompactString, Json)>,
+    /// Those that there may be: most that are asked for and are not there are found so.
+    keys: Keys,
     index: Option<Box<Index>>,
 }
 
 impl Entries {
     fn of(list: Vec<(CompactString, Json)>) -> Self {
-        if list.len() <= SMALL && are_distinct(&list) {
-            return Self { list, index: None };
+        if list.len() <= SMALL
+            && let Some(keys) = distinct_keys(&list)
+        {
+            return Self { list, keys, index: None };
         }
         let mut entries = Self::default();
         for (key, value) in list {
@@ -191,6 +195,7 @@ impl Entries {
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
             Some(index) => index.get(key).copied(),
+            None if !self.keys.may_have(key) => None,
             None => self.list.iter().position(|(own, _)| own == key),
         }
     }
@@ -215,6 +220,7 @@ impl Entries {
         if self.list.is_empty() {
             self.list.reserve(4);
         }
+        self.keys.add(&key);
         self.list.push((key, value));
         if self.index.is_none() && self.list.len() > SMALL {
             self.make_index();
@@ -236,13 +242,14 @@ impl Entries {
     }
 }
 
-/// Whether every key comes once.
-fn are_distinct(entries: &[(CompactString, Json)]) -> bool {
+/// Returns the keys if each comes once.
+fn distinct_keys(entries: &[(CompactString, Json)]) -> Option<Keys> {
     let mut keys = Keys::default();
-    entries
+    let are_distinct = entries
         .iter()
         .enumerate()
-        .all(|(place, (key, _))| keys.add(key) || entries[..place].iter().all(|(other, _)| other != key))
+        .all(|(place, (key, _))| keys.add(key) || entries[..place].iter().all(|(other, _)| other != key));
+    are_distinct.then_some(keys)
 }
 
 #[cfg(test)]
