@@ -29,9 +29,11 @@ fn look<R>(event: &Json, look: impl FnOnce(&Object) -> R) -> Option<R> {
     })
 }
 
+/// Bytes beyond which an event has the text of many.
+pub const LONG: usize = 16 * 1024;
+
 /// Returns `true` if the event's text is that of many events: an answer that comes whole has all of it in one.
 pub fn is_long(event: &Json) -> bool {
-    const LONG: usize = 16 * 1024;
     let is_long = |content: Option<&Json>| matches!(content, Some(Json::Text(text)) if text.len() > LONG);
     look(event, |delta| delta.with("content", is_long)) == Some(true)
 }

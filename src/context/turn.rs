@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{self, Poll};
 use std::time::{Duration, Instant};
@@ -156,6 +156,8 @@ struct Shared {
     started: Instant,
     /// What calls have kept since the turn was last weighed, in bytes.
     kept: AtomicU64,
+    /// The event that its stream hooks see has the text of many.
+    has_long_event: AtomicBool,
     pending_flush: PendingFlush,
     over: watch::Sender<bool>,
 }
@@ -183,6 +185,7 @@ impl Turn {
             pauses: OnceLock::new(),
             started: Instant::now(),
             kept: AtomicU64::new(0),
+            has_long_event: AtomicBool::new(false),
             pending_flush: PendingFlush::default(),
             over: watch::Sender::new(false),
         };
@@ -326,6 +329,16 @@ impl Turn {
             }
             nobody => nobody,
         }
+    }
+
+    /// Returns `true` if the event that its stream hooks see has the text of many: an answer that came whole.
+    pub fn has_long_event(&self) -> bool {
+        self.0.shared.has_long_event.load(Relaxed)
+    }
+
+    /// Sets whether the next event of its stream hooks has the text of many.
+    pub fn set_long_event(&self, is_long: bool) {
+        self.0.shared.has_long_event.store(is_long, Relaxed);
     }
 
     /// Makes the end of this turn wait until this write is on disk. Numbers of one target only grow.

@@ -32,6 +32,7 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
     let whole = parts.len() == 1;
     let mut out = Vec::with_capacity(parts.len());
     for part in parts {
+        turn.set_long_event(piece.raw.len() > event::LONG || piece.raw.is_empty() && event::is_long(&part));
         for event in chain(kernel, 0, part.clone(), turn).await? {
             let untouched = whole && event.is_same(&part) && !event.is_changed();
             out.push(Piece {
@@ -201,6 +202,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         if parts.is_empty() {
             event::take_beside(&answer, &one);
         }
+        turn.set_long_event(event::is_long(&one));
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
     }

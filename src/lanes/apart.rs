@@ -75,7 +75,7 @@ pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, Abandoned> {
         std::mem::transmute::<&mut dyn FnMut(), &mut (dyn FnMut() + 'static)>(job)
     }));
     match runner.0.resume(job) {
-        CoroutineResult::Yield(()) if !WAS_ABANDONED.replace(false) => RUNNER.set(Some(runner)),
+        CoroutineResult::Yield(()) if !WAS_ABANDONED.replace(false) => drop(RUNNER.replace(Some(runner))),
         // The stack is still in use by what must never run again.
         CoroutineResult::Yield(()) => std::mem::forget(runner),
         CoroutineResult::Return(()) => {}

@@ -86,7 +86,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        CALL.set(self.before.take());
+        drop(CALL.replace(self.before.take()));
         crash::stopped(self.mark);
     }
 }

@@ -31,6 +31,8 @@ struct ScriptFilter {
     /// For each hook the calls that still have to be fast before it runs on the thread of its request. From
     /// [`MEASURED`] on it does, and so many more are measured exactly.
     unproven: [AtomicU32; Hook::ALL.len()],
+    /// Those whose syntax shows that no call takes long or much.
+    cheap: Hooks,
 }
 
 /// Calls of a new version that are watched before it runs on the thread of its request, unless its syntax
@@ -127,9 +129,10 @@ impl ScriptFilter {
         users: Arc<UserValves>,
         tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
     ) -> Self {
-        let is_proven = |hook| !script.settings.is_served || script.is_cheap(hook);
+        let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
+        let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
         let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
-        Self { script, users, tallies, unproven }
+        Self { script, users, tallies, unproven, cheap }
     }
 
     /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
@@ -226,9 +229,15 @@ impl ScriptFilter {
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
         let (began, processor) =
             (budget::ticks_at_start(), is_measured.then(budget::processor_time).flatten());
-        let (result, spent) = match hook == Hook::Stream && event::is_long(&ctx.value) {
-            true => self.script.call_on_whole(hook, args, &ctx.turn),
-            false => self.script.call(hook, args, &ctx.turn),
+        let settings = &self.script.settings;
+        let budget = match hook {
+            Hook::Stream if ctx.turn.has_long_event() => settings.hook,
+            Hook::Stream | Hook::StreamEnd => settings.stream,
+            _ => settings.hook,
+        };
+        let (result, spent) = match self.cheap.contains(hook) {
+            true => self.script.call_cheap_hook(hook, args, &ctx.turn, budget),
+            false => self.script.call_hook(hook, args, &ctx.turn, budget),
         };
         let waited = u64::try_from(spent.waited.as_millis()).unwrap_or(u64::MAX);
         let ticks = budget::ticks().saturating_sub(began).saturating_sub(waited);

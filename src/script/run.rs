@@ -32,18 +32,24 @@ pub(super) enum Ended {
 }
 
 impl Script {
-    /// Calls one hook's function within its budget.
+    /// Calls one hook's function within the budget of hooks.
+    #[cfg(test)]
     pub(super) fn call(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
-        let budget = match hook {
-            Hook::Stream | Hook::StreamEnd => self.settings.stream,
-            _ => self.settings.hook,
-        };
-        self.run_answering(hook.name(), args.into(), turn, budget)
+        self.call_hook(hook, args.into(), turn, self.settings.hook)
     }
 
-    /// Calls a function on an event that stands for many, within the budget of hooks that see whole answers.
-    pub(super) fn call_on_whole(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
-        self.run_answering(hook.name(), args.into(), turn, self.settings.hook)
+    /// Calls one hook's function within a budget.
+    pub(super) fn call_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
+        self.run_answering(hook.name(), args, turn, budget)
+    }
+
+    /// Calls a hook whose syntax shows that no function it calls takes long or much: it needs no stack of its own to
+    /// be left behind on.
+    pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
+        let guard = self.settings.guarded.then(|| Guard::enter(budget));
+        let _running = Running::enter(self, turn);
+        let result = self.answer(hook.name(), args);
+        self.settled(result, hook.name(), turn, budget, guard)
     }
 
     /// Calls a callback's function within the budget of hooks.
@@ -93,11 +99,13 @@ impl Script {
 
     /// A call whose answer counts: one that it builds and does not return is a mistake.
     fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
-        self.within(budget, function, turn, || {
-            let value = self.evaluate(function, args)?;
-            answer::all_returned(&value)?;
-            Ok(value)
-        })
+        self.within(budget, function, turn, || self.answer(function, args))
+    }
+
+    fn answer(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
+        let value = self.evaluate(function, args)?;
+        answer::all_returned(&value)?;
+        Ok(value)
     }
 
     fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
@@ -115,6 +123,18 @@ impl Script {
         let _running = Running::enter(self, turn);
         let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
+        self.settled(result, function, turn, budget, guard)
+    }
+
+    /// What came of a call, and what it cost.
+    fn settled<T>(
+        &self,
+        result: Result<T, Box<EvalAltResult>>,
+        function: &str,
+        turn: &Turn,
+        budget: Budget,
+        guard: Option<Guard>,
+    ) -> (Result<T, Ended>, Spent) {
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
         if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {
