@@ -61,9 +61,7 @@ pub(super) struct Keys(u64);
 
 impl Keys {
     fn bit(key: &str) -> u64 {
-        let ends = [key.as_bytes().first(), key.as_bytes().last()];
-        let [first, last] = ends.map(|end| usize::from(end.copied().unwrap_or_default()));
-        1 << ((key.len() * 5 + first * 3 + last) % 64)
+        1 << (tag(key) % 64)
     }
 
     fn may_have(self, key: &str) -> bool {
@@ -170,17 +168,15 @@ impl Fields {
 #[derive(Default)]
 pub(super) struct Entries {
     list: Vec<(CompactString, Json)>,
-    /// Those that there may be: most that are asked for and are not there are found so.
-    keys: Keys,
+    /// One of each key, without an index: few keys that differ have the same.
+    tags: [u8; SMALL],
     index: Option<Box<Index>>,
 }
 
 impl Entries {
     fn of(list: Vec<(CompactString, Json)>) -> Self {
-        if list.len() <= SMALL
-            && let Some(keys) = distinct_keys(&list)
-        {
-            return Self { list, keys, index: None };
+        if let Some(tags) = distinct_tags(&list) {
+            return Self { list, tags, index: None };
         }
         let mut entries = Self::default();
         for (key, value) in list {
@@ -195,8 +191,11 @@ impl Entries {
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
             Some(index) => index.get(key).copied(),
-            None if !self.keys.may_have(key) => None,
-            None => self.list.iter().position(|(own, _)| own == key),
+            None => {
+                let tag = tag(key);
+                let mut keys = self.tags.iter().zip(&self.list);
+                keys.position(|(own, (name, _))| *own == tag && name == key)
+            }
         }
     }
 
@@ -220,7 +219,9 @@ impl Entries {
         if self.list.is_empty() {
             self.list.reserve(4);
         }
-        self.keys.add(&key);
+        if let Some(place) = self.tags.get_mut(self.list.len()) {
+            *place = tag(&key);
+        }
         self.list.push((key, value));
         if self.index.is_none() && self.list.len() > SMALL {
             self.make_index();
@@ -230,6 +231,9 @@ impl Entries {
     fn remove(&mut self, key: &str) -> Option<Json> {
         let place = self.place(key)?;
         let (_, value) = self.list.remove(place);
+        if place < SMALL {
+            self.tags.copy_within(place + 1.., place);
+        }
         if self.index.is_some() {
             self.make_index();
         }
@@ -242,14 +246,28 @@ impl Entries {
     }
 }
 
-/// Returns the keys if each comes once.
-fn distinct_keys(entries: &[(CompactString, Json)]) -> Option<Keys> {
-    let mut keys = Keys::default();
-    let are_distinct = entries
-        .iter()
-        .enumerate()
-        .all(|(place, (key, _))| keys.add(key) || entries[..place].iter().all(|(other, _)| other != key));
-    are_distinct.then_some(keys)
+/// A byte in which most keys of an object differ.
+fn tag(key: &str) -> u8 {
+    let bytes = key.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
+    (bytes.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
+}
+
+/// Returns the tags of a few keys if each comes once.
+fn distinct_tags(entries: &[(CompactString, Json)]) -> Option<[u8; SMALL]> {
+    if entries.len() > SMALL {
+        return None;
+    }
+    let mut tags = [0; SMALL];
+    for (place, (key, _)) in entries.iter().enumerate() {
+        let tag = tag(key);
+        let mut before = tags[..place].iter().zip(entries);
+        if before.any(|(own, (name, _))| *own == tag && name == key) {
+            return None;
+        }
+        tags[place] = tag;
+    }
+    Some(tags)
 }
 
 #[cfg(test)]

@@ -8,11 +8,14 @@ use rhai::{Dynamic, EvalContext, Expression, ImmutableString};
 
 /// The variables that one call shares with closures.
 #[derive(Default)]
-pub(in crate::script) struct Captured(Vec<Dynamic>);
+pub(in crate::script) struct Captured(Option<Box<Variables>>);
+
+#[derive(Default)]
+struct Variables(Vec<Dynamic>);
 
 impl Captured {
     pub(in crate::script) fn add(&mut self, shared: Dynamic) {
-        self.0.push(shared);
+        self.0.get_or_insert_default().0.push(shared);
     }
 }
 
@@ -23,7 +26,7 @@ impl Clone for Captured {
     }
 }
 
-impl Drop for Captured {
+impl Drop for Variables {
     fn drop(&mut self) {
         for mut shared in self.0.drain(..) {
             let held = shared.write_lock::<Dynamic>().map(|mut place| std::mem::take(&mut *place));

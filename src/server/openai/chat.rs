@@ -13,7 +13,7 @@ use crate::llm::{self, Traced};
 use crate::server::gate::{drain, too_large};
 use crate::server::reply::{OpenAiError, json_response};
 use crate::server::{GENERATION, auth, facts, pipelines, watched};
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -134,6 +134,7 @@ pub(in crate::server) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
 pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
+    let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
     let mut pieces = body.into_data_stream();
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
@@ -148,6 +149,7 @@ pub(in crate::server) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fa
             (true, true) => first = piece,
             (_, is_first) => {
                 if is_first {
+                    whole.reserve(announced);
                     whole.extend_from_slice(&std::mem::take(&mut first));
                 }
                 whole.extend_from_slice(&piece);
