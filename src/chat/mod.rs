@@ -15,6 +15,7 @@ pub mod request;
 pub mod response;
 pub mod split;
 pub mod tokens;
+mod vocabulary;
 pub mod window;
 
 pub use call::Call;

@@ -3,6 +3,7 @@
 //! Exact for the texts of OpenAI's models, whoever provides them; for any other model an estimate of four
 //! bytes a token.
 
+use super::vocabulary;
 use crate::json::Json;
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -183,20 +184,12 @@ fn estimate(text: &str) -> usize {
     text.len().div_ceil(BYTES_PER_TOKEN)
 }
 
-/// The encoding of a model, read from the files built in when it is first used; none when only an
+/// The encoding of a model, unpacked from the files built in when it is first used; none when only an
 /// estimate is possible.
 fn encoding(model: &str) -> Option<&'static CoreBPE> {
     let name = model.rsplit('/').next().unwrap_or(model);
-    Some(match get_tokenizer(name) {
-        Some(Tokenizer::O200kBase) => tiktoken_rs::o200k_base_singleton(),
-        Some(Tokenizer::O200kHarmony) => tiktoken_rs::o200k_harmony_singleton(),
-        Some(Tokenizer::Cl100kBase) => tiktoken_rs::cl100k_base_singleton(),
-        Some(Tokenizer::P50kBase) => tiktoken_rs::p50k_base_singleton(),
-        Some(Tokenizer::P50kEdit) => tiktoken_rs::p50k_edit_singleton(),
-        Some(Tokenizer::R50kBase | Tokenizer::Gpt2) => tiktoken_rs::r50k_base_singleton(),
-        None if is_openai(name) => tiktoken_rs::o200k_base_singleton(),
-        None => return None,
-    })
+    let tokenizer = get_tokenizer(name).or_else(|| is_openai(name).then_some(Tokenizer::O200kBase));
+    tokenizer.map(vocabulary::encoding)
 }
 
 /// `gpt-…`, `chatgpt-…`, or `o` and a digit.

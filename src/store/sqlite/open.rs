@@ -1,14 +1,23 @@
 //! Opening the file: created for this user only, and brought to today's tables.
 
 use crate::store::{StoreError, Trouble};
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Connection as _, SqlitePool};
+use sqlx::{Connection as _, SqlStr, SqlitePool};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
+/// Number, title and text of each file in `src/store/migrations`.
+const FILES: &[(i64, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |(number, title, text): &(i64, &'static str, &'static str)| {
+        Migration::new(*number, (*title).into(), MigrationType::Simple, SqlStr::from_static(text), false)
+    };
+    Migrator::with_migrations(FILES.iter().map(migration).collect())
+});
 
 const DOING: &str = "open the store";
 const TRIES: u32 = 40;
