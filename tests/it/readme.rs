@@ -1,6 +1,7 @@
-//! What the README shows works as it is shown.
+//! What the README and the manual's pages show works as it is shown.
 
 use crate::kernel::*;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse::agent::middleware::{Middleware, Parts};
 use valvehouse::breaker::BreakerSettings;
@@ -11,9 +12,18 @@ use valvehouse::kernel::{Kernel, ModelSettings};
 use valvehouse::llm::Reply;
 use valvehouse::script::{Kind, Pipes, Script, Settings, SourceFile};
 
-/// The README's code blocks of a language.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// In the order in which a reader comes to them.
+const PAGES: [&str; 4] = ["README.md", "docs/scripts.md", "docs/providers.md", "docs/agents.md"];
+
+fn page(path: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
+}
+
+/// The code blocks of a language.
 fn blocks(language: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let text = PAGES.map(page).concat();
     let fence = format!("```{language}\n");
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
@@ -102,7 +112,56 @@ fn the_configuration_is_one() {
     // What it shows as defaults is the default.
     assert_eq!((groq.retry, groq.breaker), (Retry::default(), BreakerSettings::default()));
     assert_eq!(Timeouts { total: None, ..groq.timeouts }, Timeouts::default());
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let text = page("docs/providers.md");
     let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
     assert!(KINDS.iter().all(|kind| words.contains(&kind.name)), "each kind is named");
+}
+
+#[test]
+fn the_readme_fits_on_two_screens() {
+    assert!(page("README.md").lines().count() <= 150);
+}
+
+/// The headings of a page as GitHub names them in links.
+fn anchors(page: &str) -> Vec<String> {
+    let heading = |line: &str| {
+        let title = line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_lowercase())?;
+        let kept = title.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
+        Some(kept.collect::<String>().replace(' ', "-"))
+    };
+    page.lines().filter_map(heading).collect()
+}
+
+#[test]
+fn every_link_of_every_page_leads_to_a_file_and_a_heading() {
+    let top = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(PathBuf::from);
+    let files = |folder: &str| {
+        let entries = std::fs::read_dir(Path::new(ROOT).join(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().path().strip_prefix(ROOT).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut wrong = Vec::new();
+    for path in top.into_iter().chain(files("docs")).chain(files("docs/guide")) {
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = page(path.to_str().unwrap());
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.contains(char::is_whitespace) {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => Path::new(ROOT).join(&path),
+                file => Path::new(ROOT).join(path.parent().unwrap()).join(file),
+            };
+            let leads = match std::fs::read_to_string(&target) {
+                Ok(text) if !anchor.is_empty() => anchors(&text).iter().any(|known| known == anchor),
+                _ => target.exists(),
+            };
+            if !leads {
+                wrong.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these lead nowhere:\n{}", wrong.join("\n"));
 }
