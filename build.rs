@@ -34,7 +34,8 @@ fn migrations(folder: &Path) -> io::Result<String> {
     let mut list = String::from("&[\n");
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "sql")) {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let named = name.split_once('_').and_then(|(number, title)| Some((number.parse::<i64>().ok()?, title)));
+        let named =
+            name.split_once('_').and_then(|(number, title)| Some((number.parse::<i64>().ok()?, title)));
         let (number, title) =
             named.ok_or_else(|| io::Error::other(format!("{name}: expected NUMBER_TITLE.sql")))?;
         list.push_str(&format!("    ({number}, {:?}, include_str!({file:?})),\n", title.replace('_', " ")));

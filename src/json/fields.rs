@@ -193,8 +193,12 @@ impl Entries {
             Some(index) => index.get(key).copied(),
             None => {
                 let tag = tag(key);
-                let mut keys = self.tags.iter().zip(&self.list);
-                keys.position(|(own, (name, _))| *own == tag && name == key)
+                for (place, (name, _)) in self.list.iter().enumerate() {
+                    if self.tags[place % SMALL] == tag && name == key {
+                        return Some(place);
+                    }
+                }
+                None
             }
         }
     }

@@ -6,6 +6,7 @@
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 thread_local! {
     /// Bytes allocated less bytes freed. What another thread frees is missing here, so that only
@@ -18,16 +19,21 @@ thread_local! {
 const LARGE: usize = 1 << 20;
 
 thread_local! {
-    /// The most net bytes that the thread may have allocated before `EXCEEDED` is called.
+    /// The most net bytes that the thread may have allocated before [`EXCEEDED`] is called.
     static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
-    static EXCEEDED: Cell<fn()> = const { Cell::new(|| {}) };
 }
 
-/// Sets the most net bytes that this thread may have allocated, and the function that is called before a large
-/// allocation would exceed them. If the function returns, the allocation goes ahead and the ceiling is removed.
-pub fn set_ceiling(net: isize, exceeded: fn()) {
+static EXCEEDED: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that is called before a large allocation of any thread would exceed its ceiling; the first one
+/// set stays. If the function returns, the allocation goes ahead and the ceiling is removed.
+pub fn call_at_ceiling(exceeded: fn()) {
+    EXCEEDED.get_or_init(|| exceeded);
+}
+
+/// Sets the most net bytes that this thread may have allocated: see [`call_at_ceiling`].
+pub fn set_ceiling(net: isize) {
     CEILING.set(net);
-    EXCEEDED.set(exceeded);
 }
 
 /// Takes the ceiling away.
@@ -49,7 +55,9 @@ fn exceeded(bytes: usize) {
     // Nothing is allocated yet, and whoever is called may allocate.
     CEILING.set(isize::MAX);
     NET.set(NET.get().wrapping_sub(bytes.cast_signed()));
-    EXCEEDED.get()();
+    if let Some(exceeded) = EXCEEDED.get() {
+        exceeded();
+    }
     NET.set(NET.get().wrapping_add(bytes.cast_signed()));
 }
 

@@ -85,7 +85,7 @@ impl Meter {
     fn set_ceiling(&self) {
         let limit = isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX);
         let ceiling = self.memory.get().saturating_add(limit).saturating_add(limit.max(BEYOND));
-        memory::set_ceiling(ceiling, super::abandon::abandon);
+        memory::set_ceiling(ceiling);
     }
 
     /// Whether a call runs.

@@ -18,6 +18,7 @@ pub(crate) use abandon::abandoned;
 pub(crate) use meter::{Guard, charge, check_end, doom, forgive, reserve, time_limit};
 pub(crate) use wait::{called, ended, wait, wait_for_person};
 
+use crate::memory;
 use rhai::{Dynamic, Engine};
 use std::time::Duration;
 
@@ -96,5 +97,6 @@ pub(crate) fn processor_time() -> Option<Duration> {
 
 /// Makes an engine obey the budget of the thread it runs on.
 pub(crate) fn obey(engine: &mut Engine) {
+    memory::call_at_ceiling(abandon::abandon);
     engine.on_progress(|_| meter::tick().map(Dynamic::from));
 }
