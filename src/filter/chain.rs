@@ -36,7 +36,7 @@ pub enum Outcome {
 impl Chain {
     /// Filters in ascending priority; equal ones keep their order.
     pub fn new(mut filters: Vec<Filter>) -> Self {
-        filters.sort_by(|a, b| a.priority.total_cmp(&b.priority));
+        filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
         let mut sorted = Sorted::default();
         for (index, filter) in filters.iter().enumerate() {
             for hook in filter.hooks.iter() {

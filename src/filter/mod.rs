@@ -103,6 +103,8 @@ pub(crate) fn is_broken_stream(value: &Json) -> bool {
 pub struct Filter {
     name: Arc<str>,
     priority: f64,
+    /// Runs after all others, whatever their priorities.
+    is_last: bool,
     hooks: Hooks,
     on_break: OnBreak,
     sees_failures: bool,
@@ -116,6 +118,7 @@ impl Filter {
         Self {
             name: name.into(),
             priority: 0.0,
+            is_last: false,
             hooks,
             on_break: OnBreak::Abort,
             sees_failures: false,
@@ -153,6 +156,13 @@ impl Filter {
     #[must_use]
     pub fn priority(mut self, priority: f64) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// The same filter behind all others, whatever their priorities.
+    #[must_use]
+    pub(crate) fn last(mut self) -> Self {
+        (self.priority, self.is_last) = (f64::INFINITY, true);
         self
     }
 

@@ -179,6 +179,11 @@ impl Array {
         self.0.lock().state == State::Changed
     }
 
+    /// Returns `true` if nobody may change it.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.0.lock().state == State::Frozen
+    }
+
     /// From now on nobody replaces, adds or takes out elements.
     pub(super) fn freeze(&self) {
         self.0.lock().state = State::Frozen;
@@ -325,6 +330,11 @@ impl Object {
     /// Whether keys were set or taken out.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
+    }
+
+    /// Returns `true` if nobody may change it.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.0.lock().state == State::Frozen
     }
 
     /// From now on nobody sets or takes out keys.

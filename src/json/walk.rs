@@ -84,6 +84,15 @@ impl Json {
         false
     }
 
+    /// Returns `true` for an object or an array that is read-only.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Self::Array(array) => array.is_read_only(),
+            Self::Object(object) => object.is_read_only(),
+            _ => false,
+        }
+    }
+
     /// Makes everything in it read-only, so that it can be given to everybody.
     pub fn freeze(self) -> Self {
         let mut walk = Walk::from(&self);

@@ -43,7 +43,8 @@ pub(super) async fn invoke(
     // them, too. Arguments that do not fit yet may still be mended by a filter.
     let args = tool.check(&args).unwrap_or(args);
     let chain = chain_of(kernel, tool);
-    let about = tool.spec.describe();
+    // Filters choose by it, approvals among them: none of them changes it.
+    let about = tool.spec.describe().freeze();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
     let args = match chain.run(Hook::PreInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => ctx.get("args").unwrap_or_else(Json::object),

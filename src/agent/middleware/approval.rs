@@ -1,9 +1,11 @@
 //! `human_approval`: tools that run only when a person has agreed to exactly this call.
 //!
 //! Asked at 9998, after all who may change the arguments and before `on_tool_call`. It fails closed: no
-//! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result.
+//! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result. The call is
+//! checked again after all other filters: a tool runs with the arguments that were approved, or not at all.
 
 mod decision;
+mod seal;
 
 use super::{Middleware, NeedsApproval, Options, Parts, wait};
 use crate::context::NobodyAnswers;
@@ -14,6 +16,7 @@ use crate::lanes::Pace;
 use crate::limits::clipped;
 use decision::Decision;
 use regex::Regex;
+use seal::{Binding, sealed};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,8 +102,11 @@ pub(super) fn middleware(options: &Json, parts: &Parts) -> Result<Middleware, St
     let on_timeout = options.word("timeout_action", &actions, OnTimeout::Reject);
     options.done()?;
     let hooks = Hooks::default().with(Hook::PreInvocation);
-    let filter = Filter::new(NAME, hooks, Arc::new(Approval { asks, timeout, on_timeout }));
-    Ok(Middleware::of_filters(NAME, [filter.priority(PRIORITY)]))
+    let approval = Arc::new(Approval { asks, timeout, on_timeout });
+    let asking = Filter::new(NAME, hooks, approval.clone()).priority(PRIORITY);
+    // Under a name of its own: who goes on after a pause looks for the one that asked.
+    let binding = Filter::new(seal::NAME, hooks, Arc::new(Binding::new(approval))).last();
+    Ok(Middleware::of_filters(NAME, [asking, binding]))
 }
 
 /// `arguments: {tool: {path: pattern}}`
@@ -207,18 +213,25 @@ impl Approval {
 
 impl Run for Approval {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        if let Some(refusal) = seal::replaced_tool(&ctx) {
+            return Ok(Verdict::Error(refusal));
+        }
         if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
-            return Ok(Verdict::Continue(ctx));
+            return match self.asks {
+                // A closure decides once about the same call.
+                Asks::Custom(_) => sealed(ctx),
+                _ => Ok(Verdict::Continue(ctx)),
+            };
         }
         Ok(match self.decide(&ctx) {
             Err(refusal) => Verdict::Error(refusal),
-            Ok(Decision::Approved { arguments: None }) => Verdict::Continue(ctx),
+            Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
             Ok(Decision::Approved { arguments: Some(arguments) }) => {
                 let put = ctx.value.set("args", arguments);
                 put.map_err(|error| {
                     Breakage::new(format!("the approved arguments cannot be used: {error}"))
                 })?;
-                Verdict::Continue(ctx)
+                sealed(ctx)?
             }
             Ok(Decision::Rejected(reason)) => {
                 Verdict::Skip(Json::from([("error", "rejected".into()), ("reason", reason.into())]))
