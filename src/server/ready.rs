@@ -7,7 +7,7 @@ use super::reply::json_response;
 use crate::app::App;
 use crate::host::Snapshot;
 use crate::json::{Json, Object};
-use crate::store::StoreError;
+use crate::store::{StoreError, Trouble};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -103,7 +103,9 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
 async fn unwritable(app: &App) -> Option<String> {
     let store = app.host.store();
     let locked = store.probe().await.err();
-    let why = locked.or_else(|| app.host.kv().failure()).or_else(|| store.failing());
+    // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
+    let lasts = |error: &StoreError| error.trouble != Trouble::Busy;
+    let why = locked.or_else(|| app.host.kv().failure().or_else(|| store.failing()).filter(lasts));
     why.map(|error| format!("cannot {error}"))
 }
 

@@ -93,7 +93,8 @@ impl Troubles {
     pub(super) fn recent(&self) -> Option<StoreError> {
         let failures = self.failures.lock();
         let recent = failures.values().filter(|(at, _)| at.elapsed() < RECENT);
-        recent.max_by_key(|(at, _)| *at).map(|(_, error)| error.clone())
+        // A lock may be free again at any moment; a full disk is worse.
+        recent.max_by_key(|(at, error)| (error.trouble != Trouble::Busy, *at)).map(|(_, error)| error.clone())
     }
 
     pub(super) fn counts(&self) -> Vec<(Trouble, u64)> {

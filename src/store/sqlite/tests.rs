@@ -263,3 +263,23 @@ async fn writers_behind_a_held_lock_fail_together() {
     one.probe().await.unwrap();
     assert_eq!(one.failing(), None);
 }
+
+#[tokio::test]
+async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let (one, other) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
+    let lock = begin(&other.durable).await.unwrap();
+    // Others take the processor for most of the time, and what holds the lock goes on late.
+    let busy = async {
+        let since = std::time::Instant::now();
+        while since.elapsed() < 2 * open::LOCK_TIMEOUT {
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        lock.rollback().await
+    };
+    let (probed, ended) = tokio::join!(one.probe(), busy);
+    ended.unwrap();
+    probed.unwrap();
+}
