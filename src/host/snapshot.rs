@@ -233,12 +233,36 @@ impl Snapshot {
         self.may_forward
     }
 
+    /// Checks that the filters a request asks for exist.
+    ///
+    /// # Errors
+    /// Returns a request fault that names the first unknown id and the nearest known one.
+    pub fn check_filter_ids(&self, asked: &[String]) -> Result<(), Fault> {
+        let Some(unknown) = self.absent(asked).next() else { return Ok(()) };
+        let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
+        let shown: String = unknown.chars().take(100).collect();
+        Err(Fault::Request {
+            message: format!(
+                "unknown filter `{}` in `filter_ids`{near}; leave it out, or ask the operator to add it",
+                shown.escape_debug()
+            ),
+            param: Some("filter_ids"),
+            code: Some("filter_not_found"),
+            kind: RequestFault::Invalid,
+        })
+    }
+
+    /// The model that a request names with the filters it asks for, which have to exist.
+    ///
+    /// # Errors
+    /// Returns the fault of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
+    pub fn ready_for(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+        self.check_filter_ids(asked)?;
+        self.ready(name, asked)
+    }
+
     /// The model a request names, with the filters it asks for.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
-        if let Some(unknown) = self.absent(asked).next() {
-            let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
-            tracing::warn!("unknown filter `{}` in `filter_ids` of a request{near}", unknown.escape_debug());
-        }
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;
             let selected = self.models.get(name);

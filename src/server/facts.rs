@@ -3,6 +3,7 @@
 use super::client::Client;
 use crate::app::App;
 use crate::context::{Context, TurnFacts};
+use crate::fault::Fault;
 use crate::host::Ready;
 use crate::json::{Json, Object};
 use axum::http::request::Parts;
@@ -95,6 +96,25 @@ pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
     let within = || body.get("metadata")?.get("filter_ids");
     let ids = body.get("filter_ids").or_else(within).unwrap_or_default();
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
+}
+
+/// Returns the filters a request asks for.
+///
+/// # Errors
+/// Returns a request fault if they are not a list of texts: a name that is not read would not be missed.
+pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Fault> {
+    let within = || body.get("metadata")?.get("filter_ids");
+    let given = body.get("filter_ids").or_else(within).filter(|given| !given.is_null());
+    let is_list = |given: &Json| match given {
+        Json::Array(ids) => ids.items().iter().all(|id| id.as_str().is_some()),
+        _ => false,
+    };
+    match given {
+        Some(given) if !is_list(&given) => {
+            Err(Fault::invalid("`filter_ids` must be a list of texts", Some("filter_ids")))
+        }
+        _ => Ok(filter_ids(body)),
+    }
 }
 
 /// Returns the variables configured for a model, overridden by those configured for the user of the key.

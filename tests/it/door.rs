@@ -661,9 +661,78 @@ async fn a_toggle_runs_only_where_it_is_asked_for() {
     assert_eq!(host.chat(&saying("listing", "x")).await.text(), "hi local always");
     for place in ["filter_ids", "metadata"] {
         let mut body = saying("listing", "x");
-        let ids = json!(["toggled", "unknown"]);
-        body[place] = if place == "metadata" { json!({"filter_ids": ids}) } else { ids };
+        let put = |ids: Value| if place == "metadata" { json!({"filter_ids": ids}) } else { ids };
+        body[place] = put(json!(["toggled"]));
         assert_eq!(host.chat(&body).await.text(), "hi local toggled always");
+        body[place] = put(json!(["toggled", "togled"]));
+        let told = "unknown filter `togled` in `filter_ids`; did you mean `toggled`?";
+        host.chat(&body).await.refused(400, told);
+        for odd in [json!("toggled"), json!([1]), json!({"toggled": true})] {
+            body[place] = put(odd);
+            host.chat(&body).await.refused(400, "`filter_ids` must be a list of texts");
+        }
+        body[place] = put(json!(null));
+        assert_eq!(host.chat(&body).await.text(), "hi local always");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_that_does_not_exist_is_named_to_whoever_asks_for_it() {
+    let host =
+        TestHost::new().filter("toggled", "const toggle = true;\nfn inlet(body) { body }").start().await;
+    let named = json!(["togled"]);
+    let mut body = saying(MODEL, "x");
+    body["filter_ids"] = named.clone();
+    body["max_tokens"] = json!(9);
+    for stream in [false, true] {
+        body["stream"] = json!(stream);
+        for path in ["/v1/chat/completions", "/v1/messages", "/api/v1/try"] {
+            let answer = Answer::of(host.request("POST", path).body(body.to_string())).await;
+            assert_eq!(answer.status, 400, "{path}: {}", answer.body());
+            assert!(answer.body().contains("did you mean `toggled`?"), "{path}: {}", answer.body());
+        }
+    }
+    // Open WebUI names its own filters there, which are none of ours.
+    let inlet = json!({"body": {"model": "x", "messages": [], "filter_ids": named, "metadata": {"filter_ids": named}}});
+    let answer = Answer::of(host.request("POST", "/toggled/filter/inlet").body(inlet.to_string())).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_text_is_refused_in_the_words_of_its_endpoint() {
+    let host = TestHost::new().start().await;
+    for (path, words) in [
+        ("/v1/models/%ff", "openai"),
+        ("/v1/models/a%C3", "openai"),
+        ("/api/v1/questions/%fe", "openai"),
+        ("/api/v1/models/%ff/chain", "openai"),
+        ("/api/v1/agents/%ff/runs", "openai"),
+        ("/api/v1/agents/runs/%ff", "openai"),
+        ("/api/v1/traces/%ff", "openai"),
+        ("/page/%ff", "openai"),
+        ("/%ff", "openai"),
+        ("/v1/messages/%ff", "anthropic"),
+        ("/api/v1/functions/id/%ff", "detail"),
+        ("/api/v1/functions/id/%ff/history/1", "detail"),
+        ("/%ff/valves", "detail"),
+        ("/v1/%ff/filter/inlet", "detail"),
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let answer = Answer::of(host.request(method, path)).await;
+            assert_eq!(answer.status, 400, "{method} {path}: {}", answer.body());
+            let told = answer.json();
+            let message = match words {
+                "detail" => &told["detail"],
+                _ => &told["error"]["message"],
+            };
+            assert!(message.as_str().is_some_and(|text| text.contains("not UTF-8")), "{path}: {told}");
+            assert_eq!(told["type"] == "error", words == "anthropic", "{path}: {told}");
+        }
+    }
+    // Two of the same word, or one that is not text, in a query.
+    for query in ["user=a&user=b", "user=%ff", "filter_ids=%ff%fe"] {
+        let answer = host.get(&format!("/api/v1/models/{MODEL}/chain?{query}")).await;
+        assert!(answer.json().is_object(), "{query}: {}", answer.body());
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Requ
     let snapshot = app.host.snapshot();
     let begun = async {
         let body = asked(&id, object(&app, body).await?)?;
-        let ready = agent(&snapshot, &id, &facts::filter_ids(&body))?;
+        let ready = agent(&snapshot, &id, &facts::asked_filters(&body)?)?;
         let mut facts = facts::of_chat(&app, &parts, &body, &Json::Null, &ready);
         let (context, told) = (facts::context_of_operator(&app, &facts, &body), Told::default());
         let (host, hears, stream) = (app.clone(), told.hears(), request::wants_stream(&body));

@@ -42,7 +42,7 @@ async fn all(app: &App) -> Result<Json, Fault> {
 
 /// The agent of that name, ready to run.
 pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Fault> {
-    let ready = snapshot.ready(id, filter_ids)?;
+    let ready = snapshot.ready_for(id, filter_ids)?;
     if ready.memory {
         return Ok(ready);
     }

@@ -85,6 +85,7 @@ pub(super) async fn gate<F: Future<Output = Response>>(
 
 /// The origin of another site's page that may read the answer, where it is one.
 fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+    is_text(parts.uri.path())?;
     are_single(&parts.headers)?;
     origin::check_host(app, parts)?;
     let allowed = origin::check_origin(app, parts, door)?;
@@ -93,6 +94,14 @@ fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fau
         in_time(app, parts)?;
     }
     Ok(allowed)
+}
+
+/// Refuses a path that is not UTF-8 once it is percent-decoded: no route reads it.
+fn is_text(path: &str) -> Result<(), Fault> {
+    if path.contains('%') && percent_encoding::percent_decode_str(path).decode_utf8().is_err() {
+        return Err(Fault::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None));
+    }
+    Ok(())
 }
 
 fn are_single(headers: &HeaderMap) -> Result<(), Fault> {

@@ -38,7 +38,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let asked = parsed(&bytes)?;
     let body = anthropic::read(&asked, beta(&parts.headers).as_deref())?;
     let model = body.text("model").unwrap_or_default();
-    let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
+    let ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let context = facts::context(&app, &facts, &body);
     let stream = request::wants_stream(&body);

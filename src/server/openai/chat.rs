@@ -96,7 +96,7 @@ async fn looked_at(
     let body = parsed(&bytes)?;
     request::check(&body)?;
     let model = body.text("model").unwrap_or_default();
-    let mut ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
+    let mut ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let stream = request::wants_stream(&body);
     let context = pipelines::go_on(&app, snapshot, &parts, &body, &mut ready, &mut facts);

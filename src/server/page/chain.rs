@@ -5,38 +5,31 @@ use crate::app::App;
 use crate::filter::Hook;
 use crate::host::{Decision, HostPart, Part, Plugin};
 use crate::json::Json;
+use crate::server::asked::Words;
 use crate::server::reply::{OpenAiError, json_response};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
 use std::sync::Arc;
 
-/// What is asked of a chain.
-#[derive(Deserialize)]
-pub(super) struct Asked {
-    /// Shows this user's own valves.
-    user: Option<String>,
-    /// The toggles that a request asks for, with commas.
-    #[serde(default)]
-    filter_ids: String,
-}
-
-/// `GET /api/v1/models/{id}/chain`
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Path(model): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Response {
+/// `GET /api/v1/models/{id}/chain?user=&filter_ids=`: the toggles that a request asks for are separated by commas.
+pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>, words: Words) -> Response {
     let snapshot = app.host.snapshot();
-    let toggles: Vec<String> =
-        asked.filter_ids.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    let toggles: Vec<String> = words
+        .text("filter_ids")
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
+        .collect();
     // A model nobody knows would get a fine chain, of nothing.
-    if let Err(fault) = snapshot.ready(&model, &toggles) {
+    if let Err(fault) = snapshot.ready_for(&model, &toggles) {
         return OpenAiError(fault).into_response();
     }
+    let user = words.text("user");
     let parts = snapshot.parts(&model, &toggles, Plugin::rests);
-    let filters = parts.iter().map(|part| as_json(part, asked.user.as_deref()));
+    let filters = parts.iter().map(|part| as_json(part, user.as_deref()));
     let own = snapshot.host_parts(&model, &toggles);
     let chain = Json::from([
         ("model", model.as_str().into()),

@@ -29,7 +29,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
     let user = user(&body)?;
     let snapshot = app.host.snapshot();
     let model = body.text("model").unwrap_or_default();
-    let ready = snapshot.ready(&model, &facts::filter_ids(&body))?;
+    let ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
     let stream = request::wants_stream(&body);
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
     let context = facts::context(app, &facts, &body);
