@@ -22,6 +22,7 @@ use crate::script::{
 };
 use crate::store::{Confirmed, Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
 use crate::tool::{Tool, builtin};
+use crate::valve::SecretGroup;
 use guards::{Confirmations, Weakened};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -39,6 +40,7 @@ pub(super) struct Reload {
     loader: Loader,
     pub(super) store: Arc<dyn Store>,
     kv: Arc<Kv>,
+    secrets: SecretGroup,
     pub(super) asking: Arc<Asking>,
     stored: Stored,
     /// Whose rows in the store are other ones than those that went live last.
@@ -160,6 +162,7 @@ impl Reload {
             loader: Loader::default(),
             store,
             kv,
+            secrets: SecretGroup::default(),
             asking: Arc::default(),
             stored: Stored::default(),
             touched: HashSet::new(),
@@ -517,6 +520,7 @@ impl Reload {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
             kv: self.kv.clone(),
+            secrets: self.secrets.clone(),
             models: Some(self.asking.clone()),
             figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
             breaker: self.plan.breaker,

@@ -220,7 +220,7 @@ impl Script {
                 plugin: file.id.clone(),
                 breaker: breaker.clone(),
                 version: Version::of(&file.id, &file.hash()),
-                secrets: Redactor::of(&manifest.valves, &valves),
+                secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
             }),
             manifest,
             valves: valves.freeze(),

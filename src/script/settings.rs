@@ -7,6 +7,7 @@ use crate::config::Grants;
 use crate::figures::Figures;
 use crate::json::Json;
 use crate::store::Kv;
+use crate::valve::SecretGroup;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Settings {
     pub breaker: BreakerSettings,
     /// The scripts' own maps.
     pub kv: Arc<Kv>,
+    /// The secret valves of all plugins, none of which is shown by any of them.
+    pub secrets: SecretGroup,
     /// Who asks models for scripts; None where no host runs.
     pub models: Option<Arc<dyn Models>>,
     /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
@@ -77,6 +80,7 @@ impl Default for Settings {
             figures: Arc::default(),
             breaker: BreakerSettings::default(),
             kv: Arc::default(),
+            secrets: SecretGroup::default(),
             models: None,
             is_served: false,
             guarded: true,

@@ -20,7 +20,7 @@ mod redact;
 pub use check::ValveError;
 pub use field::{Field, Kind};
 pub use layers::{is_mark, priority, was_secret};
-pub use redact::{MIN_SECRET, Redactor};
+pub use redact::{MIN_SECRET, Redactor, SecretGroup};
 
 use crate::json::Json;
 

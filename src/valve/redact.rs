@@ -4,10 +4,11 @@ use super::Schema;
 use crate::json::Json;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use parking_lot::RwLock;
 use regex::Regex;
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Shorter values are part of too many other texts: they are refused as secrets.
 pub const MIN_SECRET: usize = 6;
@@ -32,7 +33,30 @@ pub(super) fn is_too_short(value: &Json) -> bool {
 
 /// Replaces secret values in text: as they are, as JSON, in URLs, HTML, base64 and hexadecimal.
 #[derive(Clone, Default)]
-pub struct Redactor(Option<Arc<Secrets>>);
+pub struct Redactor {
+    own: Option<Arc<Secrets>>,
+    /// Those of other plugins: values travel through metadata, variables and messages.
+    others: SecretGroup,
+}
+
+/// The secret values of all plugins of a host, as long as those run.
+#[derive(Clone, Default)]
+pub struct SecretGroup(Arc<RwLock<Vec<Weak<Secrets>>>>);
+
+impl SecretGroup {
+    fn add(&self, secrets: &Arc<Secrets>) {
+        let mut all = self.0.write();
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(secrets));
+    }
+}
+
+/// Never shows what it hides.
+impl std::fmt::Debug for SecretGroup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretGroup")
+    }
+}
 
 struct Secrets {
     /// The secrets themselves, the longest first.
@@ -56,27 +80,46 @@ impl Redactor {
         }
         let mut forms = texts.iter().flat_map(|text| forms(text)).collect();
         longest_first(&mut forms);
-        Self(Some(Arc::new(Secrets { values: texts, forms, escaped: OnceLock::new() })))
+        let own = Arc::new(Secrets { values: texts, forms, escaped: OnceLock::new() });
+        Self { own: Some(own), others: SecretGroup::default() }
+    }
+
+    /// Adds its secrets to those of a host, and redacts those of all its plugins.
+    #[must_use]
+    pub fn among(mut self, group: &SecretGroup) -> Self {
+        if let Some(own) = &self.own {
+            group.add(own);
+        }
+        self.others = group.clone();
+        self
     }
 
     /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        let Some(secrets) = &self.0 else { return text };
-        for form in &secrets.forms {
+        let own = self.own.as_ref().map_or(Cow::Borrowed(text), |own| own.redact(Cow::Borrowed(text)));
+        let is_other =
+            |secrets: &Arc<Secrets>| self.own.as_ref().is_none_or(|own| !Arc::ptr_eq(own, secrets));
+        let others = self.others.0.read();
+        others.iter().filter_map(Weak::upgrade).filter(is_other).fold(own, |text, one| one.redact(text))
+    }
+}
+
+impl Secrets {
+    fn redact<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
+        for form in &self.forms {
             if text.contains(form.as_str()) {
                 text = text.replace(form.as_str(), REDACTED).into();
             }
         }
         if text.contains(['\\', '%', '&', '+']) {
-            for escaped in secrets.escaped.get_or_init(|| patterns(&secrets.values)) {
+            for escaped in self.escaped.get_or_init(|| patterns(&self.values)) {
                 if let Cow::Owned(redacted) = escaped.replace_all(&text, REDACTED) {
                     text = redacted.into();
                 }
             }
         }
         if text.contains(CUT) {
-            for form in &secrets.forms {
+            for form in &self.forms {
                 if let Some(redacted) = without_beginning(&text, form) {
                     text = redacted.into();
                 }

@@ -6,6 +6,7 @@ mod guards;
 mod mutations;
 mod rights;
 mod shapes;
+mod shared;
 mod keys;
 mod sealed;
 mod sessions;

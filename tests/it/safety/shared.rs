@@ -1,0 +1,139 @@
+//! Secrets that one plugin passes on to others, through everything that plugins share: no other plugin shows them.
+
+use crate::cli::Project;
+use crate::host::{PATIENCE, client};
+use crate::upstream::{Reply, Upstream};
+use serde_json::{Value, json};
+
+const ADMIN: &str = "shared-admin-key";
+const CHAT: &str = "shared-chat-key";
+const TOKEN: &str = "canary-passed-on-51d0";
+const NUMBER: i64 = 660_011_223_344;
+const OWN: &str = "canary-own-passed-on-9b7e";
+
+/// Passes its secrets on, and those of the user.
+const KEEPER: &str = r#"
+const Valves = #{ priority: 1, token: #{ value: "", secret: true }, number: #{ value: 0, secret: true } };
+const UserValves = #{ own: #{ value: "", secret: true } };
+fn inlet(body, valves, __metadata__, __user__) {
+    __metadata__.shared = #{ token: valves.token, number: valves.number, own: __user__.valves.own };
+    body.ensure("metadata", #{}).passed = [valves.token, valves.number, __user__.valves.own];
+    body
+}
+fn pre_chat(ctx, valves, __user__) {
+    ctx.context.set("shared", [valves.token, valves.number, __user__.valves.own]);
+    ctx
+}
+"#;
+
+/// Shows whatever it finds.
+const READER: &str = r#"/*
+requirements: kv
+*/
+const Valves = #{ priority: 2 };
+fn shows(way, found) {
+    print(`found ${found}`);
+    log::error(json::stringify(found));
+    debug(#{ found: found });
+    print(base64::encode(`${found}`));
+    if way == "throws" { throw `no ${found}`; }
+    if way == "denies" { deny(json::stringify(#{ found: found }), 409); }
+    if way == "breaks" { parse_int(`${found}`); }
+    if way == "indexes" { let map = #{}; map[`${found}`].x.y = 1; }
+}
+fn inlet(body, __metadata__, __user__) {
+    let said = body.messages[-1].text.split("/");
+    if said[0] == "metadata" { shows(said[1], __metadata__.shared); }
+    if said[0] == "body" { shows(said[1], body.metadata.passed); }
+    if said[0] == "user" { shows(said[1], [__user__, __metadata__.shared.own]); }
+    if said[0] == "kv" {
+        shows(said[1], kv::get("found", "nothing yet"));
+        shows(said[1], kv::user::get("found", "nothing yet"));
+    }
+    kv::set("found", __metadata__.shared);
+    kv::user::set("found", body.metadata.passed);
+    body
+}
+fn pre_chat(ctx) {
+    let said = ctx.messages[-1].text.split("/");
+    if said[0] == "context" { shows(said[1], ctx.context.get("shared")); }
+    ctx
+}
+"#;
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
+    let upstream = Upstream::start().await;
+    upstream.script(|asked| Reply::fitting(asked, "hello"));
+    let toml = format!(
+        "[server]\nkeys = [{{ key = \"{CHAT}\", user = {{ id = \"ann\" }} }}]\n[admin]\nkey = \"{ADMIN}\"\n\
+         [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-up\"\nmodels = \"*\"\n\
+         [breaker]\nbreaks = 0\n",
+        upstream.url()
+    );
+    let project = Project::new()
+        .with("valvehouse.toml", &toml)
+        .filter("keeper", KEEPER)
+        .filter("reader", READER)
+        .variable("VALVEHOUSE_LOG", "trace");
+    let server = project.serve("");
+    let (client, url) = (client(), server.url());
+    let post = |path: &str, body: &Value| {
+        client.post(format!("{url}{path}")).timeout(PATIENCE).body(body.to_string())
+    };
+    let id = "/api/v1/functions/id/keeper";
+    for (path, values) in [
+        ("/valves/update", json!({"token": TOKEN, "number": NUMBER})),
+        ("/valves/user/update?user=ann", json!({"own": OWN})),
+    ] {
+        let set = post(&format!("{id}{path}"), &values).bearer_auth(ADMIN).send().await.unwrap();
+        assert_eq!(set.status(), 200, "{}", set.text().await.unwrap());
+    }
+    let mut seen: Vec<(String, String)> = Vec::new();
+    let mut traces = Vec::new();
+    for place in ["metadata", "body", "context", "user", "kv"] {
+        for way in ["prints", "throws", "denies", "breaks", "indexes"] {
+            let said = format!("{place}/{way}");
+            let body = json!({"model": "mock/m", "messages": [{"role": "user", "content": said}]});
+            let request =
+                post("/v1/chat/completions", &body).bearer_auth(CHAT).header("x-valvehouse-trace", "on");
+            let answer = request.send().await.unwrap();
+            let status = answer.status();
+            traces.extend(
+                answer.headers().get("x-valvehouse-trace").and_then(|id| id.to_str().ok()).map(str::to_owned),
+            );
+            let headers = format!("{:?}", answer.headers());
+            let text = answer.text().await.unwrap();
+            assert_eq!(status == 200, way == "prints", "{said}: {text}");
+            seen.push((format!("the answer to {said}"), headers + text.as_str()));
+        }
+    }
+    let paths = traces.iter().map(|trace| format!("/api/v1/traces/{trace}"));
+    for path in paths.chain(["/api/v1/traces", "/api/v1/overview", "/metrics"].map(str::to_owned)) {
+        let shown =
+            client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
+        seen.push((path, shown.text().await.unwrap()));
+    }
+    for words in [
+        "list --stats",
+        "trace",
+        "chat --model mock/m metadata/throws",
+        "chat --model mock/m kv/prints -v -v",
+    ] {
+        let ran = project.run(words);
+        seen.push((words.to_owned(), ran.out + ran.talk.as_str()));
+    }
+    let log = server.last_words();
+    assert!(log.matches("***").count() > 20, "it did print");
+    seen.push(("the log".into(), log));
+    let mut leaks = Vec::new();
+    for secret in [TOKEN.to_owned(), NUMBER.to_string(), OWN.to_owned()] {
+        for (what, text) in seen.iter().filter(|(_, text)| text.contains(&secret)) {
+            let at = text.find(&secret).unwrap();
+            let from = text[..at].char_indices().rev().nth(80).map_or(0, |(from, _)| from);
+            leaks.push(format!("{secret} in {what}: {}…", &text[from..at]));
+        }
+    }
+    assert!(leaks.is_empty(), "{} leaks:\n{}", leaks.len(), leaks.join("\n"));
+}
