@@ -6,7 +6,7 @@
 use super::files::File;
 use super::{Admin, Refused, known, rollback};
 use crate::fault::Fault;
-use crate::host::{Host, Plugin, Snapshot, Writer};
+use crate::host::{Host, Plugin, Snapshot, Writer, adoptable};
 use crate::json::Json;
 use crate::script::{Code, Kind, Problem, Script};
 use crate::store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
@@ -87,6 +87,26 @@ impl Admin {
             return Err(Refused::conflict(message, "nothing_pending"));
         };
         self.host.store().confirm(id, pending, by).await?;
+        Ok(self.host.reload().await)
+    }
+
+    /// Gives a plugin what was stored for a removed one of its id; or drops that.
+    ///
+    /// # Errors
+    /// Returns a conflict if nothing is set aside.
+    pub async fn adopt(&self, id: &str, drop: bool, by: &str) -> Result<Arc<Snapshot>, Refused> {
+        let snapshot = self.host.snapshot();
+        let plugin = known(&snapshot, id)?;
+        let text = plugin.script.as_ref().map(|script| script.file.text.to_string());
+        let store = self.host.store();
+        let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
+            let message = format!("nothing is set aside for `{id}`");
+            return Err(Refused::conflict(message, "nothing_set_aside"));
+        };
+        match drop {
+            false => store.adopt(id, number, by).await?,
+            true => store.drop_aside(id, number, by).await?,
+        };
         Ok(self.host.reload().await)
     }
 

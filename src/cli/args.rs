@@ -145,6 +145,11 @@ pub(super) enum Command {
     #[command(after_help = "Examples:
   valvehouse confirm-removal pii_guard")]
     ConfirmRemoval(Confirm),
+    /// Give a plugin what was stored for a removed one of the same id
+    #[command(after_help = "Examples:
+  valvehouse adopt weather                    its valves, grants and kv entries
+  valvehouse adopt weather --drop             delete them instead")]
+    Adopt(Adopt),
     /// Run a quarantined version of a plugin again
     Release(Release),
     /// Look after the store itself
@@ -376,6 +381,15 @@ pub(super) struct Config {
     /// Print the page about all settings there are
     #[arg(long, conflicts_with = "key")]
     pub(super) reference: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Adopt {
+    /// The plugin
+    pub(super) id: String,
+    /// Delete what was set aside
+    #[arg(long)]
+    pub(super) drop: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! `valvehouse confirm` and `valvehouse confirm-removal`: a change of a guard that an operator wants.
+//! `valvehouse confirm`, `confirm-removal` and `adopt`: what waits for the word of an operator.
 
 use super::args;
 use super::exit::{Exit, Failure};
@@ -6,7 +6,7 @@ use super::output::Output;
 use super::project::{self, Project};
 use super::report;
 use crate::config::Config;
-use crate::host::State;
+use crate::host::{State, adoptable};
 use crate::json::Json;
 use crate::store::Confirmed;
 
@@ -46,6 +46,22 @@ pub(super) async fn removal(asked: &args::Confirm, config: &Config, out: &Output
 async fn removed(project: Project, id: &str, out: &Output) -> Result<Exit, Failure> {
     let generation = project.store.confirm_removal(id, &project::author()).await?;
     ended(project, id, "may be gone", generation, out).await
+}
+
+/// Gives a plugin what was stored for a removed one of its id, or drops it.
+pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let project = Project::look(config).await?;
+    let (id, by) = (args.id.as_str(), project::author());
+    let text = project.plugin(id)?.script.as_ref().map(|script| script.file.text.to_string());
+    let store = &project.store;
+    let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
+        return Err(Failure::data(format!("nothing is set aside for `{id}`")));
+    };
+    let (generation, what) = match args.drop {
+        false => (store.adopt(id, number, &by).await?, "has what was set aside"),
+        true => (store.drop_aside(id, number, &by).await?, "starts empty: what was set aside is dropped"),
+    };
+    ended(project, id, what, generation, out).await
 }
 
 async fn ended(

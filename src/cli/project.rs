@@ -5,9 +5,9 @@ use super::output::count;
 use super::report;
 use crate::app;
 use crate::config::{Config, Origin};
-use crate::host::{Plugin, Snapshot, Standing, State};
+use crate::host::{Owner, Plugin, Snapshot, Standing, State, owner};
 use crate::json::Json;
-use crate::script::Script;
+use crate::script::{Code, Script};
 use crate::store::{Seen, Store, StoreError, now};
 use crate::words::nearest;
 use std::sync::Arc;
@@ -65,6 +65,11 @@ impl Project {
     /// Writes down how a plugin stands before it is changed, where no host has done so.
     pub(super) async fn remember(&self, id: &str) {
         let plugin = self.snapshot.plugins.get(id).filter(|plugin| plugin.state == State::Live);
+        if let Some(script) = plugin.and_then(|plugin| plugin.script.as_ref())
+            && let Err(error) = self.set_aside(id, &script.file.text).await
+        {
+            tracing::warn!("cannot set aside what is stored for a removed plugin: {error}");
+        }
         let text = plugin.and_then(|plugin| Some((plugin, plugin.script.as_ref()?.file.text.clone())));
         let seen = text.map(|(plugin, text)| Seen {
             plugin: id.to_owned(),
@@ -74,6 +79,18 @@ impl Project {
         if let Err(error) = self.store.record(seen.as_slice()).await {
             tracing::warn!("what it was is missing in its history: {error}");
         }
+    }
+
+    /// Sets aside what belongs to another plugin of this id, where no host has done so.
+    async fn set_aside(&self, id: &str, text: &str) -> Result<(), StoreError> {
+        if !self.snapshot.problems.iter().any(|problem| problem.code == Code::SetAside && problem.id == id) {
+            return Ok(());
+        }
+        let aside = self.store.set_aside().await?;
+        if let Owner::Removed(number) = owner(&*self.store, &aside, id, text).await? {
+            self.store.put_aside(id, number).await?;
+        }
+        Ok(())
     }
 
     /// How the plugins stand on the hosts that run.

@@ -89,6 +89,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
         Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
         Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,
+        Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
         Command::Release(asked) => release::run(&asked, &config, out),
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),

@@ -20,6 +20,7 @@ pub use looks::Looks;
 pub use part::{HostPart, Part};
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State};
+pub(crate) use reload::aside::{Owner, adoptable, owner};
 pub use snapshot::{Decision, Ready, Snapshot};
 pub use standing::{PluginStanding, Standing};
 pub use writer::Writer;
@@ -127,6 +128,8 @@ impl Host {
         });
         let kv = Arc::new(kv);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
+        // What operators set has to be known from the first request on: guards may hang on it.
+        writer.read_store().await?;
         let first = writer.look(None).await;
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
         writer.save(&snapshot, &first.report.changes).await;
@@ -154,6 +157,7 @@ impl Host {
     /// What a host would run now. Leaves no trace in the store: for those who only look.
     pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
+        reader.only_looks = true;
         let first = reader.look(None).await;
         Ok(first.snapshot.unwrap_or_else(|| reader.empty()))
     }

@@ -71,6 +71,8 @@ pub struct Plugin {
     pub security: bool,
     /// Runs for every model.
     pub global: bool,
+    /// The models that no longer list this guard, as long as nobody has confirmed that: it runs for them.
+    pub(super) held_for: Arc<[String]>,
     /// Whether an operator lets it run.
     pub enabled: bool,
     /// What users set for themselves.
@@ -119,7 +121,7 @@ impl Plugin {
     fn as_filter(&self) -> Option<Filter> {
         match &self.script {
             _ if self.kind == Kind::Tool => None,
-            Some(script) if self.state != State::Missing => {
+            Some(script) if self.refusal().is_none() => {
                 script.hooks().next()?;
                 Some(script.clone().into_filter(self.users.clone()))
             }
@@ -151,6 +153,15 @@ impl Plugin {
                 "the guard `{0}` does not load; an operator has to mend it: valvehouse check {0}",
                 self.id
             )),
+            _ if self.is_idle() => {
+                let needs = self.needs();
+                let first = needs.first().map_or("VALVE", |name| name.as_str());
+                Some(format!(
+                    "the guard `{0}` guards nothing until {1} is set; an operator has to run: valvehouse valves set {0} {first}=…",
+                    self.id,
+                    needs.join(" or ")
+                ))
+            }
             _ => None,
         }
     }

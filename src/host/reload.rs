@@ -3,6 +3,7 @@
 //! Every tick reads the folder afresh and compares content: a lost event costs a delay, never a
 //! wrong state. Nothing is taken away before what takes its place has loaded.
 
+pub(crate) mod aside;
 mod guards;
 
 use super::asking::Asking;
@@ -20,10 +21,10 @@ use crate::json::Json;
 use crate::script::{
     Code, Found, Imports, Kind, Loader, Problem, Read, Script, Settings, SourceFile, UserValves,
 };
-use crate::store::{Confirmed, Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
+use crate::store::{Aside, Confirmed, Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
 use crate::tool::{Tool, builtin};
 use crate::valve::SecretGroup;
-use guards::{Confirmations, Weakened};
+use guards::{Cause, Confirmations, Weakened};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -57,6 +58,14 @@ pub(super) struct Reload {
     last_good: HashMap<String, LastGood>,
     /// The changes of guards that operators have confirmed.
     confirmed: Confirmations,
+    /// Guards whose last good versions were taken from their histories.
+    restored: HashSet<String>,
+    /// What is set aside of plugins that were removed.
+    aside: Vec<Aside>,
+    /// New files under the ids of removed plugins, as long as the values of those are not set aside.
+    strangers: HashSet<String>,
+    /// It only looks, and writes nothing at all.
+    pub(super) only_looks: bool,
     /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
     knows_nothing: bool,
     /// Files that were gone at the last look: a save by rename leaves a gap.
@@ -92,6 +101,8 @@ struct Stored {
     user_valves: HashMap<String, Vec<(String, Json)>>,
     switches: HashMap<String, Switch>,
     grants: HashMap<String, Grants>,
+    /// The models that listed a guard which runs for those alone.
+    guarded: HashMap<String, BTreeSet<String>>,
 }
 
 impl Stored {
@@ -156,6 +167,7 @@ impl Reload {
     pub(super) async fn new(plan: Arc<Plan>, store: Arc<dyn Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
         let last_good: HashMap<String, LastGood> =
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
+        let (last_good, restored) = guards::restored(last_good, store.doubted_guards().await?, &plan);
         Ok(Self {
             quarantine: Quarantine::of(&plan.project),
             plan,
@@ -173,6 +185,10 @@ impl Reload {
             knows_nothing: last_good.is_empty(),
             last_good,
             confirmed: HashMap::new(),
+            restored,
+            aside: Vec::new(),
+            strangers: HashSet::new(),
+            only_looks: false,
             vanished: BTreeSet::new(),
             waiting: None,
             looked_at: 0,
@@ -180,7 +196,7 @@ impl Reload {
         })
     }
 
-    /// Looks at folders and store and writes nothing. A store that is away costs its news, not the
+    /// Looks at folders and store, and writes only what it sets aside. A store that is away costs its news, not the
     /// folder's.
     pub(super) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
         let (began, looked_at) = (Instant::now(), now());
@@ -212,6 +228,9 @@ impl Reload {
         if current.is_some() && is_patient && self.is_guard_being_saved(&found, before) {
             return Outcome::later(NEXT_LOOK, generation, began);
         }
+        if let Err(error) = self.set_aside_for_new(&found, before).await {
+            tracing::warn!("cannot tell new files from removed plugins of the same ids: {error}");
+        }
         let is_known = |id: &str| {
             let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
             before.get(id).is_some_and(runs)
@@ -232,7 +251,8 @@ impl Reload {
             plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
         };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
-        let problems: Vec<Problem> = beside.chain(&shelf.problems).cloned().collect();
+        let aside = self.problems_of_aside(&plugins);
+        let problems: Vec<Problem> = beside.chain(&shelf.problems).chain(&aside).cloned().collect();
         let known = current.map(|current| current.problems.as_slice()).unwrap_or_default();
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
         let problems_gone = current.is_some_and(|current| current.problems != problems);
@@ -377,6 +397,7 @@ impl Reload {
         let generation = self.store.generation().await?;
         if self.stored.generation != Some(generation) {
             let valves = self.store.all_valves().await?;
+            guards::check_sealed(&valves, &self.last_good)?;
             let switches = self.store.switches().await?;
             let grants = self.read_grants().await;
             let mut confirmed = Confirmations::new();
@@ -384,11 +405,20 @@ impl Reload {
                 confirmed.entry(id).or_default().insert(what);
             }
             let last_good = self.store.last_good().await?;
-            let stored = Stored { grants, ..Stored::new(generation, valves, switches) };
+            let aside = self.store.set_aside().await?;
+            let mut guarded: HashMap<String, BTreeSet<String>> = HashMap::new();
+            for (id, model) in self.store.guarded_models().await? {
+                guarded.entry(id).or_default().insert(model);
+            }
+            let stored = Stored { grants, guarded, ..Stored::new(generation, valves, switches) };
             self.touched.extend(stored.unlike(&self.stored));
             self.touched.extend(unlike(&confirmed, &self.confirmed));
+            self.follow_aside(aside);
             self.confirmed = confirmed;
             let last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
+            let doubted = self.store.doubted_guards().await?;
+            let (last_good, restored) = guards::restored(last_good, doubted, &self.plan);
+            self.restored = restored;
             let last_good = self.with_known_guards(last_good);
             self.touched.extend(unlike(&last_good, &self.last_good));
             (self.stored, self.last_good) = (stored, last_good);
@@ -418,7 +448,12 @@ impl Reload {
     /// What a plugin or native tool may reach, by the configuration and the store.
     fn grants(&self, id: &str) -> Grants {
         let configured = self.plan.grants.get(id).cloned().unwrap_or_default();
-        self.stored.grants.get(id).map_or(configured.clone(), |stored| configured.merge(stored))
+        self.stored_for(&self.stored.grants, id).map_or(configured.clone(), |stored| configured.merge(stored))
+    }
+
+    /// What is stored for a plugin; nothing where it may belong to another one of the same id.
+    fn stored_for<'a, T>(&self, stored: &'a HashMap<String, T>, id: &str) -> Option<&'a T> {
+        stored.get(id).filter(|_| !self.strangers.contains(id))
     }
 
     /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load or would
@@ -452,6 +487,8 @@ impl Reload {
             && before.given == given
             && before.pending.is_none()
             && !self.is_held_on(id)
+            && !self.is_held_wide(id)
+            && self.models_lost_by(id).is_empty()
         {
             let same = self.switched((**before).clone());
             return Some(self.compared(same, Some(before)));
@@ -477,11 +514,11 @@ impl Reload {
     ) -> Plugin {
         let id = &read.file.id;
         match self.weakened(id, read, &script, before, found) {
-            Some(Weakened { problem, pending: Confirmed::Off }) => {
+            Some(Weakened { problem, pending, by: Cause::Settings }) => {
                 let live = self.live(read, script, given);
-                Plugin { state: State::Stale(vec![problem]), pending: Some(Confirmed::Off), ..live }
+                Plugin { state: State::Stale(vec![problem]), pending: Some(pending), ..live }
             }
-            Some(Weakened { problem, pending }) => {
+            Some(Weakened { problem, pending, by: Cause::File }) => {
                 let path =
                     self.baseline(id, before).map_or_else(|| read.file.path.clone(), |known| known.path);
                 let kept = self.keep(id, path, vec![problem], before, given);
@@ -503,7 +540,7 @@ impl Reload {
 
     /// What operators give a plugin now.
     pub(super) fn given(&self, id: &str) -> Given {
-        let valves = self.stored.valves.get(id).cloned().unwrap_or_default();
+        let valves = self.stored_for(&self.stored.valves, id).cloned().unwrap_or_default();
         let plans = [Kind::Filter, Kind::Tool].map(|kind| self.plan.plugin(kind, id).settings);
         let configured = Configured {
             budgets: plans.each_ref().map(|plan| [plan.stream, plan.hook, plan.tool]),
@@ -547,6 +584,7 @@ impl Reload {
             enabled: true,
             users: Arc::default(),
             given,
+            held_for: Arc::default(),
             acts: Kept::default(),
             brings: Kept::default(),
         })
@@ -615,6 +653,7 @@ impl Reload {
             enabled: true,
             users: Arc::default(),
             given,
+            held_for: Arc::default(),
             acts: Kept::default(),
             brings: Kept::default(),
         })
@@ -622,14 +661,21 @@ impl Reload {
 
     /// With the operator's switches and the users' valves as they are stored now.
     fn switched(&self, mut plugin: Plugin) -> Plugin {
-        let switch = self.stored.switches.get(&*plugin.id);
-        plugin.enabled = switch
-            .and_then(|switch| switch.enabled)
-            .unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id) || self.is_held_on(&plugin.id));
+        let switch = self.stored_for(&self.stored.switches, &plugin.id);
+        let is_on = switch.and_then(|switch| switch.enabled);
+        plugin.enabled = is_on.unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id))
+            || self.is_held_on(&plugin.id);
         if let Some(script) = &plugin.script {
-            plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global);
+            plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global)
+                || self.is_held_wide(&plugin.id) && script.manifest.global;
+            if plugin.security && !plugin.global {
+                plugin.held_for = self.models_lost_by(&plugin.id).into();
+            }
             if let Some(schema) = &script.manifest.user_valves {
-                let rows = self.stored.user_valves.get(&*plugin.id).map(Vec::as_slice).unwrap_or_default();
+                let rows = self
+                    .stored_for(&self.stored.user_valves, &plugin.id)
+                    .map(Vec::as_slice)
+                    .unwrap_or_default();
                 let effective = |values: &Json| schema.effective(&[values]).0.freeze();
                 plugin.users = Arc::new(UserValves {
                     by_user: rows.iter().map(|(user, values)| (user.clone(), effective(values))).collect(),
@@ -673,7 +719,8 @@ impl Reload {
                 || before.enabled != next.enabled
                 || before.security != next.security
                 || before.pending != next.pending
-                || before.global != next.global =>
+                || before.global != next.global
+                || before.held_for != next.held_for =>
             {
                 Some(Change::Settings(id))
             }
@@ -736,6 +783,7 @@ impl Reload {
                 enabled: true,
                 users: Arc::default(),
                 given: Given::default(),
+                held_for: Arc::default(),
                 acts: Kept::default(),
                 brings: Kept::default(),
             };
@@ -802,6 +850,7 @@ impl Reload {
         let broken = changes.iter().filter_map(|change| snapshot.plugins.get(change.id()?));
         good.extend(broken.filter_map(|plugin| self.unloaded(plugin)));
         self.save_switched_off(&good).await;
+        self.save_guarded_models(snapshot).await;
         if !good.is_empty() {
             if let Err(error) = self.store.save_last_good(&good).await {
                 tracing::warn!("last good versions are not remembered across a restart: {error}");
@@ -809,7 +858,7 @@ impl Reload {
             for version in good.iter().filter(|version| version.security) {
                 // As in the store: what was confirmed of an earlier version says nothing of this one.
                 if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
-                    confirmed.retain(|what| *what == Confirmed::Off);
+                    confirmed.retain(|what| matches!(what, Confirmed::Off | Confirmed::Narrow));
                 }
             }
             self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));

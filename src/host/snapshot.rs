@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub(super) served: Arc<Served>,
     /// The filters that run for every model, by id.
     everywhere: Vec<Arc<Plugin>>,
+    /// Guards that still run for models which no longer list them.
+    held: Vec<Arc<Plugin>>,
     /// Whether there is a plugin that requests may ask for.
     has_toggles: bool,
     /// For names that are not configured.
@@ -116,6 +118,7 @@ impl Snapshot {
         let mut snapshot = Self {
             generation,
             everywhere: everywhere.cloned().collect(),
+            held: plugins.values().filter(|plugin| !plugin.held_for.is_empty()).cloned().collect(),
             has_toggles: plugins.values().any(|plugin| plugin.is_toggle()),
             plugins,
             problems,
@@ -176,11 +179,17 @@ impl Snapshot {
         listed.iter().map(String::as_str).filter(move |id| !is_filter(id))
     }
 
+    /// Returns the guards that still run for a model which no longer lists them.
+    fn held_for<'a>(&'a self, model: &'a str) -> impl Iterator<Item = &'a Arc<Plugin>> {
+        self.held.iter().filter(move |plugin| plugin.held_for.iter().any(|name| name == model))
+    }
+
     fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
-        let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).collect();
+        let still = model.into_iter().flat_map(|model| self.held_for(&model.name));
+        let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).chain(still).collect();
         chosen.sort_by(|a, b| a.id.cmp(&b.id));
         chosen.dedup_by(|a, b| a.id == b.id);
         chosen.retain(|plugin| {
@@ -384,7 +393,8 @@ impl Snapshot {
     pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
         let listed =
             self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
-        let listed = listed.unwrap_or_default();
+        let mut listed = listed.unwrap_or_default();
+        listed.extend(self.held_for(model).map(|plugin| plugin.id.to_string()));
         let mut all: Vec<(Arc<Plugin>, Decision)> = self
             .filters()
             .map(|plugin| {

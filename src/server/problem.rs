@@ -9,7 +9,10 @@ use std::path::Path;
 /// Everything that is wrong, the worst first.
 pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
     let of_plugins = snapshot.plugins.values().flat_map(|plugin| of_plugin(app, plugin));
-    let of_files = snapshot.problems.iter().map(|problem| told(app, problem, None, "file"));
+    let of_files = snapshot.problems.iter().map(|problem| match problem.code {
+        Code::SetAside => set_aside(app, problem),
+        _ => told(app, problem, None, "file"),
+    });
     let of_providers = snapshot.plan().providers.iter().filter_map(|plan| {
         let open = plan.provider.rests()?;
         let seconds = open.next_try.as_secs_f64().ceil();
@@ -61,6 +64,14 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
         all.push(said("error", Some(id), "resting", message, None));
     }
     all
+}
+
+/// A plugin under the id of a removed one.
+fn set_aside(app: &App, problem: &Problem) -> Json {
+    let shown = told(app, problem, Some(&problem.id), "set_aside");
+    // A field of an object of its own: it fits.
+    let _ = shown.set("command", format!("valvehouse adopt {}", problem.id));
+    shown
 }
 
 /// One problem of a file.

@@ -124,6 +124,23 @@ impl Kv {
         Self { plugins, clock: self.clock.clone(), disk: flush::Disk::default() }
     }
 
+    /// Gives all maps of a plugin to another one, whose own entries stay.
+    pub fn move_all(&self, from: &str, to: &str) {
+        let entries = self.of_plugin(from).lock().take_all();
+        let to = self.of_plugin(to);
+        let mut to = to.lock();
+        for (scope, key, entry) in entries {
+            if to.scopes.get(&scope).is_none_or(|own| !own.contains_key(&key)) {
+                to.put(&scope, &key, entry.value, entry.expires_at);
+            }
+        }
+    }
+
+    /// Takes out all entries of a plugin.
+    pub fn clear(&self, plugin: &str) {
+        drop(self.of_plugin(plugin).lock().take_all());
+    }
+
     /// What has changed since this was last asked, each key once.
     pub fn take_changes(&self) -> Vec<KvChange> {
         let now = (self.clock)();
@@ -364,6 +381,18 @@ impl Maps {
         if entries.is_empty() {
             self.scopes.remove(scope);
         }
+    }
+
+    /// Takes out everything, as `(scope, key, entry)`.
+    fn take_all(&mut self) -> Vec<(String, String, Entry)> {
+        (self.count, self.bytes, self.next_end) = (0, 0, None);
+        let scopes = std::mem::take(&mut self.scopes).into_iter();
+        let all = scopes.flat_map(|(scope, entries)| {
+            entries.into_iter().map(move |(key, entry)| (scope.clone(), key, entry))
+        });
+        let all: Vec<_> = all.collect();
+        self.changed.extend(all.iter().map(|(scope, key, _)| (scope.clone(), key.clone())));
+        all
     }
 
     /// Takes out what is over.

@@ -21,7 +21,7 @@ pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
-pub use record::{Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+pub use record::{Aside, Confirmed, Fate, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 pub use sqlite::Sqlite;
 
 use crate::config::{StoreAddress, StoreSettings};
@@ -82,7 +82,8 @@ pub trait Store: Conversations + History {
     /// What operators switched. A plugin without a row is as its configuration says.
     fn switches(&self) -> Answer<'_, Vec<Switch>>;
 
-    /// Switches a plugin; `None` leaves that half of its switch as it was.
+    /// Switches a plugin; `None` leaves that half of its switch as it was. Whoever switches confirms it as well:
+    /// of a guard, a switch alone does not count.
     fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64>;
 
     /// What operators granted beside the configuration: the id of a plugin or native tool, and an
@@ -112,8 +113,8 @@ pub trait Store: Conversations + History {
     /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64>;
 
-    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`Confirmed::Off`] end when
-    /// a version of the guard is saved.
+    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`Confirmed::Off`] and
+    /// [`Confirmed::Narrow`] end when a version of the guard is saved.
     fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>>;
 
     /// An operator confirms a change of a guard.
@@ -121,6 +122,28 @@ pub trait Store: Conversations + History {
 
     /// Ends what was confirmed of a guard.
     fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()>;
+
+    /// Returns the guards of the histories whose last good versions are missing, or are of no history: id, place of the
+    /// file, text. Texts that do not claim to be a guard may be among them.
+    fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>>;
+
+    /// Returns the models that list a guard which runs for those alone: guard and model.
+    fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>>;
+
+    /// Stores the models that list a guard, in place of those before. Raises no generation.
+    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()>;
+
+    /// Returns what was set aside for plugins that were removed, also what was adopted or dropped since then.
+    fn set_aside(&self) -> Answer<'_, Vec<Aside>>;
+
+    /// Sets aside what is stored for a plugin that was removed by the version of this number. Does so once.
+    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64>;
+
+    /// Gives the plugin of this id what was set aside. What is stored for it now stays.
+    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64>;
+
+    /// Drops what was set aside.
+    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64>;
 
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;

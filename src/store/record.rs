@@ -11,6 +11,8 @@ pub struct StoredValves {
     pub user: Option<String>,
     /// An object of what was set, unchecked: the script may have changed since.
     pub values: Json,
+    /// Is `true` if the row is not sealed: somebody wrote it by hand.
+    pub is_plain: bool,
 }
 
 /// What operators switched about a plugin.
@@ -50,6 +52,8 @@ pub enum Confirmed {
     Gone,
     /// The settings may switch it off.
     Off,
+    /// An operator's switch may take it from the models that do not list it.
+    Narrow,
     /// This change may weaken it: a hash over the change.
     Change(String),
 }
@@ -60,6 +64,7 @@ impl Confirmed {
         match self {
             Self::Gone => "gone",
             Self::Off => "off",
+            Self::Narrow => "narrow",
             Self::Change(hash) => hash,
         }
     }
@@ -71,7 +76,50 @@ impl From<String> for Confirmed {
         match stored.as_str() {
             "gone" => Self::Gone,
             "off" => Self::Off,
+            "narrow" => Self::Narrow,
             _ => Self::Change(stored),
+        }
+    }
+}
+
+/// The values stored for a plugin that was removed, when another one came under its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aside {
+    /// The id.
+    pub plugin: String,
+    /// The number of the version by which the plugin was removed.
+    pub number: u64,
+    /// What became of them.
+    pub fate: Fate,
+    /// Is `true` if anything is set aside.
+    pub has_rows: bool,
+}
+
+impl Aside {
+    /// Returns the owner under which the values are stored; it is not an id.
+    pub fn key(plugin: &str, number: u64) -> String {
+        format!("{plugin}@{number}")
+    }
+}
+
+/// What became of values that were set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They are set aside.
+    Aside,
+    /// They belong to the plugin that has the id now.
+    Adopted,
+    /// They were dropped.
+    Dropped,
+}
+
+impl Fate {
+    /// From the number under which it is stored.
+    pub(super) fn of(stored: i64) -> Self {
+        match stored {
+            1 => Self::Adopted,
+            2 => Self::Dropped,
+            _ => Self::Aside,
         }
     }
 }

@@ -132,3 +132,23 @@ async fn the_page_is_for_everybody_at_every_width() {
         .config("[[models]]\nname = \"assistant\"\nprovider = \"demo\"\ntools = [\"*\"]\nmemory = true");
     tells("looks.cjs", setup, &[]).await;
 }
+
+/// Refuses what is bad.
+const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }\nfn outlet(body) { body }";
+
+/// Counts, and says how far it is.
+const KEEPS: &str = r#"/*
+requirements: kv
+*/
+const Valves = #{ word: "none" };
+fn outlet(body, valves) {
+    body.messages[-1].text += ` ${valves.word} ${kv::get("count", 0)}`;
+    kv::incr("count");
+    body
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_an_operator_is_accepted_at_the_page() {
+    tells("guards.cjs", TestHost::new().filter("guard", GUARD).filter("keeps", KEEPS), &[]).await;
+}

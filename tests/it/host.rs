@@ -209,6 +209,22 @@ impl TestHost {
         self.config = config;
     }
 
+    /// The same with settings that may not be ones.
+    pub(crate) async fn try_reconfigure(&mut self, toml: &str) -> Result<(), String> {
+        let before = self.settings();
+        std::fs::write(self.folder().join("valvehouse.toml"), toml).expect("the settings' file");
+        let config = match Config::load_with(self.folder(), [], &[]) {
+            Ok(config) => config,
+            Err(error) => {
+                std::fs::write(self.folder().join("valvehouse.toml"), before).expect("the settings' file");
+                return Err(error.to_string());
+            }
+        };
+        self.app().reconfigure(config.clone()).await.map_err(|error| error.to_string())?;
+        self.config = config;
+        Ok(())
+    }
+
     /// The settings' file as it is now.
     pub(crate) fn settings(&self) -> String {
         std::fs::read_to_string(self.folder().join("valvehouse.toml")).expect("the settings' file")
@@ -218,6 +234,15 @@ impl TestHost {
     pub(crate) async fn restart(&mut self) {
         self.stop().await;
         self.running = Some(Running::start(&self.config).await);
+    }
+
+    /// The same where it may not start.
+    pub(crate) async fn try_restart(&mut self) -> Result<(), String> {
+        self.stop().await;
+        let app = App::open(self.config.clone()).await.map_err(|error| error.to_string())?;
+        app.close().await;
+        self.running = Some(Running::start(&self.config).await);
+        Ok(())
     }
 
     /// Another host on the same folder and store, without a socket.

@@ -5,14 +5,16 @@
 
 use super::{Plugins, Reload};
 use crate::filter::Hook;
+use crate::host::plan::{ModelPlan, Plan};
 use crate::host::plugin::{Plugin, State};
+use crate::host::snapshot::Snapshot;
 use crate::script::{
     Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id, says_of_itself,
 };
-use crate::store::{Confirmed, LastGood};
+use crate::store::{Confirmed, LastGood, StoreError, StoredValves, Trouble};
 use crate::words::hex;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,15 @@ pub(super) struct Baseline {
 pub(super) struct Weakened {
     pub(super) problem: Problem,
     pub(super) pending: Confirmed,
+    pub(super) by: Cause,
+}
+
+/// The origin of a change.
+pub(super) enum Cause {
+    /// The file: its last good version keeps running.
+    File,
+    /// The settings: they do not apply to the guard yet.
+    Settings,
 }
 
 impl Reload {
@@ -99,22 +110,110 @@ impl Reload {
             let pending = change(&read.hash, &lost);
             if !lost.is_empty() && !self.is_confirmed(id, &pending) {
                 let what = format!("the guard `{id}` would lose {}", lost.join(", "));
-                return Some(Weakened { problem: waiting(id, path, &what, &baseline), pending });
+                return Some(Weakened {
+                    problem: waiting(id, path, &what, &baseline),
+                    pending,
+                    by: Cause::File,
+                });
             }
         }
-        self.is_held_on(id).then(|| {
-            let what = format!("the guard `{id}` would be switched off by `[filters.{id}] enabled = false`");
-            Weakened { problem: waiting(id, path, &what, &baseline), pending: Confirmed::Off }
+        if self.is_held_on(id) {
+            let by = match self.stored.switches.get(id).and_then(|switch| switch.enabled) {
+                Some(_) => "a switch in the store that no operator has turned".to_owned(),
+                None => format!("`[filters.{id}] enabled = false`"),
+            };
+            let what = format!("the guard `{id}` would be switched off by {by}");
+            let problem = waiting(id, path, &what, &baseline);
+            return Some(Weakened { problem, pending: Confirmed::Off, by: Cause::Settings });
+        }
+        if self.is_held_wide(id) && script.manifest.global {
+            let what = format!(
+                "the guard `{id}` would lose the models that do not list it, by a switch in the store that no operator has turned"
+            );
+            let problem = waiting(id, path, &what, &baseline);
+            return Some(Weakened { problem, pending: Confirmed::Narrow, by: Cause::Settings });
+        }
+        let lost = self.models_lost_by(id);
+        (!lost.is_empty() && !script.manifest.global).then(|| {
+            let models: Vec<String> = lost.iter().map(|model| format!("`{model}`")).collect();
+            let what =
+                format!("the guard `{id}` would lose models that no longer list it: {}", models.join(", "));
+            let problem = waiting(id, path, &what, &baseline);
+            Weakened { problem, pending: unlisted(&lost), by: Cause::Settings }
         })
     }
 
-    /// Returns `true` if a guard runs although the settings disable it: the change waits for a confirmation.
+    /// Returns the models that listed a guard, list it no longer, and for which nobody has confirmed that.
+    pub(super) fn models_lost_by(&self, id: &str) -> Vec<String> {
+        let lost = self.models_unlisting(id);
+        if lost.is_empty() || self.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
+    }
+
+    fn models_unlisting(&self, id: &str) -> Vec<String> {
+        let Some(guarded) = self.stored.guarded.get(id) else { return Vec::new() };
+        let listed = self.plan.models.iter().filter(|model| guarded.contains(&model.name));
+        listed
+            .filter(|model| !model.filters.iter().any(|listed| listed == id))
+            .map(|model| model.name.clone())
+            .collect()
+    }
+
+    /// Writes down which models list the guards that run for those alone.
+    pub(super) async fn save_guarded_models(&mut self, snapshot: &Snapshot) {
+        let guards = snapshot.plugins.values().filter(|plugin| plugin.security);
+        let of_models = guards.filter(|plugin| !plugin.global && plugin.held_for.is_empty());
+        let listing = |id: &str| -> BTreeSet<String> {
+            let lists = |model: &&ModelPlan| model.filters.iter().any(|listed| listed == id);
+            self.plan.models.iter().filter(lists).map(|model| model.name.clone()).collect()
+        };
+        let now: HashMap<String, BTreeSet<String>> =
+            of_models.map(|plugin| (plugin.id.to_string(), listing(&plugin.id))).collect();
+        let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(|plugin| plugin.global);
+        let gone = self.stored.guarded.keys().filter(|id| is_gone(id)).cloned();
+        let gone: Vec<_> = gone.map(|id| (id, BTreeSet::new())).collect();
+        for (id, models) in now.into_iter().chain(gone) {
+            if self.stored.guarded.get(&id).is_none_or(BTreeSet::is_empty) && models.is_empty()
+                || self.stored.guarded.get(&id) == Some(&models)
+            {
+                continue;
+            }
+            let list: Vec<String> = models.iter().cloned().collect();
+            // It is confirmed once: the same change is asked about again.
+            let done = unlisted(&self.models_unlisting(&id));
+            match self.store.save_guarded_models(&id, &list).await {
+                Ok(()) => {
+                    if self.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
+                        && let Err(error) = self.store.forget_confirmed(&id, &done).await
+                    {
+                        tracing::warn!(plugin = id, "cannot end what was confirmed of this guard: {error}");
+                    }
+                    self.stored.guarded.insert(id, models);
+                }
+                Err(error) => {
+                    tracing::warn!(plugin = id, "cannot store which models list this guard: {error}");
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change waits for a
+    /// confirmation. Whoever switches a guard off as an operator has confirmed it by that.
     pub(super) fn is_held_on(&self, id: &str) -> bool {
-        let is_switched = self.stored.switches.get(id).is_some_and(|switch| switch.enabled.is_some());
-        !is_switched
-            && !self.plan.is_enabled(Kind::Filter, id)
+        self.is_off(id)
             && self.last_good.get(id).is_some_and(|row| row.security)
             && !self.is_confirmed(id, &Confirmed::Off)
+    }
+
+    fn is_off(&self, id: &str) -> bool {
+        let switched = self.stored.switches.get(id).and_then(|switch| switch.enabled);
+        !switched.unwrap_or_else(|| self.plan.is_enabled(Kind::Filter, id))
+    }
+
+    /// Returns `true` if a guard runs for models that do not list it, although a stored switch says otherwise.
+    pub(super) fn is_held_wide(&self, id: &str) -> bool {
+        self.stored.switches.get(id).is_some_and(|switch| switch.global == Some(false))
+            && self.last_good.get(id).is_some_and(|row| row.security)
+            && !self.is_confirmed(id, &Confirmed::Narrow)
     }
 
     pub(super) fn is_confirmed(&self, id: &str, what: &Confirmed) -> bool {
@@ -159,7 +258,7 @@ impl Reload {
 
     /// Writes down which guards the settings switch off from the beginning, or no longer.
     pub(super) async fn save_switched_off(&mut self, new: &[LastGood]) {
-        let is_off = |id: &str| !self.plan.is_enabled(Kind::Filter, id);
+        let is_off = |id: &str| self.is_off(id);
         let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
         let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
         let on = self.confirmed.iter().filter(|(id, what)| what.contains(&Confirmed::Off) && !is_off(id));
@@ -191,6 +290,54 @@ impl Reload {
     }
 }
 
+/// Refuses valves of guards that were written into the store by hand: nobody has checked them, and nobody has answered
+/// for them.
+pub(super) fn check_sealed(
+    rows: &[StoredValves],
+    last_good: &HashMap<String, LastGood>,
+) -> Result<(), StoreError> {
+    let is_guards = |row: &&StoredValves| last_good.get(&row.plugin).is_some_and(|version| version.security);
+    let Some(row) = rows.iter().filter(|row| row.is_plain).find(is_guards) else { return Ok(()) };
+    let id = &row.plugin;
+    Err(StoreError {
+        doing: "read the stored valves".into(),
+        place: "the store".into(),
+        trouble: Trouble::Sealed,
+        cause: format!("those of the guard {id} were changed by hand"),
+        mend: Some(format!("drop them: valvehouse valves reset {id}")),
+    })
+}
+
+/// Puts right the last good versions of guards that the history knows and the store has lost, or has others of. Also
+/// returns the ids of those.
+pub(super) fn restored(
+    mut rows: HashMap<String, LastGood>,
+    doubted: Vec<(String, String, String)>,
+    plan: &Plan,
+) -> (HashMap<String, LastGood>, HashSet<String>) {
+    let filters = plan.folder(Kind::Filter);
+    let is_filter = |row: &LastGood| Path::new(&row.path).starts_with(filters);
+    for row in rows.values_mut().filter(|row| !row.security && row.source.contains("security")) {
+        row.security = is_filter(row) && says_of_itself(&row.source).0;
+    }
+    let mut ids = HashSet::new();
+    for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| says_of_itself(source).0) {
+        tracing::warn!(plugin = id, "the store lost the last good version of this guard: its history has it");
+        let row = LastGood {
+            path: filters.join(place).display().to_string(),
+            hash: hash_of(&source),
+            imports: Imports::default().to_json(),
+            security: true,
+            saved_at: 0,
+            source,
+            id: id.clone(),
+        };
+        ids.insert(id.clone());
+        rows.insert(id, row);
+    }
+    (rows, ids)
+}
+
 /// Returns `true` if a stored version is a guard's. An empty source stands for a file that was unreadable: it is
 /// treated as a guard only while it stays unreadable, so this returns `false` for it.
 pub(super) fn is_guards(row: &LastGood) -> bool {
@@ -200,6 +347,11 @@ pub(super) fn is_guards(row: &LastGood) -> bool {
 /// Returns `true` if a stored version has ever loaded. Of a guard that has not, only its claim is stored.
 pub(super) fn has_loaded(row: &LastGood) -> bool {
     !row.imports.is_null()
+}
+
+/// Returns the confirmation that these models may no longer list a guard.
+fn unlisted(models: &[String]) -> Confirmed {
+    change("unlisted", models)
 }
 
 /// The hash of a text as that of a file.

@@ -44,6 +44,8 @@ codes! {
     UnclearGuard = "V009",
     /// This version ended the process.
     Quarantined = "V010",
+    /// Another plugin was removed under its id.
+    SetAside = "V011",
 
     // -- how it is written
     /// The parser cannot read on.

@@ -72,6 +72,26 @@ pub(super) async fn confirm(
     answer(&app, app.admin.confirm(&id, &by).await.map(|_| true.into()))
 }
 
+/// `POST /api/v1/functions/id/{id}/adopt`, `{drop?}`: gives a plugin what was stored for a removed one of its id, or
+/// drops it.
+pub(super) async fn adopt(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    Extension(Operator(by)): Extension<Operator>,
+    body: Body,
+) -> Response {
+    let adopted = async {
+        let body = object(&app, body).await?;
+        let drop = match body.get("drop") {
+            None | Some(Json::Null) => false,
+            Some(Json::Bool(drop)) => drop,
+            Some(_) => return Err(Fault::invalid("`drop` must be true or false", Some("drop")).into()),
+        };
+        app.admin.adopt(&id, drop, &by).await.map(|_| true.into())
+    };
+    answer(&app, adopted.await)
+}
+
 /// `POST /api/v1/functions/id/{id}/toggle`
 pub(super) async fn toggle(
     State(app): State<Arc<App>>,

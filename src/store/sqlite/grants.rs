@@ -5,7 +5,9 @@ use crate::json::Json;
 use sqlx::{Row as _, SqlitePool};
 
 pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<(String, Json)>, sqlx::Error> {
-    let rows = sqlx::query("SELECT id, content FROM grants ORDER BY id").fetch_all(pool).await?;
+    let rows = sqlx::query("SELECT id, content FROM grants WHERE id NOT LIKE '%@%' ORDER BY id")
+        .fetch_all(pool)
+        .await?;
     rows.into_iter()
         .map(|row| {
             let id: String = row.try_get("id")?;

@@ -93,6 +93,7 @@ impl History for Sqlite {
                 valves::change(&mut transaction, &self.key, plugin, None, Change::Replace(set.valves))
                     .await?;
                 switches::put(&mut transaction, plugin, set.enabled, set.global).await?;
+                super::confirm_switch(&mut transaction, plugin, set.enabled, set.global, by).await?;
             }
             let source = match edit.file {
                 FileEdit::Becomes(source) => Some(source),

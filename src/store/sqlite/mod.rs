@@ -3,6 +3,7 @@
 //! Decisions of operators, conversations and values stored by scripts are on disk when a call returns. Records that
 //! hosts write continuously survive the crash of a process; a power failure may lose the latest of them.
 
+mod aside;
 mod conversations;
 mod forget;
 mod grants;
@@ -13,7 +14,7 @@ mod switches;
 mod valves;
 
 use super::{
-    Action, Answer, Confirmed, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError,
+    Action, Answer, Aside, Confirmed, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, Store, StoreError,
     StoredValves, Switch, Trouble, now,
 };
 use crate::config::SecretSource;
@@ -190,6 +191,30 @@ async fn confirm(
     Ok(())
 }
 
+/// Writes down that an operator switched a guard, or ends that.
+async fn confirm_switch(
+    transaction: &mut Transaction,
+    id: &str,
+    enabled: Option<bool>,
+    global: Option<bool>,
+    by: &str,
+) -> Result<(), sqlx::Error> {
+    for (is_on, what) in [(enabled, Confirmed::Off), (global, Confirmed::Narrow)] {
+        match is_on {
+            Some(false) => confirm(transaction, id, &what, by).await?,
+            Some(true) => {
+                sqlx::query("DELETE FROM confirmed WHERE plugin = ? AND what = ?")
+                    .bind(id)
+                    .bind(what.as_str())
+                    .execute(&mut **transaction)
+                    .await?;
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
 fn encode(value: &Json) -> Result<String, sqlx::Error> {
     let bytes = value.encode().map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
     String::from_utf8(bytes).map_err(|error| sqlx::Error::Encode(Box::new(error)))
@@ -259,6 +284,7 @@ impl Store for Sqlite {
         self.work("store a switch", async move {
             let mut transaction = self.begin().await?;
             switches::set(&mut transaction, switch).await?;
+            confirm_switch(&mut transaction, &switch.plugin, switch.enabled, switch.global, by).await?;
             history::note(&mut transaction, &self.key, &switch.plugin, by, Action::Toggle).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -336,7 +362,7 @@ impl Store for Sqlite {
             }
             // What was confirmed of an earlier version says nothing of this one.
             for version in versions.iter().filter(|version| version.security) {
-                sqlx::query("DELETE FROM confirmed WHERE plugin = ? AND what <> 'off'")
+                sqlx::query("DELETE FROM confirmed WHERE plugin = ? AND what NOT IN ('off', 'narrow')")
                     .bind(&version.id)
                     .execute(&mut *transaction)
                     .await?;
@@ -393,6 +419,81 @@ impl Store for Sqlite {
                 .execute(&self.durable)
                 .await?;
             Ok(())
+        })
+    }
+
+    fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>> {
+        self.work("compare guards with their histories", async {
+            let query = "SELECT own.plugin, own.place, sources.text FROM versions AS own
+                 JOIN sources ON sources.hash = own.source
+                 LEFT JOIN last_good ON last_good.id = own.plugin
+                 WHERE own.kind = 'filter'
+                 AND own.version = (SELECT max(version) FROM versions WHERE plugin = own.plugin)
+                 AND sources.text LIKE '%secur%'
+                 AND (last_good.id IS NULL OR NOT EXISTS (
+                     SELECT 1 FROM versions AS any JOIN sources AS known ON known.hash = any.source
+                     WHERE any.plugin = own.plugin AND known.text = last_good.source))";
+            sqlx::query_as(query).fetch_all(&self.swift).await
+        })
+    }
+
+    fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>> {
+        self.work("read which models a guard is for", async {
+            sqlx::query_as("SELECT plugin, model FROM guarded_models").fetch_all(&self.swift).await
+        })
+    }
+
+    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()> {
+        self.work("store which models a guard is for", async move {
+            let mut transaction = self.begin().await?;
+            sqlx::query("DELETE FROM guarded_models WHERE plugin = ?")
+                .bind(plugin)
+                .execute(&mut *transaction)
+                .await?;
+            for model in models {
+                sqlx::query("INSERT OR IGNORE INTO guarded_models (plugin, model) VALUES (?, ?)")
+                    .bind(plugin)
+                    .bind(model)
+                    .execute(&mut *transaction)
+                    .await?;
+            }
+            transaction.commit().await
+        })
+    }
+
+    fn set_aside(&self) -> Answer<'_, Vec<Aside>> {
+        self.work("read what is set aside", aside::all(&self.swift))
+    }
+
+    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64> {
+        self.work("set aside what is stored for a plugin", async move {
+            let mut transaction = self.begin().await?;
+            aside::put(&mut transaction, &self.key, plugin, number).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
+        self.work("adopt what is set aside", async move {
+            let mut transaction = self.begin().await?;
+            aside::adopt(&mut transaction, &self.key, plugin, number).await?;
+            history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
+        self.work("drop what is set aside", async move {
+            let mut transaction = self.begin().await?;
+            aside::drop_rows(&mut transaction, plugin, number).await?;
+            tracing::info!(plugin, by, "what was set aside is dropped");
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
         })
     }
 
@@ -570,12 +671,6 @@ async fn insert(executor: impl sqlx::SqliteExecutor<'_>, changes: &[KvChange]) -
     Ok(())
 }
 
-fn silence() -> i64 {
-    HOST_SILENCE.as_millis() as i64
-}
-
-#[cfg(test)]
-mod tests;
 /// A delay of a timer from which on the machine counts as too busy to tell how long a lock is held.
 const STARVED: Duration = Duration::from_millis(60);
 
@@ -592,3 +687,9 @@ async fn with_lag<T>(work: impl Future<Output = T>) -> (T, Duration) {
     }
 }
 
+fn silence() -> i64 {
+    HOST_SILENCE.as_millis() as i64
+}
+
+#[cfg(test)]
+mod tests;

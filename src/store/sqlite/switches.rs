@@ -5,9 +5,11 @@ use crate::store::Switch;
 use sqlx::{Row as _, SqliteConnection};
 
 pub(super) async fn all(connection: &mut SqliteConnection) -> Result<Vec<Switch>, sqlx::Error> {
-    let rows = sqlx::query("SELECT plugin, enabled, global FROM switches ORDER BY plugin")
-        .fetch_all(connection)
-        .await?;
+    let rows = sqlx::query(
+        "SELECT plugin, enabled, global FROM switches WHERE plugin NOT LIKE '%@%' ORDER BY plugin",
+    )
+    .fetch_all(connection)
+    .await?;
     rows.into_iter()
         .map(|row| {
             Ok(Switch {

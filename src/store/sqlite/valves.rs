@@ -2,7 +2,7 @@
 
 use super::{Transaction, sealing};
 use crate::json::Json;
-use crate::seal::SealKey;
+use crate::seal::{SealKey, is_sealed};
 use crate::store::StoredValves;
 use sqlx::{Row as _, SqliteConnection};
 
@@ -17,15 +17,18 @@ pub(super) async fn all(
     connection: &mut SqliteConnection,
     key: &SealKey,
 ) -> Result<Vec<StoredValves>, sqlx::Error> {
-    let rows = sqlx::query("SELECT plugin, user_id, content FROM valves ORDER BY plugin, user_id")
-        .fetch_all(connection)
-        .await?;
+    let rows = sqlx::query(
+        "SELECT plugin, user_id, content FROM valves WHERE plugin NOT LIKE '%@%' ORDER BY plugin, user_id",
+    )
+    .fetch_all(connection)
+    .await?;
     rows.into_iter()
         .map(|row| {
             let plugin: String = row.try_get("plugin")?;
             let user: Option<String> = row.try_get("user_id")?;
-            let values = read(key, &plugin, user.as_deref(), row.try_get("content")?)?;
-            Ok(StoredValves { plugin, user, values })
+            let content: &str = row.try_get("content")?;
+            let values = read(key, &plugin, user.as_deref(), content)?;
+            Ok(StoredValves { plugin, user, values, is_plain: !is_sealed(content) })
         })
         .collect()
 }
@@ -35,7 +38,8 @@ pub(super) async fn of_operators(
     connection: &mut SqliteConnection,
     key: &SealKey,
 ) -> Result<Vec<(String, Json)>, sqlx::Error> {
-    let query = sqlx::query_as("SELECT plugin, content FROM valves WHERE user_id IS NULL");
+    let query =
+        sqlx::query_as("SELECT plugin, content FROM valves WHERE user_id IS NULL AND plugin NOT LIKE '%@%'");
     let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
     let values = rows.into_iter().map(|(plugin, content)| {
         let values = read(key, &plugin, None, &content)?;

@@ -194,3 +194,92 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     body["metadata"] = json!({ "variables": sent });
     host.chat(&body).await.refused(400, "   all 1");
 }
+
+#[tokio::test]
+async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirmed() {
+    let model = |name: &str, filters: &str| {
+        format!(
+            "[[models]]\nname = \"{name}\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nfilters = [{filters}]\n"
+        )
+    };
+    let source = GUARD.replace("security: true", "security: true\nglobal: false");
+    let both = format!("{}{}", model("one", "\"guard\""), model("two", "\"guard\""));
+    let mut host = TestHost::new().filter("guard", source).config(&both).start().await;
+    let settings = host.settings();
+    let asks = async |host: &TestHost, name: &str| host.chat(&saying(name, "bad")).await.status;
+    assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (403, 403));
+    assert_eq!(host.ask("bad").await.status, 200, "it runs for those that list it");
+    for restarts in [false, true] {
+        // An emptied list, a list without it, a slip in its name, the whole key gone.
+        for (filters, rest) in [("filters = []", 403), ("", 403), ("filters = [\"gaurd\"]", 503)] {
+            let changed = settings.replacen("filters = [\"guard\"]", filters, 1);
+            host.reconfigure(&changed).await;
+            if restarts {
+                host.restart().await;
+            }
+            assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (rest, 403), "{filters}");
+            host.stands("guard", "stale").await;
+            let problem = host.problems("guard").remove(0);
+            assert!(problem.message.contains("no longer list it: `one`"), "{problem}");
+            host.reconfigure(&settings).await;
+            host.stands("guard", "live").await;
+        }
+    }
+    host.reconfigure(&settings.replacen("filters = [\"guard\"]", "filters = []", 1)).await;
+    let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
+    assert_eq!(with(confirm, &[]).await.status, 200);
+    host.stands("guard", "live").await;
+    assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (200, 403));
+    host.restart().await;
+    assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (200, 403));
+    // It is confirmed once: the same change is asked about again.
+    host.reconfigure(&settings).await;
+    assert_eq!(asks(&host, "one").await, 403);
+    host.reconfigure(&settings.replacen("filters = [\"guard\"]", "filters = []", 1)).await;
+    assert_eq!(asks(&host, "one").await, 403);
+    host.stands("guard", "stale").await;
+    // A model that is gone needs no guard.
+    host.reconfigure(&settings.replace(&model("one", "\"guard\""), "")).await;
+    host.stands("guard", "live").await;
+}
+
+#[tokio::test]
+async fn a_switch_that_no_operator_turned_does_not_count_for_a_guard() {
+    let mut host = TestHost::new().filter("guard", GUARD).start().await;
+    // As an operator does: it counts at once, and after a restart.
+    let toggle = async |host: &TestHost| {
+        let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
+        assert_eq!(toggled.status, 200, "{}", toggled.body());
+    };
+    for passes in [200, 403] {
+        toggle(&host).await;
+        assert_eq!(host.ask("bad").await.status, passes);
+        host.restart().await;
+        assert_eq!(host.ask("bad").await.status, passes);
+    }
+    host.stands("guard", "live").await;
+    let global = with(host.request("POST", "/api/v1/functions/id/guard/toggle/global"), &[]).await;
+    assert_eq!(global.status, 200);
+    assert_eq!(host.ask("bad").await.status, 200);
+    host.update("guard", &format!("{GUARD}\n// next")).await;
+    assert_eq!(host.ask("bad").await.status, 200, "as it was switched");
+    host.stands("guard", "live").await;
+}
+
+#[tokio::test]
+async fn a_guard_that_needs_a_value_refuses_without_it() {
+    let source = "/*\nsecurity: true\nneeds: word\n*/\nconst Valves = #{ word: \"\" };\nfn inlet(body, valves) { if body.messages[-1].text == valves.word { deny(\"guarded\", 403); } body }";
+    let mut host = TestHost::new().filter("guard", source).start().await;
+    host.ask("good").await.refused(503, "guards nothing until word is set");
+    host.set_valves("guard", None, json!({"word": "bad"})).await;
+    host.ask("bad").await.refused(403, "guarded");
+    assert_eq!(host.ask("good").await.status, 200);
+    host.restart().await;
+    host.ask("bad").await.refused(403, "guarded");
+    host.set_valves("guard", None, json!({})).await;
+    host.ask("good").await.refused(503, "valvehouse valves set guard word=");
+    // Switched off it refuses nothing.
+    let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
+    assert_eq!(toggled.status, 200);
+    assert_eq!(host.ask("good").await.status, 200);
+}

@@ -1,5 +1,6 @@
 //! Who may come in and what they may do: keys, sessions of the page, pages of other sites, limits.
 
+mod adopted;
 mod gate;
 mod canary;
 mod guards;

@@ -57,7 +57,8 @@ function command(problem) {
   }, { class: "quiet", "aria-label": `Copy the command for ${problem.plugin ?? "this"}` });
   const mend = problem.state === "missing" && button("It may be gone", () => letGo(problem.plugin), { class: "danger" });
   const accept = problem.state === "pending" && button("Accept the change", () => acceptChange(problem), { class: "danger" });
-  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend || accept);
+  const adopt = problem.state === "set_aside" && button("Adopt", () => adoptValues(problem), { class: "danger" });
+  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend || accept || adopt);
 }
 
 async function acceptChange(problem) {
@@ -68,6 +69,18 @@ async function acceptChange(problem) {
     tell(`The change of ${id} is accepted.`);
   } catch (error) {
     tell(`Cannot accept the change of ${id}: ${error.message}`);
+  }
+  reload();
+}
+
+async function adoptValues(problem) {
+  const id = problem.plugin;
+  if (!await confirmed(`Give ${id} what was stored for the removed plugin?`, problem.message, "Adopt")) return;
+  try {
+    await post(path(id, "/adopt"), {});
+    tell(`${id} has what was set aside.`);
+  } catch (error) {
+    tell(`Cannot adopt what was set aside for ${id}: ${error.message}`);
   }
   reload();
 }

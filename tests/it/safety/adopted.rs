@@ -1,0 +1,227 @@
+//! A file under the id of a removed plugin: it reads nothing of what was stored for that one until an operator says
+//! that it is the same.
+
+use super::with;
+use crate::host::{TestHost, until};
+use serde_json::json;
+
+/// Keeps and shows everything that is stored for a plugin: a secret valve, a user's valve, `kv`, a grant, state.
+const OWNER: &str = r#"/*
+requirements: kv, http
+*/
+const Valves = #{ token: #{ value: "nothing", secret: true }, word: "a" };
+const UserValves = #{ pin: "0" };
+fn inlet(body, valves, state) {
+    kv::set("seen", "old");
+    kv::user::set("seen", "old");
+    state.old = true;
+    skip(`old ${valves.token} ${valves.word}`)
+}
+"#;
+
+/// Another plugin, which reads what it finds.
+const READER: &str = r#"/*
+requirements: kv
+*/
+const Valves = #{ token: "none", word: "a" };
+const UserValves = #{ pin: "0" };
+fn inlet(body, valves, state, __user__) {
+    skip(`new ${valves.token} ${valves.word} ${kv::get("seen", "none")} ${kv::user::get("seen", "none")} ${__user__.valves.pin} ${state.old == ()}`)
+}
+"#;
+
+const EMPTY: &str = "new none a none none 0 true";
+const ADOPTED: &str = "new sesame-1234 b old old 7 true";
+
+async fn post(host: &TestHost, path: &str, body: serde_json::Value) {
+    let answer = with(host.request("POST", path).body(body.to_string()), &[]).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body());
+}
+
+/// What the plugin says to the user who set a valve.
+async fn says(host: &TestHost) -> String {
+    let mut body = crate::host::saying(crate::upstream::MODEL, "x");
+    body["user"] = json!("ann");
+    host.chat(&body).await.text()
+}
+
+/// A host with a plugin for which everything is stored.
+async fn host(source: &str) -> TestHost {
+    let host = TestHost::new().filter("keeps", source).start().await;
+    let id = "/api/v1/functions/id/keeps";
+    host.store()
+        .set_grants("keeps", Some(&crate::kernel::json(r#"{"http":["example.com"]}"#)), None, "test")
+        .await
+        .unwrap();
+    host.stands("keeps", "live").await;
+    post(&host, &format!("{id}/valves/update"), json!({"token": "sesame-1234", "word": "b"})).await;
+    host.store()
+        .replace_valves("keeps", Some("ann"), &crate::kernel::json(r#"{"pin":"7"}"#), "ann")
+        .await
+        .unwrap();
+    host.app().host.reload().await;
+    assert_eq!(says(&host).await, "old sesame-1234 b");
+    host
+}
+
+/// Removes the plugin so that its removal is beyond doubt.
+async fn remove(host: &TestHost) {
+    let stored = host.store().valves("keeps", None).await.unwrap();
+    let gone = with(host.request("DELETE", "/api/v1/functions/id/keeps/delete?confirm=true"), &[]).await;
+    assert_eq!(gone.status, 200, "{}", gone.body());
+    host.stands("keeps", "gone").await;
+    // What operators set goes with it; users' own valves, grants and `kv` are still there.
+    host.store().replace_valves("keeps", None, &stored, "test").await.unwrap();
+    host.app().host.reload().await;
+}
+
+async fn grants(host: &TestHost) -> usize {
+    host.store().grants().await.unwrap().iter().filter(|(id, _)| id == "keeps").count()
+}
+
+#[tokio::test]
+async fn another_plugin_under_an_id_reads_nothing_of_the_removed_one_until_it_is_adopted() {
+    for guard in [false, true] {
+        for restarts in [false, true] {
+            let source = match guard {
+                true => OWNER.replacen("/*\n", "/*\nsecurity: true\n", 1),
+                false => OWNER.to_owned(),
+            };
+            let mut host = host(&source).await;
+            remove(&host).await;
+            if restarts {
+                host.stop().await;
+            }
+            host.save("keeps", READER);
+            if restarts {
+                host.restart().await;
+            }
+            host.stands("keeps", "live").await;
+            assert_eq!(says(&host).await, EMPTY, "guard {guard}, restarts {restarts}");
+            assert_eq!(grants(&host).await, 0);
+            let problem = host.snapshot().problems.iter().find(|one| one.id == "keeps").cloned().unwrap();
+            assert_eq!(problem.code.id(), "V011");
+            host.restart().await;
+            assert_eq!(says(&host).await, EMPTY, "it stays so");
+            // Whatever it stores itself is its own.
+            post(&host, "/api/v1/functions/id/keeps/valves/update", json!({"word": "c"})).await;
+            assert_eq!(says(&host).await, EMPTY.replace(" a ", " c "));
+
+            post(&host, "/api/v1/functions/id/keeps/adopt", json!({})).await;
+            assert_eq!(says(&host).await, ADOPTED.replace(" b ", " c "), "what it set itself stays");
+            assert_eq!(grants(&host).await, 1);
+            assert!(host.snapshot().problems.iter().all(|one| one.id != "keeps"));
+            host.restart().await;
+            assert_eq!(says(&host).await, ADOPTED.replace(" b ", " c "));
+            let again = with(host.request("POST", "/api/v1/functions/id/keeps/adopt"), &[]).await;
+            assert_eq!(again.status, 409, "{}", again.body());
+            // The new one does not say that it is a secret; it once was.
+            for path in ["valves", "valves/effective", "history"] {
+                let shown = host.get(&format!("/api/v1/functions/id/keeps/{path}")).await;
+                assert!(!shown.body().contains("sesame-1234"), "{path}: {}", shown.body());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_set_aside_can_be_dropped() {
+    let mut host = host(OWNER).await;
+    remove(&host).await;
+    host.save("keeps", READER);
+    host.stands("keeps", "live").await;
+    post(&host, "/api/v1/functions/id/keeps/adopt", json!({"drop": true})).await;
+    assert!(host.snapshot().problems.iter().all(|one| one.id != "keeps"));
+    for _ in 0..2 {
+        assert_eq!(says(&host).await, EMPTY);
+        host.restart().await;
+    }
+    let left = host.store().kv_all().await.unwrap();
+    assert!(left.iter().all(|row| row.value.as_str() != Some("old")), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_plugin_that_comes_back_is_the_same_one() {
+    let host = host(OWNER).await;
+    // As editors save: gone for a moment, and back with another text.
+    let next = OWNER.replace("`old ", "`next ");
+    host.delete("keeps");
+    host.stands("keeps", "gone").await;
+    host.save("keeps", &next);
+    host.stands("keeps", "live").await;
+    assert_eq!(says(&host).await, "next sesame-1234 b");
+    // Renamed, and named back.
+    std::fs::rename(host.path_of("keeps"), host.path_of("other")).unwrap();
+    host.stands("keeps", "gone").await;
+    host.stands("other", "live").await;
+    assert_eq!(says(&host).await, "next nothing a", "another id has its own");
+    std::fs::rename(host.path_of("other"), host.path_of("keeps")).unwrap();
+    host.stands("other", "gone").await;
+    host.stands("keeps", "live").await;
+    assert_eq!(says(&host).await, "next sesame-1234 b");
+    // As a version control does: whatever it was before, after however long.
+    remove(&host).await;
+    host.save("keeps", OWNER);
+    host.stands("keeps", "live").await;
+    assert_eq!(says(&host).await, "old sesame-1234 b");
+    assert!(host.snapshot().problems.iter().all(|one| one.id != "keeps"));
+}
+
+#[tokio::test]
+async fn the_first_plugin_of_an_id_comes_back_to_its_own_after_another_one() {
+    let host = host(OWNER).await;
+    remove(&host).await;
+    host.save("keeps", READER);
+    host.stands("keeps", "live").await;
+    post(&host, "/api/v1/functions/id/keeps/valves/update", json!({"word": "new"})).await;
+    remove_file(&host).await;
+    host.save("keeps", OWNER);
+    host.stands("keeps", "live").await;
+    assert_eq!(says(&host).await, "old sesame-1234 b");
+    remove_file(&host).await;
+    host.save("keeps", READER);
+    host.stands("keeps", "live").await;
+    assert!(says(&host).await.starts_with("new none"), "{}", says(&host).await);
+}
+
+async fn remove_file(host: &TestHost) {
+    let gone = with(host.request("DELETE", "/api/v1/functions/id/keeps/delete?confirm=true"), &[]).await;
+    assert_eq!(gone.status, 200, "{}", gone.body());
+    until("it is gone", || async { !host.snapshot().plugins.contains_key("keeps") }).await;
+}
+
+/// Asks a person, and says afterwards what its state was.
+const ASKS: &str = r#"
+fn pre_chat(ctx, state, __event_call__) {
+    if state.note == () { state.note = "old state"; }
+    __event_call__.call(#{ type: "confirmation", data: #{ title: "Sure?" } });
+    ctx
+}
+"#;
+const TELLS: &str = r#"
+const Valves = #{ own: 1 };
+fn outlet(body, state) { body.messages[-1].text = `state: ${state.note ?? "none"}`; body }
+"#;
+
+#[tokio::test]
+async fn a_run_that_waits_does_not_give_the_state_of_a_removed_plugin_to_another_one() {
+    let model = format!(
+        "[[models]]\nname = \"remembers\"\nprovider = \"mock\"\nmodel = \"{}\"\nmemory = true",
+        crate::upstream::MODEL
+    );
+    for (source, expected) in [(TELLS, "state: none"), (ASKS, "hello from upstream")] {
+        let mut host = TestHost::new().filter("keeps", ASKS).config(&model).start().await;
+        let chat =
+            json!({"model": "remembers", "chat_id": "c", "messages": [{"role": "user", "content": "x"}]});
+        let waits = host.chat(&chat).await;
+        let run = waits.header("x-valvehouse-run").expect("it waits").to_owned();
+        remove_file(&host).await;
+        host.save("keeps", source);
+        host.stands("keeps", "live").await;
+        host.restart().await;
+        let path = format!("/api/v1/agents/runs/{run}/resume");
+        let decided = with(host.request("POST", &path).body(r#"{"decision":"approve"}"#), &[]).await;
+        assert_eq!(decided.status, 200, "{}", decided.body());
+        assert!(decided.body().contains(expected), "{}", decided.body());
+    }
+}
