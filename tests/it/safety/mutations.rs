@@ -8,10 +8,12 @@
 use super::with;
 use crate::host::{Answer, TestHost, saying, streaming};
 use crate::upstream::MODEL;
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::json;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Mutations that are tried unless `VALVEHOUSE_CASES` asks for all.
@@ -48,6 +50,14 @@ enum Change {
     Files(Box<dyn Fn(&Path)>),
     /// The settings say this as well.
     Settings(&'static str),
+    /// These statements change the store, while a weaker version of the guard waits for a confirmation or not.
+    Store { statements: Vec<&'static str>, is_held: bool },
+    /// Something is done in the folder of a guard that imports a module.
+    Module(Box<dyn Fn(&Path)>),
+    /// The same where the guard lies in a folder of its own.
+    Folder(Box<dyn Fn(&Path)>),
+    /// The settings grant a guard that needs a grant this instead.
+    Grants(&'static str),
 }
 
 struct Mutation {
@@ -343,6 +353,231 @@ fn operations() -> Vec<Mutation> {
     all
 }
 
+/// What nobody thinks of until it happens.
+#[cfg(unix)]
+fn oddities() -> Vec<Mutation> {
+    use std::os::unix::fs::symlink;
+    let file = |project: &Path| project.join("filters/guard.rhai");
+    let wide = |big: bool, mark: bool| {
+        let bytes = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        let text: Vec<u8> = GUARD.encode_utf16().flat_map(bytes).collect();
+        if mark { [bytes(0xfeff).to_vec(), text].concat() } else { text }
+    };
+    let mut all = vec![
+        content("in UTF-16 with a mark".into(), wide(false, true), true),
+        content("in UTF-16, the other way round".into(), wide(true, false), true),
+        content("in UTF-16 with a mark, the other way round".into(), wide(true, true), true),
+        content("with a NUL in the key".into(), GUARD.replace("security", "secu\0rity"), true),
+        content("compressed".into(), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3], false),
+        content("overwritten by zeros".into(), vec![0; GUARD.len()], false),
+        content("overwritten by zeros in part".into(), [&GUARD.as_bytes()[..40], &[0; 200]].concat(), false),
+        content(
+            "with conflict marks".into(),
+            format!("<<<<<<< HEAD\n{GUARD}=======\n{WEAK}\n>>>>>>> other\n"),
+            true,
+        ),
+        content(
+            "commented out".into(),
+            GUARD.lines().map(|line| format!("// {line}\n")).collect::<String>(),
+            true,
+        ),
+        content("in a block comment".into(), format!("/*\n{}\n*/", GUARD.replace("*/", "* /")), false),
+        content("twice".into(), format!("{GUARD}{GUARD}"), true),
+        content("as JSON".into(), serde_json::Value::from(GUARD).to_string(), false),
+        content("in base64".into(), "LyoKdGl0bGU6IEd1YXJk", false),
+        content(
+            "as a patch".into(),
+            GUARD.lines().map(|line| format!("+{line}\n")).collect::<String>(),
+            true,
+        ),
+        content("with typographic quotes".into(), GUARD.replace('"', "\u{201c}"), true),
+        content(
+            "with indented lines".into(),
+            GUARD.lines().map(|line| format!("\t{line}\n")).collect::<String>(),
+            false,
+        ),
+        content(
+            "with its hook in another one".into(),
+            GUARD.replace("fn inlet(body, valves) {", "fn other() {\nfn inlet(body, valves) {"),
+            true,
+        ),
+        content(
+            "with a second, empty hook of one parameter".into(),
+            format!("{GUARD}\nfn inlet(body) {{ }}"),
+            false,
+        ),
+        files("a link to a weak file", false, move |project| {
+            std::fs::write(project.join("weak.txt"), WEAK).unwrap();
+            std::fs::remove_file(file(project)).unwrap();
+            symlink(project.join("weak.txt"), file(project)).unwrap();
+        }),
+        files("a link to another filter", false, move |project| {
+            std::fs::write(project.join("filters/weak.rhai"), WEAK).unwrap();
+            std::fs::remove_file(file(project)).unwrap();
+            symlink("weak.rhai", file(project)).unwrap();
+        }),
+        files("a weak file of its size, saved at its time", false, move |project| {
+            let saved = std::fs::metadata(file(project)).unwrap().modified().unwrap();
+            let weak = format!("{WEAK}{}", " ".repeat(GUARD.len() - WEAK.len()));
+            std::fs::write(file(project), weak).unwrap();
+            std::fs::File::options().write(true).open(file(project)).unwrap().set_modified(saved).unwrap();
+        }),
+        files("a weak file from the past", false, move |project| {
+            std::fs::write(file(project), WEAK).unwrap();
+            let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+            std::fs::File::options().write(true).open(file(project)).unwrap().set_modified(long_ago).unwrap();
+        }),
+        files("a weak file from the future", false, move |project| {
+            std::fs::write(file(project), WEAK).unwrap();
+            let some_time = std::time::SystemTime::now() + Duration::from_secs(1 << 30);
+            std::fs::File::options()
+                .write(true)
+                .open(file(project))
+                .unwrap()
+                .set_modified(some_time)
+                .unwrap();
+        }),
+        files("a folder of its name with a weak file of its name", false, move |project| {
+            std::fs::remove_file(file(project)).unwrap();
+            std::fs::create_dir(file(project)).unwrap();
+            std::fs::write(file(project).join("guard.rhai"), WEAK).unwrap();
+        }),
+        files("a link in place of its folder, to an empty one", false, |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+            std::fs::create_dir(project.join("empty")).unwrap();
+            symlink(project.join("empty"), project.join("filters")).unwrap();
+        }),
+        files("a link in place of its folder, to nothing", false, |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+            symlink("/nowhere/at/all", project.join("filters")).unwrap();
+        }),
+        files("a link in place of its folder, to itself", false, |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+            symlink("filters", project.join("filters")).unwrap();
+        }),
+        files("a link to the folder within it", true, |project| {
+            symlink("..", project.join("filters/loop")).unwrap();
+        }),
+        files("its folder away and back with a weak file", false, move |project| {
+            std::fs::rename(project.join("filters"), project.join("filter")).unwrap();
+            std::thread::sleep(Duration::from_millis(400));
+            std::fs::rename(project.join("filter"), project.join("filters")).unwrap();
+            std::fs::write(file(project), WEAK).unwrap();
+        }),
+        files("deleted, and later a weak file", false, move |project| {
+            std::fs::remove_file(file(project)).unwrap();
+            std::thread::sleep(Duration::from_millis(700));
+            std::fs::write(file(project), WEAK).unwrap();
+        }),
+        files("renamed, and a weak file in its place", false, move |project| {
+            std::fs::rename(file(project), project.join("filters/guard2.rhai")).unwrap();
+            std::fs::write(file(project), WEAK).unwrap();
+        }),
+        files("a list of quarantined versions that cannot be read", true, |project| {
+            std::fs::create_dir_all(project.join(".valvehouse")).unwrap();
+            std::fs::write(project.join(".valvehouse/quarantine.json"), "{").unwrap();
+        }),
+        files("a list of quarantined versions of another form", true, |project| {
+            std::fs::create_dir_all(project.join(".valvehouse")).unwrap();
+            std::fs::write(
+                project.join(".valvehouse/quarantine.json"),
+                r#"{"guard": true, "versions": ["guard"]}"#,
+            )
+            .unwrap();
+        }),
+    ];
+    for name in [
+        "guard.rhai ",
+        "guard .rhai",
+        "guard.rhai.rhai",
+        ".rhai",
+        "guard",
+        "guard.rhai\n",
+        "-guard.rhai",
+        "g\u{fc}ard.rhai",
+    ] {
+        all.push(files(&format!("moved to {name:?}"), false, move |project| {
+            std::fs::rename(file(project), project.join("filters").join(name)).unwrap();
+        }));
+    }
+    let words = |project: &Path| project.join("filters/lib/words.rhai");
+    let module = |name: &str, change: Box<dyn Fn(&Path)>| Mutation {
+        name: format!("its module {name}"),
+        change: Change::Module(change),
+        shows: false,
+    };
+    let written = |text: &'static str| -> Box<dyn Fn(&Path)> {
+        Box::new(move |project| std::fs::write(words(project), text).unwrap())
+    };
+    all.extend([
+        module("is deleted", Box::new(move |project| std::fs::remove_file(words(project)).unwrap())),
+        module("is emptied", written("")),
+        module("is broken", written("fn is_bad(text) {")),
+        module("has another function", written("fn is_bed(text) { true }")),
+        module("has it with two parameters", written("fn is_bad(text, more) { true }")),
+        module("has it as a private one", written("private fn is_bad(text) { true }")),
+        module("gives nothing", written("fn is_bad(text) { }")),
+        module("gives a text", written("fn is_bad(text) { \"no\" }")),
+        module("throws", written("fn is_bad(text) { throw \"x\" }")),
+        module("imports the guard", written("import \"../guard\" as guard;\nfn is_bad(text) { true }")),
+        module("imports itself", written("import \"lib/words\" as words;\nfn is_bad(text) { true }")),
+        module("runs for ever", written("fn is_bad(text) { loop { } }")),
+        module(
+            "is no text",
+            Box::new(move |project| std::fs::write(words(project), b"\xff\xfe\x00").unwrap()),
+        ),
+        module(
+            "is a folder",
+            Box::new(move |project| {
+                std::fs::remove_file(words(project)).unwrap();
+                std::fs::create_dir(words(project)).unwrap();
+            }),
+        ),
+        module(
+            "lies elsewhere",
+            Box::new(move |project| {
+                std::fs::rename(project.join("filters/lib"), project.join("filters/libs")).unwrap();
+            }),
+        ),
+        module(
+            "lies in a hidden folder",
+            Box::new(move |project| {
+                std::fs::rename(project.join("filters/lib"), project.join("filters/.lib")).unwrap();
+            }),
+        ),
+        module(
+            "is a link to nothing",
+            Box::new(move |project| {
+                std::fs::remove_file(words(project)).unwrap();
+                symlink("/nowhere", words(project)).unwrap();
+            }),
+        ),
+    ]);
+    let moved = |to: &'static str| Mutation {
+        name: format!("its own folder becomes {to}"),
+        change: Change::Folder(Box::new(move |project| {
+            let to = project.join(to);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::rename(project.join("filters/own"), to).unwrap();
+        })),
+        shows: false,
+    };
+    all.extend(
+        [
+            "filters/other",
+            "filters/Own",
+            "filters/_own",
+            "filters/.own",
+            "filters/lib",
+            "own",
+            "filters/a/b/c/own",
+            "tools/own",
+        ]
+        .map(moved),
+    );
+    all
+}
+
 fn settings() -> Vec<Mutation> {
     let all = [
         "[filters.guard]\nenabled = false",
@@ -367,8 +602,84 @@ fn settings() -> Vec<Mutation> {
         .collect()
 }
 
+/// Direct changes of the store, as by a slip at its prompt, a copy of an older one, or a bad block.
+fn rows() -> Vec<Mutation> {
+    let all: [&[&str]; 33] = [
+        &["DELETE FROM last_good"],
+        &["DELETE FROM last_good WHERE id = 'guard'"],
+        &["UPDATE last_good SET security = 0"],
+        &["UPDATE last_good SET source = ''"],
+        &["UPDATE last_good SET source = 'fn inlet(body) { body }'"],
+        &["UPDATE last_good SET source = 'fn inlet(body) { body }', security = 0"],
+        &["UPDATE last_good SET source = substr(source, 1, 60)"],
+        &["UPDATE last_good SET hash = ''"],
+        &["UPDATE last_good SET path = '/nowhere/guard.rhai'"],
+        &["UPDATE last_good SET imports = 'null'"],
+        &["UPDATE last_good SET imports = 'x'"],
+        &["UPDATE last_good SET id = 'other'"],
+        &["UPDATE last_good SET saved_at = 0"],
+        &["INSERT INTO switches VALUES ('guard', 0, NULL)"],
+        &["INSERT INTO switches VALUES ('guard', NULL, 0)"],
+        &["INSERT INTO switches VALUES ('guard', 0, 0)"],
+        &["INSERT INTO switches VALUES ('guard', 7, 7)"],
+        &["INSERT INTO confirmed VALUES ('guard', 'gone', 'x', 0)"],
+        &["INSERT INTO confirmed VALUES ('guard', 'off', 'x', 0)"],
+        &["DELETE FROM versions"],
+        &["DELETE FROM versions WHERE version = (SELECT max(version) FROM versions)"],
+        &["UPDATE versions SET source = NULL"],
+        &["UPDATE versions SET plugin = 'other'"],
+        &["INSERT INTO valves VALUES ('guard', NULL, '{')"],
+        &["INSERT INTO valves VALUES ('guard', NULL, '{\"word\": 5}')"],
+        &["INSERT INTO valves VALUES ('guard', NULL, '{\"priority\": \"x\"}')"],
+        &["INSERT INTO valves VALUES ('guard', 'ann', 'x')"],
+        &["INSERT INTO grants VALUES ('guard', '{\"http\": 1}')"],
+        &["INSERT INTO grants VALUES ('guard', 'x')"],
+        &["INSERT INTO set_aside VALUES ('guard', 1, 0, 0)"],
+        &["UPDATE store SET generation = 0"],
+        &[
+            "DELETE FROM confirmed",
+            "DELETE FROM hosts",
+            "DELETE FROM set_aside",
+            "DELETE FROM guarded_models",
+        ],
+        &[
+            "DROP TABLE guarded_models",
+            "DROP TABLE set_aside",
+            "DROP TABLE confirmed",
+            "DELETE FROM _sqlx_migrations WHERE version >= 10",
+        ],
+    ];
+    let mutation = |statements: &[&'static str], is_held: bool| Mutation {
+        name: format!("{statements:?}{}", if is_held { ", while a change waits" } else { "" }),
+        change: Change::Store { statements: statements.to_vec(), is_held },
+        shows: false,
+    };
+    all.iter().flat_map(|statements| [false, true].map(|is_held| mutation(statements, is_held))).collect()
+}
+
+/// What a guard that needs a grant is granted.
+fn grants() -> Vec<Mutation> {
+    let all = [
+        "",
+        "[grants.gaurd]\nenv = [\"PATH\"]",
+        "[grants.Guard]\nenv = [\"PATH\"]",
+        "[grants.guard]\nenv = []",
+        "[grants.guard]\nenv = [\"PAHT\"]",
+        "[grants.guard]\nenv = [\"path\"]",
+        "[grants.guard]\nhttp = [\"example.com\"]",
+        "[grants.guard]\nshell = [\"PATH\"]",
+        "[grants.guard]\nkv = true",
+    ];
+    all.into_iter()
+        .map(|toml| Mutation { name: format!("grants {toml:?}"), change: Change::Grants(toml), shows: false })
+        .collect()
+}
+
 fn mutations() -> Vec<Mutation> {
-    [operations(), settings(), spellings(), reach(), letters(), lines()].into_iter().flatten().collect()
+    [operations(), oddities(), settings(), rows(), grants(), spellings(), reach(), letters(), lines()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Asks for what the guard refuses, on every endpoint, streamed and not.
@@ -384,10 +695,16 @@ async fn probe(host: &TestHost, name: &str, when: &str) {
         ("/v1/chat/completions", streaming(MODEL, "bad")),
         ("/v1/messages", message(false)),
         ("/v1/messages", message(true)),
+        ("/v1/completions", json!({"model": MODEL, "prompt": "bad"})),
+        ("/v1/embeddings", json!({"model": MODEL, "input": "bad"})),
+        ("/v1/responses", json!({"model": MODEL, "input": "bad"})),
+        ("/api/v1/agents/remembers/runs", json!({"input": "bad", "chat_id": "c"})),
     ] {
         let answer = ask(path, body).await;
         assert_ne!(answer.status, 200, "{name}, {when}: {path} lets it pass: {}", answer.body());
     }
+    // Who only tries it out is told what came of it under status 200.
+    ask("/api/v1/try", json!({"model": MODEL, "text": "bad"})).await;
     let reached = host.upstream.asked().into_iter().filter(|asked| asked.said().contains("bad")).count();
     assert_eq!(reached, 0, "{name}, {when}: it reached the model");
 }
@@ -395,17 +712,72 @@ async fn probe(host: &TestHost, name: &str, when: &str) {
 fn apply(change: &Change, project: &Path) {
     match change {
         Change::Content(bytes) => std::fs::write(project.join("filters/guard.rhai"), bytes).unwrap(),
-        Change::Files(change) => change(project),
-        Change::Settings(_) => {}
+        Change::Files(change) | Change::Module(change) | Change::Folder(change) => change(project),
+        Change::Settings(_) | Change::Store { .. } | Change::Grants(_) => {}
     }
+}
+
+/// A guard that refuses what it refuses by what it reads of its environment.
+fn granted() -> String {
+    GUARD
+        .replace("version:", "requirements: env\nversion:")
+        .replace("text.contains(valves.word)", "env::get(\"PATH\").len() > 0 && text.contains(valves.word)")
+}
+
+/// A guard that asks a module what is bad.
+fn importing() -> String {
+    let end = GUARD.find("fn is_bad").unwrap();
+    let guard = GUARD[..end]
+        .replace("is_bad(body.messages[-1].text, valves)", "words::is_bad(body.messages[-1].text)");
+    guard.replace("const Valves", "import \"lib/words\" as words;\nconst Valves")
+}
+
+/// Weaker than the guard: a hook is gone.
+fn weaker() -> String {
+    GUARD.replace("fn inlet", "fn looks")
+}
+
+/// Changes the store behind the host's back. The host looks at it anew.
+async fn run(host: &TestHost, statements: &[&'static str]) {
+    let file = format!("sqlite://{}", host.folder().join(".valvehouse/state.db").display());
+    let store = sqlx::SqlitePool::connect(&file).await.unwrap();
+    for statement in statements.iter().copied().chain(["UPDATE store SET generation = generation + 1000"]) {
+        sqlx::query(statement).execute(&store).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    store.close().await;
 }
 
 /// One mutation on a host that runs, and after a restart.
 async fn holds(mutation: &Mutation) {
     let name = &mutation.name;
-    let mut host = TestHost::new().filter("guard", GUARD).start().await;
+    let mut host = match mutation.change {
+        Change::Grants(_) => {
+            let toml = "[grants.guard]\nenv = [\"PATH\"]";
+            TestHost::new().filter("guard", granted()).config(toml).start().await
+        }
+        Change::Module(_) => {
+            let module = "fn is_bad(text) { text.contains(\"bad\") }";
+            TestHost::new().filter("guard", importing()).filter("lib/words", module).start().await
+        }
+        Change::Folder(_) => TestHost::new().filter("own/guard", GUARD).start().await,
+        _ => TestHost::new().filter("guard", GUARD).start().await,
+    };
     host.ask("bad").await.refused(403, "guarded");
     match &mutation.change {
+        Change::Store { statements, is_held } => {
+            if *is_held {
+                host.save("guard", weaker());
+                host.stands("guard", "stale").await;
+            }
+            run(&host, statements).await;
+        }
+        Change::Grants(toml) => {
+            let settings = host.settings().replace("[grants.guard]\nenv = [\"PATH\"]", toml);
+            // What cannot be read as settings is refused as a whole: the ones before stay.
+            if host.try_reconfigure(&settings).await.is_err() {
+                return;
+            }
+        }
         Change::Settings(toml) => {
             let settings = format!("{}\n{toml}\n", host.settings());
             host.reconfigure(&settings).await;
@@ -415,7 +787,10 @@ async fn holds(mutation: &Mutation) {
     probe(&host, name, "at once").await;
     host.app().host.reload().await;
     probe(&host, name, "when it is looked at").await;
-    host.restart().await;
+    // A host that does not start answers nobody.
+    if host.try_restart().await.is_err() {
+        return;
+    }
     probe(&host, name, "after a restart").await;
     // Another save must not make it forgotten.
     if std::fs::write(host.folder().join("filters/zz.rhai"), WEAK).is_ok() {
@@ -448,19 +823,33 @@ fn sampled<T>(all: Vec<T>, most: usize) -> Vec<T> {
     all.into_iter().step_by(step).collect()
 }
 
+/// Hosts that are tried side by side: most of their time they wait.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Tries all of them, and fails with all that let a request pass.
+async fn all_hold(mutations: Vec<Mutation>, holds: impl AsyncFn(&Mutation)) {
+    let (count, passed) = (mutations.len(), Mutex::new(Vec::new()));
+    futures::stream::iter(&mutations)
+        .for_each_concurrent(SIDE_BY_SIDE, async |mutation| {
+            if AssertUnwindSafe(holds(mutation)).catch_unwind().await.is_err() {
+                passed.lock().unwrap().push(&mutation.name);
+            }
+        })
+        .await;
+    let passed = passed.into_inner().unwrap();
+    println!("{count} mutations, {} of them failed", passed.len());
+    assert!(passed.is_empty(), "{} of {count} mutations: {passed:#?}", passed.len());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_of_a_guard_lets_a_request_pass() {
-    for mutation in sampled(mutations(), SAMPLE) {
-        holds(&mutation).await;
-    }
+    all_hold(sampled(mutations(), SAMPLE), holds).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_wants_to_be_a_guard_refuses_on_a_new_store() {
     let shown = mutations().into_iter().filter(|mutation| mutation.shows).collect();
-    for mutation in sampled(shown, SAMPLE) {
-        holds_anew(&mutation).await;
-    }
+    all_hold(sampled(shown, SAMPLE), holds_anew).await;
 }
 
 /// Saves in two writes, with requests all the while.
