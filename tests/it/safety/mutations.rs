@@ -682,36 +682,73 @@ fn mutations() -> Vec<Mutation> {
         .collect()
 }
 
+/// The requests that a guard sees.
+#[derive(Clone, Copy, PartialEq)]
+enum Reach {
+    /// Those of every model.
+    Every,
+    /// Those of the one model that lists it.
+    Listed,
+}
+
+/// A model that lists the guard.
+const LISTING: &str =
+    "[[models]]\nname = \"listing\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nfilters = [\"guard\"]\n";
+
+impl Reach {
+    /// A text of the guard, with that reach.
+    fn of(self, text: &[u8]) -> Vec<u8> {
+        let (from, to) = (b"version: 1.0.0", b"global: false\n");
+        let mut text = text.to_vec();
+        if self == Self::Listed {
+            while let Some(at) = text.windows(from.len()).position(|window| window == from) {
+                text[at..at + from.len()].copy_from_slice(to);
+            }
+        }
+        text
+    }
+
+    fn model(self) -> &'static str {
+        match self {
+            Self::Every => MODEL,
+            Self::Listed => "listing",
+        }
+    }
+}
+
 /// Asks for what the guard refuses, on every endpoint, streamed and not.
-async fn probe(host: &TestHost, name: &str, when: &str) {
+async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
+    let model = reach.model();
     let ask = async |path: &str, body: serde_json::Value| {
         let request =
             host.request("POST", path).header("content-type", "application/json").body(body.to_string());
         Answer::of(request).await
     };
-    let message = |stream: bool| json!({"model": MODEL, "max_tokens": 9, "stream": stream, "messages": [{"role": "user", "content": "bad"}]});
+    let message = |stream: bool| json!({"model": model, "max_tokens": 9, "stream": stream, "messages": [{"role": "user", "content": "bad"}]});
     for (path, body) in [
-        ("/v1/chat/completions", saying(MODEL, "bad")),
-        ("/v1/chat/completions", streaming(MODEL, "bad")),
+        ("/v1/chat/completions", saying(model, "bad")),
+        ("/v1/chat/completions", streaming(model, "bad")),
         ("/v1/messages", message(false)),
         ("/v1/messages", message(true)),
-        ("/v1/completions", json!({"model": MODEL, "prompt": "bad"})),
-        ("/v1/embeddings", json!({"model": MODEL, "input": "bad"})),
-        ("/v1/responses", json!({"model": MODEL, "input": "bad"})),
+        ("/v1/completions", json!({"model": model, "prompt": "bad"})),
+        ("/v1/embeddings", json!({"model": model, "input": "bad"})),
+        ("/v1/responses", json!({"model": model, "input": "bad"})),
         ("/api/v1/agents/remembers/runs", json!({"input": "bad", "chat_id": "c"})),
     ] {
         let answer = ask(path, body).await;
         assert_ne!(answer.status, 200, "{name}, {when}: {path} lets it pass: {}", answer.body());
     }
     // Who only tries it out is told what came of it under status 200.
-    ask("/api/v1/try", json!({"model": MODEL, "text": "bad"})).await;
+    ask("/api/v1/try", json!({"model": model, "text": "bad"})).await;
     let reached = host.upstream.asked().into_iter().filter(|asked| asked.said().contains("bad")).count();
     assert_eq!(reached, 0, "{name}, {when}: it reached the model");
 }
 
-fn apply(change: &Change, project: &Path) {
+fn apply(change: &Change, project: &Path, reach: Reach) {
     match change {
-        Change::Content(bytes) => std::fs::write(project.join("filters/guard.rhai"), bytes).unwrap(),
+        Change::Content(bytes) => {
+            std::fs::write(project.join("filters/guard.rhai"), reach.of(bytes)).unwrap();
+        }
         Change::Files(change) | Change::Module(change) | Change::Folder(change) => change(project),
         Change::Settings(_) | Change::Store { .. } | Change::Grants(_) => {}
     }
@@ -747,32 +784,39 @@ async fn run(host: &TestHost, statements: &[&'static str]) {
     store.close().await;
 }
 
-/// One mutation on a host that runs, and after a restart.
-async fn holds(mutation: &Mutation) {
-    let name = &mutation.name;
-    let mut host = match mutation.change {
-        Change::Grants(_) => {
-            let toml = "[grants.guard]\nenv = [\"PATH\"]";
-            TestHost::new().filter("guard", granted()).config(toml).start().await
-        }
+/// A host with the guard that a mutation is about.
+async fn guarded(mutation: &Mutation, reach: Reach) -> TestHost {
+    let of = |text: &str| reach.of(text.as_bytes());
+    let setup = TestHost::new().config(LISTING);
+    let host = match mutation.change {
+        Change::Grants(_) => setup.filter("guard", of(&granted())).config(GRANT).start().await,
         Change::Module(_) => {
             let module = "fn is_bad(text) { text.contains(\"bad\") }";
-            TestHost::new().filter("guard", importing()).filter("lib/words", module).start().await
+            setup.filter("guard", of(&importing())).filter("lib/words", module).start().await
         }
-        Change::Folder(_) => TestHost::new().filter("own/guard", GUARD).start().await,
-        _ => TestHost::new().filter("guard", GUARD).start().await,
+        Change::Folder(_) => setup.filter("own/guard", of(GUARD)).start().await,
+        _ => setup.filter("guard", of(GUARD)).start().await,
     };
-    host.ask("bad").await.refused(403, "guarded");
+    host.chat(&saying(reach.model(), "bad")).await.refused(403, "guarded");
+    host
+}
+
+const GRANT: &str = "[grants.guard]\nenv = [\"PATH\"]";
+
+/// One mutation on a host that runs, and after a restart.
+async fn holds(mutation: &Mutation, reach: Reach) {
+    let name = &mutation.name;
+    let mut host = guarded(mutation, reach).await;
     match &mutation.change {
         Change::Store { statements, is_held } => {
             if *is_held {
-                host.save("guard", weaker());
+                host.save("guard", reach.of(weaker().as_bytes()));
                 host.stands("guard", "stale").await;
             }
             run(&host, statements).await;
         }
         Change::Grants(toml) => {
-            let settings = host.settings().replace("[grants.guard]\nenv = [\"PATH\"]", toml);
+            let settings = host.settings().replace(GRANT, toml);
             // What cannot be read as settings is refused as a whole: the ones before stay.
             if host.try_reconfigure(&settings).await.is_err() {
                 return;
@@ -782,23 +826,36 @@ async fn holds(mutation: &Mutation) {
             let settings = format!("{}\n{toml}\n", host.settings());
             host.reconfigure(&settings).await;
         }
-        change => apply(change, host.folder()),
+        change => apply(change, host.folder(), reach),
     }
-    probe(&host, name, "at once").await;
+    probe(&host, name, "at once", reach).await;
     host.app().host.reload().await;
-    probe(&host, name, "when it is looked at").await;
+    probe(&host, name, "when it is looked at", reach).await;
     // A host that does not start answers nobody.
     if host.try_restart().await.is_err() {
         return;
     }
-    probe(&host, name, "after a restart").await;
+    probe(&host, name, "after a restart", reach).await;
     // Another save must not make it forgotten.
     if std::fs::write(host.folder().join("filters/zz.rhai"), WEAK).is_ok() {
         host.app().host.reload().await;
-        probe(&host, name, "after another save").await;
+        probe(&host, name, "after another save", reach).await;
     }
     host.restart().await;
-    probe(&host, name, "after another restart").await;
+    probe(&host, name, "after another restart", reach).await;
+}
+
+/// One mutation while no host runs.
+async fn holds_asleep(mutation: &Mutation, reach: Reach) {
+    let mut host = guarded(mutation, reach).await;
+    host.stop().await;
+    apply(&mutation.change, host.folder(), reach);
+    for when in ["while it was stopped", "while it was stopped, after another restart"] {
+        host.restart().await;
+        probe(&host, &mutation.name, when, reach).await;
+        host.app().host.reload().await;
+        probe(&host, &mutation.name, when, reach).await;
+    }
 }
 
 /// The same on a store that knows nothing.
@@ -808,11 +865,11 @@ async fn holds_anew(mutation: &Mutation) {
     std::fs::remove_dir_all(host.folder().join(".valvehouse")).unwrap();
     std::fs::create_dir_all(host.folder().join("filters")).unwrap();
     std::fs::write(host.path_of("guard"), GUARD).unwrap();
-    apply(&mutation.change, host.folder());
+    apply(&mutation.change, host.folder(), Reach::Every);
     host.restart().await;
-    probe(&host, &mutation.name, "on a new store").await;
+    probe(&host, &mutation.name, "on a new store", Reach::Every).await;
     host.restart().await;
-    probe(&host, &mutation.name, "on a new store after a restart").await;
+    probe(&host, &mutation.name, "on a new store after a restart", Reach::Every).await;
 }
 
 fn sampled<T>(all: Vec<T>, most: usize) -> Vec<T> {
@@ -843,7 +900,21 @@ async fn all_hold(mutations: Vec<Mutation>, holds: impl AsyncFn(&Mutation)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_of_a_guard_lets_a_request_pass() {
-    all_hold(sampled(mutations(), SAMPLE), holds).await;
+    all_hold(sampled(mutations(), SAMPLE), async |mutation| holds(mutation, Reach::Every).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_change_of_a_guard_that_one_model_lists_lets_a_request_pass() {
+    all_hold(sampled(mutations(), SAMPLE / 2), async |mutation| holds(mutation, Reach::Listed).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_change_while_a_host_is_stopped_lets_a_request_pass() {
+    let of_files = |mutation: &Mutation| {
+        !matches!(mutation.change, Change::Store { .. } | Change::Settings(_) | Change::Grants(_))
+    };
+    let all = mutations().into_iter().filter(of_files).collect();
+    all_hold(sampled(all, SAMPLE / 2), async |mutation| holds_asleep(mutation, Reach::Every).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,7 +17,8 @@ const Valves = #{ priority: 1, token: #{ value: "", secret: true }, number: #{ v
 const UserValves = #{ own: #{ value: "", secret: true } };
 fn inlet(body, valves, __metadata__, __user__) {
     __metadata__.shared = #{ token: valves.token, number: valves.number, own: __user__.valves.own };
-    body.ensure("metadata", #{}).passed = [valves.token, valves.number, __user__.valves.own];
+    let metadata = body.ensure("metadata", #{});
+    metadata.passed = [valves.token, valves.number, __user__.valves.own];
     body
 }
 fn pre_chat(ctx, valves, __user__) {
@@ -50,7 +51,8 @@ fn inlet(body, __metadata__, __user__) {
         shows(said[1], kv::get("found", "nothing yet"));
         shows(said[1], kv::user::get("found", "nothing yet"));
     }
-    kv::set("found", __metadata__.shared);
+    // What belongs to a user goes where that user's turns alone find it.
+    kv::set("found", [__metadata__.shared.token, __metadata__.shared.number]);
     kv::user::set("found", body.metadata.passed);
     body
 }
