@@ -31,8 +31,9 @@ pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
 pub(super) struct Baseline {
     pub(super) path: PathBuf,
     hash: String,
-    /// None where it never loaded.
+    /// None where it never loaded, or loads no longer.
     script: Option<Arc<Script>>,
+    has_loaded: bool,
 }
 
 /// A change that waits for an operator.
@@ -57,7 +58,7 @@ impl Reload {
         let Some(row) = self.last_good.get(id) else {
             let plugin = before?;
             let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
-            return Some(Baseline { path, hash, script: plugin.script.clone() });
+            return Some(Baseline { path, hash, script: plugin.script.clone(), has_loaded: true });
         };
         if !is_guards(row) {
             return None;
@@ -65,7 +66,8 @@ impl Reload {
         let runs = before.and_then(|plugin| plugin.script.clone());
         let runs = runs.filter(|script| *script.file.text == row.source && script.manifest.security);
         let script = runs.or_else(|| self.stored_version(row).map(Arc::new));
-        Some(Baseline { path: PathBuf::from(&row.path), hash: row.hash.clone(), script })
+        let has_loaded = has_loaded(row);
+        Some(Baseline { path: PathBuf::from(&row.path), hash: row.hash.clone(), script, has_loaded })
     }
 
     /// Returns `true` if an id is a guard's, without compiling the stored version.
@@ -100,7 +102,10 @@ impl Reload {
         if *read.hash != *baseline.hash {
             let mut lost = match &baseline.script {
                 Some(old) => losses(old, script),
-                None if script.manifest.security => Vec::new(),
+                None if script.manifest.security && !baseline.has_loaded => Vec::new(),
+                None if script.manifest.security => {
+                    vec!["what its last good version does: that one does not load any more".to_owned()]
+                }
                 None => vec!["`security: true`".to_owned()],
             };
             let is_shadowed = found.shadowed.iter().any(|other| other.file.path == baseline.path);

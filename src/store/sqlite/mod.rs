@@ -430,7 +430,9 @@ impl Store for Sqlite {
                  WHERE own.kind = 'filter'
                  AND own.version = (SELECT max(version) FROM versions WHERE plugin = own.plugin)
                  AND sources.text LIKE '%secur%'
-                 AND (last_good.id IS NULL OR NOT EXISTS (
+                 AND (last_good.id IS NULL
+                 OR CASE WHEN json_valid(last_good.imports) THEN json_type(last_good.imports) = 'null' ELSE 1 END
+                 OR NOT EXISTS (
                      SELECT 1 FROM versions AS any JOIN sources AS known ON known.hash = any.source
                      WHERE any.plugin = own.plugin AND known.text = last_good.source))";
             sqlx::query_as(query).fetch_all(&self.swift).await
