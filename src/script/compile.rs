@@ -19,7 +19,7 @@ use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{budget, cheap, doubts, endings, engine, literal, shadow};
+use super::{budget, cheap, doubts, endings, engine, folding, literal, shadow};
 use crate::breaker::Breaker;
 use crate::config::Capability;
 use crate::crash::{self, Version};
@@ -306,6 +306,7 @@ impl Parsed {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
         let as_written = engine.compile(source)?;
+        folding::check(&as_written)?;
         engine.set_optimization_level(OptimizationLevel::Simple);
         let plain = engine.compile(source)?;
         let constants = literal::constants(&plain, &as_written);

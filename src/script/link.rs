@@ -12,7 +12,7 @@ use super::rename::{self, Own, Plan};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::value::dynamic_of;
-use super::{doubts, engine, known, literal, manifest, names, package, shadow, tokens};
+use super::{doubts, engine, folding, known, literal, manifest, names, package, shadow, tokens};
 use crate::json::Json;
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
@@ -322,6 +322,7 @@ impl Parsed {
         engine.set_optimization_level(OptimizationLevel::None);
         let words = tokens::note_words(&mut engine);
         let as_written = engine.compile(source)?;
+        folding::check(&as_written)?;
         let plain = engine::new().compile(source)?;
         let constants = literal::constants(&plain, &as_written);
         let functions = as_written.iter_functions().filter(|function| !function.name.starts_with("anon$"));

@@ -20,6 +20,7 @@ pub mod editor;
 mod endings;
 mod engine;
 mod filter;
+mod folding;
 mod hooks;
 mod imports;
 mod instrument;

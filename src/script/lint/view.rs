@@ -7,7 +7,7 @@ use crate::script::manifest::Manifest;
 use crate::script::problem::{Code, Problem};
 use crate::script::source::SourceFile;
 use crate::script::{Script, engine};
-use rhai::{AST, Expr, Position, ScriptFuncDef, Stmt};
+use rhai::{AST, Expr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A file as lints see it.
@@ -114,6 +114,8 @@ fn modules(file: &SourceFile, ast: &AST, key: &str) -> BTreeMap<String, Option<B
 }
 
 fn functions_of(module: &ModuleFile) -> Option<BTreeSet<(String, usize)>> {
-    let ast = engine::new().compile(module.text.trim_start_matches('\u{feff}')).ok()?;
+    let mut engine = engine::new();
+    engine.set_optimization_level(OptimizationLevel::None);
+    let ast = engine.compile(module.text.trim_start_matches('\u{feff}')).ok()?;
     Some(ast.iter_functions().map(|function| (function.name.to_owned(), function.params.len())).collect())
 }

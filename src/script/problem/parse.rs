@@ -78,6 +78,9 @@ fn help_for(problem: &Problem, source: &str) -> String {
         Code::ReservedName => "that word is the language's or the host's own; rename it",
         Code::ConstantWritten => "copy it into a `let`, or keep what changes in `state` or kv",
         Code::Twice => "rename one of the two, or take one away",
+        Code::TooComplex if text.starts_with("size of the constants") => {
+            "put what is computed from a constant into a function, or use the constant in fewer places"
+        }
         Code::TooComplex => "take it apart: part of it in a function, or in a variable, of its own",
         Code::Unclosed if text == "open string is not terminated" => {
             match problem.excerpt.chars().nth(problem.column.unwrap_or(1) - 1) {

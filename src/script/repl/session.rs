@@ -7,6 +7,7 @@ use crate::script::budget::{self, Budget, Guard};
 use crate::script::call::Running;
 use crate::script::compile::{Parsed, Script, known_to};
 use crate::script::engine;
+use crate::script::folding;
 use crate::script::hooks;
 use crate::script::link::{self, Linked};
 use crate::script::names::{self, Names};
@@ -150,6 +151,7 @@ impl Repl {
         self.linked.register(&mut engine);
         engine.set_optimization_level(OptimizationLevel::None);
         let as_written = engine.compile(line).map_err(wrong)?;
+        folding::check(&as_written).map_err(wrong)?;
         let mut constants = self.constants.clone();
         constants.extend(functions_of(&as_written));
         let parameters: HashSet<String> =
