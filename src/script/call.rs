@@ -193,15 +193,27 @@ pub(super) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &Schema, v
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     CALL.with_borrow(|call| {
         let Some(call) = call else { return text.into() };
-        let text = call.caller.secrets.redact(text);
         let users = call.turn.local::<UserSecrets>();
         let users = users.0.lock();
-        users.iter().fold(text, |text, (_, _, users)| match users.redact(&text) {
+        let all = || std::iter::once(&call.caller.secrets).chain(users.iter().map(|(_, _, secrets)| secrets));
+        let work = all().fold(0, |work: usize, secrets| work.saturating_add(secrets.work(text)));
+        if work > 0
+            && let Err(exceeded) = budget::charge((work / REDACTED_BYTES) as u64)
+        {
+            budget::doom(exceeded);
+            return WITHHELD.into();
+        }
+        all().fold(text.into(), |text: Cow<'_, str>, secrets| match secrets.redact(&text) {
             Cow::Owned(redacted) => redacted.into(),
             Cow::Borrowed(_) => text,
         })
     })
 }
+
+/// Bytes compared with secrets that are worth an operation.
+const REDACTED_BYTES: usize = 512;
+/// Stands in place of a text in which there is no time to look for secrets.
+const WITHHELD: &str = "*** (more secrets than there is time to look for)";
 
 /// The beginning of a text of the running call in a sentence, without secrets.
 pub(crate) fn excerpt(text: &str) -> String {

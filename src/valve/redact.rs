@@ -94,6 +94,31 @@ impl Redactor {
         self
     }
 
+    /// Returns the number of bytes that are compared at most to redact a text; 0 for what is over at once.
+    pub fn work(&self, text: &str) -> usize {
+        /// What no text of a usual size and no usual number of secrets comes to.
+        const UNMEASURED: usize = 256 << 10;
+        /// Bytes that are compared in the time in which a pattern looks at one.
+        const PATTERN: usize = 20;
+        /// Bytes that are compared in the time in which the pattern of a secret is compiled.
+        const COMPILED: usize = 1 << 20;
+        /// Secrets whose patterns are compiled at once.
+        const FEW: usize = 128;
+        let Some(secrets) = &self.0 else { return 0 };
+        let mut work = secrets.forms.len().saturating_mul(text.len());
+        if text.contains(CUT) {
+            work = work.saturating_mul(2);
+        }
+        if text.contains(['\\', '%', '&', '+']) {
+            let values = secrets.values.len();
+            work = work.saturating_add(values.saturating_mul(PATTERN).saturating_mul(text.len()));
+            if values > FEW && secrets.escaped.get().is_none() {
+                work = work.saturating_add(values.saturating_mul(COMPILED));
+            }
+        }
+        if work > UNMEASURED { work } else { 0 }
+    }
+
     /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let own = self.own.as_ref().map_or(Cow::Borrowed(text), |own| own.redact(Cow::Borrowed(text)));
