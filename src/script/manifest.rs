@@ -207,6 +207,9 @@ pub(crate) fn read(
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
+/// Most texts of a `match`: they are looked for in each event before any budget counts.
+const MAX_MATCHES: usize = 64;
+
 /// A `match` that lets pass unread what the filter has to see, or that is for no hook.
 pub(super) fn misplaced_match(
     manifest: &Manifest,
@@ -216,7 +219,9 @@ pub(super) fn misplaced_match(
 ) -> Option<Problem> {
     manifest.get("match")?;
     let has = |hook| hooks.iter().any(|function| function.hook == hook);
-    let (message, help) = if manifest.matches.is_empty() {
+    let (message, help) = if manifest.matches.len() > MAX_MATCHES {
+        ("`match` names more than 64 texts, each of which is looked for in every event", "name fewer")
+    } else if manifest.matches.is_empty() {
         ("`match` names no text", "write what an event has to contain: match: one text, another")
     } else if !has(Hook::Stream) {
         ("`match` is for the hook `stream`, which is not there", "leave `match` out")

@@ -50,6 +50,8 @@ impl Clock {
     }
 }
 
+/// Most hosts that a script may name: they are gone through for each request.
+const MAX_HOSTS: usize = 256;
 /// How hosts are named.
 const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
                      whose value is a host";
@@ -104,6 +106,12 @@ impl Reach {
             problems.push(bad_host(wrong));
             Vec::new()
         });
+        if hosts.len() > MAX_HOSTS {
+            problems.push(bad_host(format!(
+                "`allow_hosts` names {} hosts; {MAX_HOSTS} may be named",
+                hosts.len()
+            )));
+        }
         let web = Web::new(&grants.http, &hosts).unwrap_or_else(|wrong| {
             problems.extend(wrong.into_iter().map(bad_host));
             Web::default()

@@ -99,6 +99,15 @@ impl Web {
         Self { canned: Some(Canned(Arc::new(canned))), ..self }
     }
 
+    /// Checks that a request goes to a host that may be asked, as far as its URL shows.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error that the request would end with.
+    pub fn check(&self, ask: &Ask) -> Result<(), WebError> {
+        self.listed(&ask.url).map(drop)
+    }
+
     /// Whether a URL may be asked, and how. An address in it is checked here, a name when it is
     /// looked up.
     pub(super) fn way(&self, url: &Url) -> Result<Way, WebError> {

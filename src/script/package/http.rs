@@ -95,6 +95,8 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
     let web: &Web = &call.reach.web;
+    // Before the wait, in which the time of the call stands still.
+    web.check(&request).map_err(refused)?;
     let answer = budget::wait(&call.turn, web.ask(request))?.map_err(refused)?;
     Ok(live(&shown(answer), Shape::Plain))
 }
