@@ -16,6 +16,10 @@ const SIZES: [usize; 4] = [1, 4, 16, 40];
 const STEP: usize = 256 << 10;
 /// The number of steps of 256 KiB that are cached in all: 128 usual patterns, or fewer large ones.
 const CAPACITY: usize = 128;
+/// Bytes of the states that a fast search keeps for the next one, in each direction.
+const LAZY_CACHE: usize = 1 << 20;
+/// Most searches of a pattern at a time that keep their states.
+const MAX_CACHES: usize = 2;
 /// Bytes of a pattern: reading one takes some hundred times as much memory.
 const MAX_LENGTH: usize = 64 << 10;
 /// Groups of a pattern that need no look at what they take.
@@ -102,8 +106,14 @@ impl Pattern {
                 .configure(NFA::config().nfa_size_limit(Some(64 * STEP)))
                 .build(self.regex.as_str())
                 .ok()
+                .inspect(|nfa| self.has_grown(nfa.memory_usage()))
         };
         self.nfa.get_or_init(build).as_ref()
+    }
+
+    /// Counts what was built for searches of this pattern to what the cache holds.
+    fn has_grown(&self, bytes: usize) {
+        CACHE.lock().grow(self, bytes.div_ceil(STEP));
     }
 
     /// The span of the leftmost match; `None` where the search gave up.
@@ -111,18 +121,26 @@ impl Pattern {
         let lazy = self.lazy.get_or_init(|| {
             let states = self.nfa()?.states().len();
             let config = dfa::Config::new()
-                .cache_capacity(1 << 20)
+                .cache_capacity(LAZY_CACHE)
                 .skip_cache_capacity_check(true)
                 .unicode_word_boundary(true)
                 .minimum_cache_clear_count(Some(2))
                 .minimum_bytes_per_state(Some(10.max(states / 4)));
-            hybrid::Regex::builder().dfa(config).build(self.regex.as_str()).ok()
+            let lazy = hybrid::Regex::builder().dfa(config).build(self.regex.as_str()).ok()?;
+            // One automaton for each direction, and the caches in which both keep their states.
+            let automata = lazy.forward().get_nfa().memory_usage() + lazy.reverse().get_nfa().memory_usage();
+            self.has_grown(automata + 2 * MAX_CACHES * LAZY_CACHE);
+            Some(lazy)
         });
         let lazy = lazy.as_ref()?;
         let cache = self.caches.lock().pop();
         let mut cache = cache.unwrap_or_else(|| lazy.create_cache());
         let found = lazy.try_search(&mut cache, &Input::new(text).range(from..));
-        self.caches.lock().push(cache);
+        let mut caches = self.caches.lock();
+        if caches.len() < MAX_CACHES {
+            caches.push(cache);
+        }
+        drop(caches);
         found.ok().map(|found| found.map(|found| found.range()))
     }
 
@@ -264,6 +282,19 @@ impl Cache {
         }
     }
 
+    /// Counts more of a pattern that is kept, and forgets others for it.
+    fn grow(&mut self, pattern: &Pattern, size: usize) {
+        let Some(entry) = self.entries.get_mut(pattern.regex.as_str()) else { return };
+        if !std::ptr::eq(&raw const *entry.regex, pattern) {
+            return;
+        }
+        entry.size += size;
+        self.size += size;
+        while self.size > CAPACITY && self.entries.len() > 1 {
+            self.forget_oldest();
+        }
+    }
+
     fn forget_oldest(&mut self) {
         let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
         let Some(pattern) = oldest.map(|(pattern, _)| pattern.clone()) else { return };
@@ -302,5 +333,23 @@ mod tests {
         assert!(cache.get("0").is_some() && cache.get("large").is_some());
         assert!(cache.get("1").is_none() && cache.get("17").is_some());
         assert_eq!(cache.size, CAPACITY);
+    }
+
+    #[test]
+    fn what_searches_build_counts_too() {
+        let text = "ab".repeat(5_000);
+        let before = CACHE.lock().entries.get("[ab]{40}c").map_or(0, |entry| entry.size);
+        let pattern = compiled("[ab]{40}c").unwrap();
+        let compiled = CACHE.lock().entries["[ab]{40}c"].size;
+        assert!(before <= compiled);
+        pattern.nfa().unwrap();
+        pattern.span_at(&text, 0);
+        let searched = CACHE.lock().entries["[ab]{40}c"].size;
+        assert!(searched >= compiled + 1 + 2 * MAX_CACHES * LAZY_CACHE / STEP, "{compiled} {searched}");
+
+        // What is no longer kept, or was compiled twice, is not counted.
+        let other = Pattern::new(Regex::new("[ab]{40}c").unwrap());
+        other.nfa().unwrap();
+        assert_eq!(CACHE.lock().entries["[ab]{40}c"].size, searched);
     }
 }
