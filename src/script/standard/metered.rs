@@ -112,7 +112,6 @@ fn called_instead(
     args: &mut [&mut Dynamic],
 ) -> Option<Answer<Dynamic>> {
     match cost {
-        Cost::Refused => Some(Err(crate::script::value::error("this function is not offered to scripts"))),
         Cost::SortingBy => Some(with_comparer(context, args, sorting::sorted_by).map(|array| {
             replace_array(args, array);
             Dynamic::UNIT
@@ -185,7 +184,6 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
         Cost::Parsing => before_parsing(engine, args),
         Cost::OnePass
         | Cost::Counted
-        | Cost::Refused
         | Cost::SortingBy
         | Cost::OrderingBy
         | Cost::Deduplication => Ok(()),

@@ -41,6 +41,25 @@ fn every_metered_function_is_found_before_the_original() {
     );
 }
 
+/// Rhai's own would wait without a look at any budget.
+#[test]
+fn every_sleep_of_the_standard_packages_is_refused() {
+    let mut standard = Engine::new_raw();
+    standard.register_global_module(super::packages());
+    let all: Vec<_> = functions(&standard).into_iter().filter(|function| function.name == "sleep").collect();
+    assert!(!all.is_empty());
+    let is_number = |of: &std::any::TypeId| {
+        [std::any::TypeId::of::<rhai::INT>(), std::any::TypeId::of::<rhai::FLOAT>()].contains(of)
+    };
+    let odd: Vec<_> = all.iter().filter(|function| !function.param_types.iter().all(is_number)).collect();
+    assert!(odd.is_empty(), "{odd:?}");
+    for seconds in ["60", "60.0"] {
+        let error = engine::new().eval::<rhai::Dynamic>(&format!("sleep({seconds})")).unwrap_err();
+        let told = crate::script::problem::summary_of_run(&error);
+        assert!(told.contains("there is no `sleep`"), "{told}");
+    }
+}
+
 /// Compares the results of metered functions with those of Rhai's own.
 #[test]
 fn metered_functions_answer_as_the_originals_do() {
