@@ -343,7 +343,7 @@ impl Tool {
                         && !error.is_answer
                         && tries < self.spec.retry.max
                         && !turn.is_paused()
-                        && self.may_delay(end, turn) =>
+                        && self.may_delay(self.spec.retry.delay, end, turn) =>
                 {
                     tries += 1;
                     turn.tell(|| self.retried(tries, &error));
@@ -358,9 +358,8 @@ impl Tool {
         }
     }
 
-    /// Returns `true` if a retry after its delay is within both limits, and counts the delay to the turn's.
-    fn may_delay(&self, end: Instant, turn: &Turn) -> bool {
-        let delay = self.spec.retry.delay;
+    /// Returns `true` if a retry after this delay is within both limits, and counts the delay to the turn's.
+    pub(crate) fn may_delay(&self, delay: Duration, end: Instant, turn: &Turn) -> bool {
         let is_allowed = Instant::now() + delay < end && turn.local::<Delays>().add(delay);
         if !is_allowed {
             tracing::info!(tool = self.spec.name, ?delay, "no further retry: it would take too long");

@@ -469,6 +469,17 @@ async fn what_will_not_get_better_or_may_not_run_twice_is_not_tried_again() {
     assert_eq!(count.load(Relaxed), 2, "it says that it may run twice");
 }
 
+#[tokio::test(start_paused = true)]
+async fn all_tries_and_pauses_take_no_longer_than_the_tools_time_for_each_try() {
+    let options = r#"{"max_retries":100,"initial_delay_ms":50000,"max_delay_ms":80000000,"tools":["pay"]}"#;
+    let (count, tool) = failing(1_000, "connection refused");
+    let tool = tool.timeout(std::time::Duration::from_secs(1));
+    let began = tokio::time::Instant::now();
+    chat(&kernel(&calling(1, 1), tool, &[of("tool_retry", options)])).await.unwrap();
+    assert!(began.elapsed() <= std::time::Duration::from_secs(101), "{:?}", began.elapsed());
+    assert_eq!(count.load(Relaxed), 2);
+}
+
 #[tokio::test]
 async fn each_try_has_the_tools_own_time() {
     let count = Arc::new(AtomicUsize::new(0));

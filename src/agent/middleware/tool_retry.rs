@@ -1,7 +1,9 @@
 //! `tool_retry`: tools that failed for a while are tried again.
 //!
 //! Only failures that may pass, and only tools that may run twice: those that say they are idempotent, or
-//! are listed. A tool that declares a `retry` of its own keeps that.
+//! are listed. A tool that declares a `retry` of its own keeps that. As there, all attempts and the pauses between them
+//! take at most the tool's timeout times the number of attempts, and the pauses of all tools in one turn at most two
+//! minutes.
 
 use super::transient::is_transient;
 use super::{Middleware, Options, Parts};
@@ -11,6 +13,7 @@ use crate::tool::{Handler, Retry, Tool, ToolError, ToolResult};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const NAME: &str = "tool_retry";
 
@@ -42,10 +45,9 @@ fn wrapped(tool: Tool, settings: &Arc<Settings>) -> Tool {
     if !may_run_twice || spec.retry != Retry::default() || settings.max_retries == 0 {
         return tool;
     }
-    // All tries together, each with the tool's own time.
+    // All tries and the pauses between them together; the last try may end in its own time.
     let tries = spec.timeout.saturating_mul(settings.max_retries + 1);
-    let pauses = settings.max_delay.saturating_mul(settings.max_retries);
-    let timeout = tries.saturating_add(pauses).saturating_add(Duration::from_secs(1));
+    let timeout = tries.saturating_add(spec.timeout).saturating_add(Duration::from_secs(1));
     let (mut spec, filters) = ((*tool.spec).clone(), tool.filters.clone());
     spec.timeout = timeout;
     let mut again = Tool::new(spec, Again { tool, settings: settings.clone() });
@@ -62,6 +64,8 @@ impl Handler for Again {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
             let mut retries = 0;
+            let tries = self.settings.max_retries + 1;
+            let end = Instant::now() + self.tool.spec.timeout.saturating_mul(tries);
             loop {
                 let error = match self.tool.run(args.copy(), &turn).await {
                     Err(error) if is_transient(&error) && !turn.is_paused() => error,
@@ -71,6 +75,9 @@ impl Handler for Again {
                     return Err(error);
                 }
                 let delay = self.settings.delay(retries);
+                if !self.tool.may_delay(delay, end, &turn) {
+                    return Err(error);
+                }
                 retries += 1;
                 turn.tell(|| self.retried(retries, &error, delay));
                 tracing::info!(tool = self.tool.name(), retries, "trying again in {delay:?}: {error}");
