@@ -226,6 +226,7 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     }
     let line =
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
-    let message = problem::without_place(&map.get("message")?.to_string());
+    // A script may have put the map together itself.
+    let message = problem::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
     Some(Dynamic::from(Thrown::bug(message, line)))
 }

@@ -192,7 +192,8 @@ pub(crate) fn read(
         manifest.valves.field(name).or(users).is_some()
     };
     // Where valves could not be read, their names are not known.
-    for name in manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name)) {
+    let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
+    for name in unknown.take(MOST_TOLD) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
         let near =
             manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();

@@ -3,6 +3,7 @@
 use super::ToolFunction;
 use crate::filter::Hook;
 use crate::json::Json;
+use crate::limits::shortened;
 use crate::script::compile::Script;
 use crate::script::hooks::{self, Param};
 use crate::script::literal::KeyOrders;
@@ -21,6 +22,8 @@ const DECLARED: &str = "a tool says `description`, `tag`, `timeout` and `retry` 
 const LISTS: &str = "`fn tools()` gives a list of maps, `[#{ name: \"weather\", description: \"…\", handler: weather }]`; \
                      `fn tool_info()` a map `#{ description, tags }`";
 
+/// Most patterns in the parameters of all tools of a module: each takes a while to compile, and up to a megabyte.
+const MAX_PATTERNS: usize = 256;
 /// Most tools of one module.
 const MAX_TOOLS: usize = 128;
 
@@ -119,6 +122,12 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
     Ok(declared)
 }
 
+/// Adds the patterns that a tool declares, and returns the sum.
+fn more_patterns(sum: &mut usize, tool: &ToolFunction) -> usize {
+    *sum += tool.declared.spec.parameters.patterns();
+    *sum
+}
+
 /// The tools a module lists. One that is wrong is left out; the others load.
 fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Problem>) {
     let failed = |function: &str, why: String| {
@@ -141,12 +150,23 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         Err(kind) => return failed("tools", format!("returned {kind}; it returns a list of maps")),
     };
     let (mut tools, mut problems): (Vec<ToolFunction>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let mut patterns = 0;
     for (index, entry) in entries.iter().enumerate() {
-        let name = entry.as_map_ref().ok().and_then(|map| map.get("name").map(ToString::to_string));
+        // Anything else has no text that could be told.
+        let text = |name: &Dynamic| name.as_immutable_string_ref().ok().map(|name| shortened(name.as_str()));
+        let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
         let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
         let read = entry_of(entry, orders)
             .and_then(|(declared, handler)| ToolFunction::new(script, declared, &handler, &default_tags));
         match read {
+            Ok(tool) if more_patterns(&mut patterns, &tool) > MAX_PATTERNS => {
+                return failed(
+                    "tools",
+                    format!(
+                        "declares more than {MAX_PATTERNS} patterns; a module may have as many in all its tools"
+                    ),
+                );
+            }
             Ok(tool) if tools.iter().any(|other| other.declared.spec.name == tool.declared.spec.name) => {
                 let twice =
                     located(script, source, format!("two tools are called `{name}`: the later one counts"));

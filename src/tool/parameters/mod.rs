@@ -17,7 +17,7 @@ mod shape;
 pub use check::ArgumentError;
 
 use crate::json::Json;
-use shape::Parameter;
+use shape::{Kind, Parameter, Shape};
 use std::sync::Arc;
 
 /// What a tool takes, in the order of declaration. Cheap to clone.
@@ -52,6 +52,22 @@ impl Parameters {
             Some(declared) => declared.schema.clone(),
             None => describe::object(Some(&[])).freeze(),
         }
+    }
+
+    /// Returns the number of patterns in the declaration.
+    pub fn patterns(&self) -> usize {
+        fn of_all(parameters: &[Parameter]) -> usize {
+            parameters.iter().map(|parameter| of(&parameter.shape)).sum()
+        }
+        fn of(shape: &Shape) -> usize {
+            let inside = match &shape.kind {
+                Kind::Array(Some(items)) => of(items),
+                Kind::Object(Some(properties)) => of_all(properties),
+                _ => 0,
+            };
+            inside + usize::from(shape.limits.pattern.is_some())
+        }
+        self.0.as_ref().map_or(0, |declared| of_all(&declared.parameters))
     }
 
     /// The arguments as the tool gets them, or everything that is wrong with them.
