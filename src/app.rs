@@ -9,6 +9,7 @@ use crate::config::{
     self, Config, Grants, Offered, Secret, SecretSource, SecretUnread, StoreAddress, Timeouts, Wire,
 };
 use crate::context::{Events, PartedTurns, Questions, Turn};
+use crate::crash::Quarantined;
 use crate::fault::Fault;
 use crate::figures::{Doors, Service};
 use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Ready, Snapshot, Writer};
@@ -287,25 +288,32 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
 /// What a host with these settings would run now, and its store, for commands that only look: no
 /// running host notices, and no provider's key has to be at hand.
 pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
-    let plan = plan(config, Keys::Left)?;
+    look_without(config, Vec::new()).await
+}
+
+async fn look_without(
+    config: &Config,
+    quarantined: Vec<Quarantined>,
+) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+    let plan = Plan { quarantined, ..plan(config, Keys::Left)? };
     let store = store::open(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;
     Ok((snapshot, store))
 }
 
 /// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
-/// one is used and removed.
-pub async fn glance(config: &Config) -> Result<Snapshot, OpenError> {
+/// one is used and removed. Versions that are known to end a process are treated as quarantined.
+pub async fn glance(config: &Config, quarantined: Vec<Quarantined>) -> Result<Snapshot, OpenError> {
     let is_new = matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists());
     if !is_new {
-        let (snapshot, store) = look(config).await?;
+        let (snapshot, store) = look_without(config, quarantined).await?;
         store.close().await;
         return Ok(snapshot);
     }
     let folder = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4()));
     let mut aside = config.clone();
     aside.store.address = StoreAddress::Sqlite(folder.join("state.db"));
-    let looked = look(&aside).await;
+    let looked = look_without(&aside, quarantined).await;
     if let Ok((_, store)) = &looked {
         store.close().await;
     }
@@ -423,6 +431,7 @@ fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         models,
         native_tools: Vec::new(),
         breaker: config.breaker,
+        quarantined: Vec::new(),
     })
 }
 

@@ -259,6 +259,9 @@ pub(super) struct Check {
     /// Warnings are findings too
     #[arg(long)]
     pub(super) strict: bool,
+    /// Load the files whose paths are read, one a line, and answer each with an empty line
+    #[arg(long, hide = true)]
+    pub(super) load: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,6 +3,7 @@
 
 use super::args;
 use super::exit::{Exit, Failure};
+use super::loads::{self, Loads};
 use super::output::{Output, count};
 use super::placed::Placed;
 use super::test::{self, Case};
@@ -23,6 +24,9 @@ use std::sync::Arc;
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
     app::check(config)?;
     let granted = app::stored_grants(config).await;
+    if asked.load {
+        return loads::run(config, &granted);
+    }
     let mut findings = Findings { granted, ..Findings::default() };
     if asked.paths.is_empty() {
         findings.folder(Kind::Filter, &config.folders.filters, config);
@@ -49,6 +53,7 @@ struct Findings {
     granted: HashMap<String, Grants>,
     /// The plugins that define a tool, each with its id and path, by the name of the tool.
     tools: BTreeMap<String, Vec<(String, PathBuf)>>,
+    loads: Loads,
 }
 
 impl Findings {
@@ -160,7 +165,8 @@ impl Findings {
             Err(problem) => vec![problem],
             Ok(Read { file, .. }) => {
                 let quarantined = Quarantine::of(&config.project).of_plugin(&file.id);
-                match Problem::of_quarantine(&file, &quarantined) {
+                let ends = Problem::of_quarantine(&file, &quarantined);
+                match ends.or_else(|| self.loads.problem_of(&file)) {
                     // What ended a host would end this command too.
                     Some(problem) => vec![problem],
                     None => {
@@ -206,7 +212,7 @@ impl Findings {
     /// Adds the problems that `list` and `serve` also report: missing tools and filters, settings for unknown
     /// plugins, and guards that are missing or wait for an operator.
     async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), Failure> {
-        let snapshot = app::glance(config).await?;
+        let snapshot = app::glance(config, std::mem::take(&mut self.loads.ended)).await?;
         let is_asked = |problem: &Problem| {
             let is_it = |path: &PathBuf| {
                 let word = path.to_string_lossy();

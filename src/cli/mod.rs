@@ -10,6 +10,7 @@ mod exit;
 mod invoke;
 mod key;
 mod lines;
+mod loads;
 mod log;
 mod output;
 mod placed;

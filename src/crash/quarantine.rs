@@ -33,6 +33,8 @@ pub struct Quarantine {
     /// The file's stamp at that time.
     stamp: Option<(SystemTime, u64)>,
     list: List,
+    /// Versions that no list names.
+    more: Vec<Quarantined>,
 }
 
 impl Quarantine {
@@ -41,6 +43,13 @@ impl Quarantine {
         let mut quarantine = Self { file: project.join(FOLDER).join(FILE), ..Self::default() };
         quarantine.refresh();
         quarantine
+    }
+
+    /// Adds versions that are not written down.
+    #[must_use]
+    pub fn and(mut self, more: &[Quarantined]) -> Self {
+        self.more.extend_from_slice(more);
+        self
     }
 
     /// Reads the list again where it changed, and returns the ids of plugins about which it says something else.
@@ -62,12 +71,12 @@ impl Quarantine {
     /// The versions of a plugin that are not run.
     pub fn of_plugin(&self, id: &str) -> Vec<Quarantined> {
         let own = self.list.quarantined.iter().filter(|entry| entry.id == id);
-        own.map(|entry| Quarantined {
+        let listed = own.map(|entry| Quarantined {
             id: entry.id.clone(),
             hash: entry.hash.clone(),
             why: entry.why.clone(),
-        })
-        .collect()
+        });
+        listed.chain(self.more.iter().filter(|version| version.id == id).cloned()).collect()
     }
 
     /// Releases all versions of a plugin, and returns how many there were.

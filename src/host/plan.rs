@@ -4,6 +4,7 @@ use super::plugin::Plugin;
 use crate::agent::middleware::Middleware;
 use crate::breaker::BreakerSettings;
 use crate::config::Grants;
+use crate::crash::Quarantined;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::ModelSettings;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub models: Vec<ModelPlan>,
     /// Further tools that are no scripts.
     pub native_tools: Vec<Tool>,
+    /// Versions of plugins that are not run, beside those that the project's list names.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// What is configured for one plugin.

@@ -218,6 +218,34 @@ mod tests {
         assert!(result.is_ok() && other.breaker.admit() == Admission::Usual);
     }
 
+    /// A file whose list of tools calls a native that no meter knows.
+    fn lists_too_much() -> Option<String> {
+        let text = "fn tools() { [#{ name: \"t\", description: \"d\", handler: |args| 1 }] }\nfn bad() { take_too_much() }";
+        let file = SourceFile::new(Kind::Tool, "x", "tools/x.rhai", text);
+        let mut script =
+            Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        script.engine.register_fn("take_too_much", || {
+            let mut grown: Vec<u8> = Vec::new();
+            while grown.len() < 1 << 30 {
+                grown.resize(grown.len() * 2 + 1_000, 1);
+            }
+            grown.len() as i64
+        });
+        let listed = script.list("bad");
+        assert!(script.list("tools").is_ok(), "the next one is listed");
+        listed.err().map(|error| problem::summary_of_run(&error))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_runs_while_a_file_is_loaded_is_abandoned_like_a_call_wherever_that_is() {
+        let abandoned = Some("used up its memory of 64 MB".to_owned());
+        assert_eq!(lists_too_much(), abandoned);
+        assert_eq!(tokio::task::block_in_place(lists_too_much), abandoned);
+        assert_eq!(std::thread::spawn(lists_too_much).join().unwrap(), abandoned);
+        assert_eq!(tokio::task::spawn_blocking(lists_too_much).await.unwrap(), abandoned);
+        assert_eq!(tokio::spawn(async { lists_too_much() }).await.unwrap(), abandoned);
+    }
+
     #[tokio::test]
     async fn so_is_one_on_a_lane_which_goes_on_with_others() {
         let ended = lanes::run(lanes::Pace::Waits, || takes_too_much(&script())).await;

@@ -42,7 +42,7 @@ codes! {
     GuardWeakened = "V008",
     /// It looks like a guard and cannot be read as one.
     UnclearGuard = "V009",
-    /// This version ended the process.
+    /// This version ended the process, of a host or of `check`.
     Quarantined = "V010",
     /// Another plugin was removed under its id.
     SetAside = "V011",
