@@ -5,6 +5,7 @@
 
 use super::files::File;
 use super::{Admin, Refused, known, rollback};
+use crate::crash::Quarantine;
 use crate::fault::Fault;
 use crate::host::{Host, Plugin, Snapshot, Writer, adoptable};
 use crate::json::Json;
@@ -37,7 +38,7 @@ impl Admin {
         by: &str,
     ) -> Result<Arc<Snapshot>, Refused> {
         let (id, text, by) = (id.to_owned(), text.to_owned(), by.to_owned());
-        self.whole(async move |host| {
+        self.whole(id.clone(), async move |host| {
             let writer = host.writer().await?;
             write(&writer, &host.snapshot(), kind, &id, &text, &expected, &by).await.map(drop)
         })
@@ -48,7 +49,7 @@ impl Admin {
     /// otherwise every request would be refused for its lack.
     pub async fn delete(&self, id: &str, confirmed: bool, by: &str) -> Result<Arc<Snapshot>, Refused> {
         let (id, by) = (id.to_owned(), by.to_owned());
-        self.whole(async move |host| {
+        self.whole(id.clone(), async move |host| {
             let writer = host.writer().await?;
             let snapshot = host.snapshot();
             let plugin = known(&snapshot, &id)?;
@@ -72,7 +73,7 @@ impl Admin {
             return Err(Refused::conflict(message, "not_missing"));
         }
         self.host.store().confirm_removal(id, by).await?;
-        Ok(self.host.reload().await)
+        Ok(self.host.reload_with(id).await)
     }
 
     /// Confirms what a guard waits for: a change that weakens it, or that its file is gone.
@@ -87,7 +88,23 @@ impl Admin {
             return Err(Refused::conflict(message, "nothing_pending"));
         };
         self.host.store().confirm(id, pending, by).await?;
-        Ok(self.host.reload().await)
+        Ok(self.host.reload_with(id).await)
+    }
+
+    /// Releases the versions of a plugin that are quarantined after a crash.
+    pub async fn release(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+        let snapshot = self.host.snapshot();
+        known(&snapshot, id)?;
+        let (project, plugin) = (snapshot.plan().project.clone(), id.to_owned());
+        let released = tokio::task::spawn_blocking(move || Quarantine::release(&project, &plugin)).await;
+        let released = released.map_err(std::io::Error::other).and_then(|released| released);
+        let released = released.map_err(|error| Fault::Host(format!("cannot release `{id}`: {error}")))?;
+        if released == 0 {
+            let message = format!("cannot release `{id}`: none of its versions is quarantined");
+            return Err(Refused::conflict(message, "not_quarantined"));
+        }
+        tracing::info!(plugin = id, by, "released from quarantine");
+        Ok(self.host.reload_with(id).await)
     }
 
     /// Gives a plugin what was stored for a removed one of its id; or drops that.
@@ -113,7 +130,7 @@ impl Admin {
     /// Puts a version back: file, valves and switches as they were then. Brings back what was deleted.
     pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, Refused> {
         let (id, by) = (id.to_owned(), by.to_owned());
-        self.whole(async move |host| {
+        self.whole(id.clone(), async move |host| {
             let writer = host.writer().await?;
             rollback(&writer, &host.snapshot(), &id, version, &by).await.map(drop)
         })
@@ -121,14 +138,18 @@ impl Admin {
     }
 
     /// Makes a change to its end, also when whoever asked for it goes away meanwhile; and makes it live.
-    async fn whole<F>(&self, change: impl FnOnce(Arc<Host>) -> F) -> Result<Arc<Snapshot>, Refused>
+    async fn whole<F>(
+        &self,
+        id: String,
+        change: impl FnOnce(Arc<Host>) -> F,
+    ) -> Result<Arc<Snapshot>, Refused>
     where
         F: Future<Output = Result<(), Refused>> + Send + 'static,
     {
         let (host, changing) = (self.host.clone(), change(self.host.clone()));
         let task = tokio::spawn(async move {
             changing.await?;
-            Ok(host.reload().await)
+            Ok(host.reload_with(&id).await)
         });
         task.await
             .unwrap_or_else(|error| Err(Fault::Host(format!("a change was broken off: {error}")).into()))

@@ -26,7 +26,7 @@ impl Admin {
         let values = schema.check_update(&schema.unmask(values, &stored)).map_err(misfit)?;
         writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
         drop(writer);
-        self.host.reload().await;
+        self.host.reload_with(id).await;
         Ok(super::shown(Some(schema), &values))
     }
 
@@ -49,7 +49,7 @@ impl Admin {
         writer.store().reset_valves(id, user, keys, by).await?;
         let stored = writer.store().valves(id, user).await?;
         drop(writer);
-        self.host.reload().await;
+        self.host.reload_with(id).await;
         Ok(super::shown(Some(schema), &stored))
     }
 
@@ -113,7 +113,7 @@ impl Admin {
         let (enabled, global) = wanted(&*self.plugin(id)?);
         let switch = Switch { plugin: id.to_owned(), enabled, global };
         self.host.store().set_switch(&switch, by).await?;
-        Ok(self.host.reload().await)
+        Ok(self.host.reload_with(id).await)
     }
 }
 

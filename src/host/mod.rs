@@ -29,7 +29,7 @@ use crate::json::Json;
 use crate::script::{Problem, Script, SourceFile, Watch};
 use crate::store::{Kv, Store, StoreError};
 use arc_swap::ArcSwap;
-use reload::{NEXT_LOOK, Reload};
+use reload::{NEXT_LOOK, Reload, WHILE_COMPILING};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -211,16 +211,34 @@ impl Host {
         drop(self.writer.lock().await);
     }
 
-    /// Looks at folders and store now. Several at once wait for each other.
+    /// Looks at folders and store now. Several at once wait for each other. A file that takes long to compile goes live
+    /// by a later look.
     pub async fn reload(&self) -> Arc<Snapshot> {
-        while let Some(again) = self.look().await {
-            tokio::time::sleep(again).await;
-        }
+        self.settle(None).await;
         self.snapshot()
     }
 
-    /// One look; when another one should follow soon, after which time.
-    async fn look(&self) -> Option<Duration> {
+    /// The same; waits until the file of one plugin is compiled, however long that takes.
+    pub async fn reload_with(&self, id: &str) -> Arc<Snapshot> {
+        self.settle(Some(id)).await;
+        self.snapshot()
+    }
+
+    /// Looks until nothing is about to come but files that take long to compile, and returns `true` if there are any.
+    async fn settle(&self, id: Option<&str>) -> bool {
+        loop {
+            let (again, compiling) = self.look().await;
+            let is_awaited = id.is_some_and(|id| compiling.iter().any(|compiling| **compiling == *id));
+            match again.or(is_awaited.then_some(WHILE_COMPILING)) {
+                Some(again) => tokio::time::sleep(again).await,
+                None => return !compiling.is_empty(),
+            }
+        }
+    }
+
+    /// One look; when another one should follow soon, after which time; and the plugins whose files are still being
+    /// compiled.
+    async fn look(&self) -> (Option<Duration>, Vec<Arc<str>>) {
         let mut writer = self.writer.lock().await;
         let current = self.snapshot();
         let outcome = writer.look(Some(&current)).await;
@@ -242,7 +260,7 @@ impl Host {
             self.applied.store(applied, Relaxed);
             self.announce().await;
         }
-        outcome.again.or(writer.is_behind().then_some(NEXT_LOOK))
+        (outcome.again.or(writer.is_behind().then_some(NEXT_LOOK)), outcome.compiling)
     }
 
     /// Follows folders and store until it is dropped.
@@ -269,7 +287,9 @@ impl Host {
         let mut watch = Watch::new(self.snapshot().plan().folders());
         loop {
             watch.tick().await;
-            self.reload().await;
+            while self.settle(None).await {
+                tokio::time::sleep(WHILE_COMPILING).await;
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! wrong state. Nothing is taken away before what takes its place has loaded.
 
 pub(crate) mod aside;
+mod compiling;
 mod guards;
 
 use super::asking::Asking;
@@ -25,6 +26,7 @@ use crate::store::{Aside, Confirmed, Kv, LastGood, Seen, Store, StoreError, Stor
 use crate::tool::{Tool, builtin};
 use crate::valve::SecretGroup;
 use guards::{Cause, Confirmations, Weakened};
+use compiling::Compiling;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -66,6 +68,8 @@ pub(super) struct Reload {
     strangers: HashSet<String>,
     /// It only looks, and writes nothing at all.
     pub(super) only_looks: bool,
+    /// A snapshot is live that goes on meanwhile.
+    is_serving: bool,
     /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
     knows_nothing: bool,
     /// Files that were gone at the last look: a save by rename leaves a gap.
@@ -76,6 +80,8 @@ pub(super) struct Reload {
     looked_at: i64,
     /// The versions that are not run, since they ended the process.
     quarantine: Quarantine,
+    /// Files that take long to compile.
+    compiling: Compiling,
     /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
     unwritten: BTreeSet<Arc<str>>,
 }
@@ -90,6 +96,8 @@ struct Settled {
 /// When what is under way is looked at again, and how long files may go on being saved.
 pub(super) const NEXT_LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(100);
+/// When a look follows one that left a file behind which takes long to compile.
+pub(super) const WHILE_COMPILING: Duration = Duration::from_millis(25);
 /// When a vanished file is looked for again.
 const SECOND_LOOK: Duration = Duration::from_millis(150);
 
@@ -138,6 +146,20 @@ fn unlike<T: PartialEq>(one: &HashMap<String, T>, other: &HashMap<String, T>) ->
     new.chain(other.keys().filter(|key| !one.contains_key(*key))).cloned().collect()
 }
 
+/// What comes of a plugin at a look.
+enum Next {
+    Is(Arc<Plugin>, Option<Change>),
+    Gone,
+    /// Its file takes long to compile: until then it stays as it is.
+    Later,
+}
+
+impl From<(Arc<Plugin>, Option<Change>)> for Next {
+    fn from((plugin, change): (Arc<Plugin>, Option<Change>)) -> Self {
+        Self::Is(plugin, change)
+    }
+}
+
 /// What came of a look.
 pub(super) struct Outcome {
     /// The next snapshot, when anything changed.
@@ -147,19 +169,27 @@ pub(super) struct Outcome {
     pub(super) stored_generation: Option<u64>,
     /// Look again after this: something is about to come, or to come back.
     pub(super) again: Option<Duration>,
+    /// Plugins whose files take long to compile: a look after [`WHILE_COMPILING`] may get them.
+    pub(super) compiling: Vec<Arc<str>>,
 }
 
 impl Outcome {
     /// Nothing yet: what is on its way goes live together.
     fn later(again: Duration, generation: u64, began: Instant) -> Self {
         let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
-        Self { snapshot: None, report, stored_generation: None, again: Some(again) }
+        Self { snapshot: None, report, stored_generation: None, again: Some(again), compiling: Vec::new() }
     }
 
     /// Everything is as it was.
     fn nothing_new(stored_generation: u64, generation: u64, began: Instant) -> Self {
         let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
-        Self { snapshot: None, report, stored_generation: Some(stored_generation), again: None }
+        Self {
+            snapshot: None,
+            report,
+            stored_generation: Some(stored_generation),
+            again: None,
+            compiling: Vec::new(),
+        }
     }
 }
 
@@ -169,12 +199,13 @@ impl Reload {
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
         let (last_good, restored) = guards::restored(last_good, store.doubted_guards().await?, &plan);
         Ok(Self {
-            quarantine: Quarantine::of(&plan.project),
+            quarantine: Quarantine::of(&plan.project).and(&plan.quarantined),
             plan,
             loader: Loader::default(),
             store,
             kv,
             secrets: SecretGroup::default(),
+            compiling: Compiling::default(),
             asking: Arc::default(),
             stored: Stored::default(),
             touched: HashSet::new(),
@@ -182,6 +213,7 @@ impl Reload {
             native_grants: Vec::new(),
             figures: Mutex::default(),
             uses: Tools::default(),
+            is_serving: false,
             knows_nothing: last_good.is_empty(),
             last_good,
             confirmed: HashMap::new(),
@@ -200,6 +232,7 @@ impl Reload {
     /// folder's.
     pub(super) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
         let (began, looked_at) = (Instant::now(), now());
+        self.is_serving = current.is_some();
         if let Err(error) = self.read_store().await {
             tracing::warn!("going on with what is known of the store: {error}");
         }
@@ -237,7 +270,9 @@ impl Reload {
                 || self.last_good.get(id).is_some_and(|version| !version.source.is_empty())
         };
         let unreadable = guards::unreadable(&found, is_known);
+        self.compiling.begin();
         let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
+        let compiling = self.compiling.end();
         let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
         if may_wait && unsettled {
             // At the next look what takes its place may be there: they go together.
@@ -270,12 +305,14 @@ impl Reload {
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();
         self.knows_nothing = false;
-        self.settled = (!is_missed).then(|| Settled { plan: self.plan.clone(), found: folders });
+        self.settled =
+            (!is_missed && compiling.is_empty()).then(|| Settled { plan: self.plan.clone(), found: folders });
         Outcome {
             snapshot,
             report: Report { generation, changes, took: began.elapsed() },
-            stored_generation: Some(self.stored.generation.unwrap_or(0)),
+            stored_generation: compiling.is_empty().then(|| self.stored.generation.unwrap_or(0)),
             again: unsettled.then_some(SECOND_LOOK),
+            compiling,
         }
     }
 
@@ -327,12 +364,14 @@ impl Reload {
             true => crowd::each(&others, next),
             false => others.iter().map(next).collect(),
         };
-        for ((id, ..), next) in others.into_iter().zip(next) {
-            if let Some((plugin, change)) = next {
-                plugins.push((id.clone(), plugin));
-                changes.extend(change);
-            } else {
-                changes.push(Change::Removed(id.clone()));
+        for ((id, _, known), next) in others.into_iter().zip(next) {
+            match next {
+                Next::Is(plugin, change) => {
+                    plugins.push((id.clone(), plugin));
+                    changes.extend(change);
+                }
+                Next::Gone => changes.push(Change::Removed(id.clone())),
+                Next::Later => plugins.extend(known.map(|known| (id.clone(), known.clone()))),
             }
         }
         (plugins.into_iter().collect(), changes)
@@ -457,29 +496,29 @@ impl Reload {
     }
 
     /// A plugin as it is next: unchanged, compiled anew, or kept although its file does not load or would
-    /// weaken a guard. None when it is gone.
+    /// weaken a guard.
     fn next(
         &self,
         id: &Arc<str>,
         read: Result<&Read, Option<&Problem>>,
         before: Option<&Arc<Plugin>>,
         found: &Found,
-    ) -> Option<(Arc<Plugin>, Option<Change>)> {
+    ) -> Next {
         let given = self.given(id);
         let read = match read {
             Ok(read) => read,
             Err(Some(problem)) => {
                 let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, given);
-                return Some(self.compared(kept, before));
+                return self.compared(kept, before).into();
             }
             Err(None) => {
                 // Gone, or a guard that stays missed.
-                let plugin = before.filter(|_| self.is_guard(id, before))?;
+                let Some(plugin) = before.filter(|_| self.is_guard(id, before)) else { return Next::Gone };
                 if self.is_confirmed(id, &Confirmed::Gone) || self.has_moved(id, found) {
-                    return None;
+                    return Next::Gone;
                 }
                 let missing = Plugin { state: State::Missing, pending: None, ..(**plugin).clone() };
-                return Some(self.compared(self.switched(missing), before));
+                return self.compared(self.switched(missing), before).into();
             }
         };
         if let Some(before) = before
@@ -491,16 +530,17 @@ impl Reload {
             && self.models_lost_by(id).is_empty()
         {
             let same = self.switched((**before).clone());
-            return Some(self.compared(same, Some(before)));
+            return self.compared(same, Some(before)).into();
         }
-        let next = match self.compile(&read.file, &given) {
+        let Some(compiled) = self.compile_soon(read, &given) else { return Next::Later };
+        let next = match compiled {
             Ok(script) => self.loaded(read, script, before, given, found),
             Err(problems) => {
                 let kept = self.keep(id, read.file.path.clone(), problems, before, given);
                 Plugin { hash: read.hash.clone(), ..kept }
             }
         };
-        Some(self.compared(next, before))
+        self.compared(next, before).into()
     }
 
     /// A file that loads: it runs, unless a guard would be lost by that.
@@ -553,7 +593,23 @@ impl Reload {
 
     pub(super) fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
         Problem::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
-        let settings = Settings {
+        Script::compile(file, &self.settings_of(file, given))
+    }
+
+    /// The same of a file that a look found; returns `None` if it takes long, and a later look gets the script.
+    fn compile_soon(&self, read: &Read, given: &Given) -> Option<Result<Script, Vec<Problem>>> {
+        // Before anything is live nothing can be delayed.
+        if !self.is_serving {
+            return Some(self.compile(&read.file, given));
+        }
+        if let Some(problem) = Problem::of_quarantine(&read.file, &given.quarantined) {
+            return Some(Err(vec![problem]));
+        }
+        self.compiling.soon(read, given, &self.plan, &self.settings_of(&read.file, given))
+    }
+
+    fn settings_of(&self, file: &SourceFile, given: &Given) -> Settings {
+        Settings {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
             kv: self.kv.clone(),
@@ -563,8 +619,7 @@ impl Reload {
             breaker: self.plan.breaker,
             is_served: true,
             ..self.plan.plugin(file.kind, &file.id).settings
-        };
-        Script::compile(file, &settings)
+        }
     }
 
     fn live(&self, read: &Read, script: Script, given: Given) -> Plugin {
