@@ -59,6 +59,12 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
             }
         }
     }
+    for (one, problem) in all.iter().zip(plugin.problems()) {
+        if problem.code == Code::Quarantined {
+            let _ = one.set("state", "quarantined");
+            let _ = one.set("command", format!("valvehouse release {id}"));
+        }
+    }
     if let Some(open) = plugin.rests() {
         let message = format!("{}; last: {}", plugin.rests_in_words(&open), open.cause);
         all.push(said("error", Some(id), "resting", message, None));

@@ -1,5 +1,6 @@
 // Files are written, broken, mended, rolled back, made and deleted, on the disk and at the page.
 
+const crypto = require("node:crypto");
 const { assert, chat, file, fs, open, run, until } = require("./page.cjs");
 
 const GOOD = "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].text += \" -- signed\";\n    body\n}\n";
@@ -104,6 +105,25 @@ run({
     assert.match(await problem.innerText(), /held[^]*valvehouse grant reads files=FOLDER/);
     fs.unlinkSync(file("filters/reads.rhai"));
     await problem.waitFor({ state: "detached" });
+    page.hasBehaved();
+  },
+
+  "a version that ended a host is released at the page": async (browser) => {
+    const page = await open(browser, "#/");
+    fs.writeFileSync(file("filters/signs.rhai"), GOOD);
+    await until("it runs", async () => (await chat("hi")).text.endsWith("signed"));
+    const hash = crypto.createHash("sha256").update(GOOD).digest("hex");
+    const why = "the process ended with SIGABRT while it ran";
+    fs.mkdirSync(file(".valvehouse"), { recursive: true });
+    fs.writeFileSync(file(".valvehouse/quarantine.json"), JSON.stringify({ quarantined: [{ id: "signs", hash, at: 0, why }] }));
+    const problem = page.locator(".problem", { hasText: "signs" });
+    await problem.filter({ hasText: "quarantined" }).waitFor();
+    assert.match(await problem.innerText(), /SIGABRT[^]*valvehouse release signs/);
+    assert.doesNotMatch((await chat("hi")).text, /signed$/);
+    await problem.getByRole("button", { name: "Release" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Release" }).click();
+    await problem.waitFor({ state: "detached" });
+    assert.match((await chat("hi")).text, /signed$/);
     page.hasBehaved();
   },
 });

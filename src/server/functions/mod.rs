@@ -29,6 +29,7 @@ pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/api/v1/functions/id/{id}/update", post(scripts::update))
         .route("/api/v1/functions/id/{id}/confirm", post(scripts::confirm))
         .route("/api/v1/functions/id/{id}/adopt", post(scripts::adopt))
+        .route("/api/v1/functions/id/{id}/release", post(scripts::release))
         .route("/api/v1/functions/id/{id}/delete", delete(scripts::delete))
         .route("/api/v1/functions/id/{id}/toggle", post(scripts::toggle))
         .route("/api/v1/functions/id/{id}/toggle/global", post(scripts::toggle_global))

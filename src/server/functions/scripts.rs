@@ -92,6 +92,15 @@ pub(super) async fn adopt(
     answer(&app, adopted.await)
 }
 
+/// `POST /api/v1/functions/id/{id}/release`: runs versions again that are quarantined after a crash.
+pub(super) async fn release(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    Extension(Operator(by)): Extension<Operator>,
+) -> Response {
+    answer(&app, app.admin.release(&id, &by).await.map(|_| true.into()))
+}
+
 /// `POST /api/v1/functions/id/{id}/toggle`
 pub(super) async fn toggle(
     State(app): State<Arc<App>>,

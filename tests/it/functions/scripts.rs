@@ -290,3 +290,24 @@ async fn a_broken_file_is_shown_with_its_text_and_mended() {
     host.api("DELETE", "/id/never/delete", &Value::Null).await.ok();
     host.api("GET", "/id/never", &Value::Null).await.denied(404, "never");
 }
+
+#[tokio::test]
+async fn a_quarantined_version_is_released() {
+    let host = TestHost::new().filter("says", says("hi")).start().await;
+    host.api("POST", "/id/says/release", &Value::Null).await.denied(409, "none of its versions is quarantined");
+    host.api("POST", "/id/sais/release", &Value::Null).await.denied(404, "did you mean `says`?");
+
+    let hash = valvehouse::store::hash(&says("hi"));
+    let why = "the process ended with SIGABRT while it ran";
+    let list = json!({"quarantined": [{"id": "says", "hash": hash, "at": 0, "why": why}]});
+    let state = host.folder().join(".valvehouse");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(state.join("quarantine.json"), list.to_string()).unwrap();
+    host.api_post("/id/says/toggle/global", &Value::Null).await;
+    let told = host.api_get("/id/says").await;
+    assert_eq!(told["problems"][0]["code"], "V010", "{told}");
+
+    assert_eq!(host.api_post("/id/says/release", &Value::Null).await, json!(true));
+    let told = host.api_get("/id/says").await;
+    assert_eq!((&told["state"], &told["problems"]), (&json!("live"), &json!([])), "{told}");
+}

@@ -58,7 +58,20 @@ function command(problem) {
   const mend = problem.state === "missing" && button("It may be gone", () => letGo(problem.plugin), { class: "danger" });
   const accept = problem.state === "pending" && button("Accept the change", () => acceptChange(problem), { class: "danger" });
   const adopt = problem.state === "set_aside" && button("Adopt", () => adoptValues(problem), { class: "danger" });
-  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend || accept || adopt);
+  const free = problem.state === "quarantined" && button("Release", () => release(problem), { class: "danger" });
+  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend || accept || adopt || free);
+}
+
+async function release(problem) {
+  const id = problem.plugin;
+  if (!await confirmed(`Release ${id}?`, `${problem.message}. If it ends the process again, it is quarantined again at the next start.`, "Release")) return;
+  try {
+    await post(path(id, "/release"), {});
+    tell(`${id} is released.`);
+  } catch (error) {
+    tell(`Cannot release ${id}: ${error.message}`);
+  }
+  reload();
 }
 
 async function acceptChange(problem) {
