@@ -12,7 +12,11 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 fn main() -> Exit {
     valvehouse::memory::in_small_pages();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK).build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK)
+        .on_thread_park(valvehouse::memory::give_back_pages)
+        .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {

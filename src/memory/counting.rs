@@ -19,6 +19,8 @@ thread_local! {
 const LARGE: usize = 1 << 20;
 
 thread_local! {
+    /// There were large allocations since the thread gave pages back.
+    static HAD_LARGE: Cell<bool> = const { Cell::new(false) };
     /// The most net bytes that the thread may have allocated before [`EXCEEDED`] is called.
     static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
 }
@@ -65,8 +67,26 @@ fn exceeded(bytes: usize) {
 fn count_new(bytes: usize, more: isize) {
     let net = NET.get().wrapping_add(more);
     NET.set(net);
-    if bytes >= LARGE && net > CEILING.get() {
-        exceeded(more.max(0).cast_unsigned());
+    if bytes >= LARGE {
+        HAD_LARGE.set(true);
+        if net > CEILING.get() {
+            exceeded(more.max(0).cast_unsigned());
+        }
+    }
+}
+
+unsafe extern "C" {
+    /// Mimalloc's own: gives the free pages of this thread back to the system.
+    fn mi_collect(force: bool);
+}
+
+/// Gives the free pages of this thread back to the system, if it has had large allocations since this was called last;
+/// otherwise costs next to nothing. Mimalloc gives pages back when a thread allocates again, which a thread that goes
+/// idle does not do.
+pub fn give_back_pages() {
+    if HAD_LARGE.replace(false) {
+        // SAFETY: the function may be called on any thread at any time outside of the allocator.
+        unsafe { mi_collect(true) };
     }
 }
 
