@@ -5,13 +5,15 @@ use crate::breaker::Admission;
 use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::json::Json;
-use crate::lanes::{self, Pace};
+use crate::lanes::{self, LaneError, Pace, STUCK};
 use crate::trace::{End, What};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// Most events that a hook makes of one: each goes on through the chain and to the client.
 const MOST_EVENTS: usize = 1_000;
+/// The most memory that they may take, in bytes.
+const MAX_BYTES: usize = 16 << 20;
 
 /// Filters in running order, and per moment those that act at it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +186,11 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decide
 
 /// A call that may wait or take long, where it holds up nobody.
 async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
+    let breaker = filter.breaker.clone();
     let called = lanes::run(pace, move || call(&filter, hook, ctx)).await;
+    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, breaker) {
+        breaker.trip(STUCK);
+    }
     called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
 }
 
@@ -250,8 +256,22 @@ pub(crate) fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
                 let count = events.len();
                 return Some(format!("returned {count} events; {MOST_EVENTS} may take the place of one"));
             }
-            let odd = events.iter().find(|one| !is_event(one))?;
-            Some(format!("returned a list with {} in it; an event is a map or a text", article(odd)))
+            if let Some(odd) = events.iter().find(|one| !is_event(one)) {
+                let kind = article(odd);
+                return Some(format!("returned a list with {kind} in it; an event is a map or a text"));
+            }
+            // Each is copied, also where the list names one event many times.
+            let mut rest = MAX_BYTES;
+            let is_too_much = events.len() > 1
+                && events.iter().any(|one| match rest.checked_sub(one.weight()) {
+                    Some(left) => {
+                        rest = left;
+                        false
+                    }
+                    None => true,
+                });
+            is_too_much
+                .then(|| format!("returned events of more than {} MiB in place of one", MAX_BYTES >> 20))
         }),
         (Hook::Stream | Hook::StreamEnd, one) if !one.is_null() && !is_event(one) => {
             Some(format!("returned {}; an event is a map or a text", article(one)))

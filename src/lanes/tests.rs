@@ -176,3 +176,53 @@ async fn a_stack_is_as_deep_as_scripts_can_be() {
     // 100 MB of frames.
     assert!(run(|| deep(100_000)).await.unwrap() > 0);
 }
+
+/// Computes without giving way until it is told to end.
+fn computes_until(ended: &AtomicBool) {
+    while !ended.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs by itself: it loses threads that other tests use.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_lane_that_is_held_up_is_left_behind_and_another_takes_its_place() {
+    let lost_before = lost_so_far();
+    let (ends, began) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let lanes = LANES[Pace::Slow as usize].read().len();
+    // One of these waits on each lane, and is ended with its thread or goes on.
+    let waiting: Vec<_> = (0..lanes.max(8))
+        .map(|_| {
+            let (ends, began) = (ends.clone(), began.clone());
+            tokio::spawn(super::run(Pace::Slow, move || {
+                began.fetch_add(1, Relaxed);
+                while !ends.load(Relaxed) {
+                    wait_ms(5).unwrap();
+                }
+            }))
+        })
+        .collect();
+    until(|| began.load(Relaxed) == waiting.len()).await;
+    let own = ends.clone();
+    let stuck = super::run(Pace::Slow, move || computes_until(&own)).await;
+    assert!(matches!(stuck, Err(LaneError::Stuck)), "{stuck:?}");
+    assert!(lost_so_far() > lost_before && lost_now() > 0);
+
+    // Every lane works, the new one too.
+    for _ in 0..lanes.max(8) {
+        assert_eq!(super::run(Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+    }
+    ends.store(true, Relaxed);
+    let mut ended = (0, 0);
+    for waiting in waiting {
+        match waiting.await.unwrap() {
+            Ok(()) => ended.0 += 1,
+            Err(LaneError::Lost) => ended.1 += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(ended.0 > 0 && ended.1 > 0, "{ended:?}");
+    // The thread comes back, and ends.
+    until(|| lost_now() == 0).await;
+}

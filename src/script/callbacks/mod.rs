@@ -20,7 +20,7 @@ use crate::callback::Callback;
 use crate::context::Turn;
 use crate::figures::{Ending, Tally};
 use crate::json::Json;
-use crate::lanes::{self, Pace};
+use crate::lanes::{self, LaneError, Pace, STUCK};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -82,6 +82,9 @@ impl ScriptCallbacks {
         let this = self.clone();
         let pace = if self.tallies[place].is_slow() { Pace::Slow } else { Pace::Waits };
         let apart = lanes::run(pace, move || this.call(place, &event, &state, &turn)).await;
+        if let Err(LaneError::Stuck) = &apart {
+            breaker.trip(STUCK);
+        }
         let told = apart.unwrap_or_else(|error| Err(error.to_string()));
         match &told {
             Ok(()) => breaker.went_well(admission),

@@ -21,7 +21,7 @@ use crate::fault::{Breakage, Fault, Refusal, RequestFault};
 use crate::figures::{Ending, Tally};
 use crate::json::Json;
 use crate::kernel::answer_of;
-use crate::lanes::{self, Pace};
+use crate::lanes::{self, LaneError, Pace, STUCK};
 use crate::llm::{self, Answer, Piece, Provider, Request};
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
@@ -146,9 +146,16 @@ impl Pipe {
         let (sender, mut sent) = channel(AHEAD);
         let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
         let streams = request.stream;
+        let breaker = self.script.breaker.clone();
         let work = lanes::run(pace, move || self.run(&request, sender));
-        let mut work: Work =
-            Box::pin(async move { work.await.unwrap_or_else(|error| Err(Fault::Host(error.to_string()))) });
+        let mut work: Work = Box::pin(async move {
+            work.await.unwrap_or_else(|error| {
+                if let LaneError::Stuck = error {
+                    breaker.trip(STUCK);
+                }
+                Err(Fault::Host(error.to_string()))
+            })
+        });
         // A failure before the first word has a status of its own.
         let (first, work) = tokio::select! {
             biased;

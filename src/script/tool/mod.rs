@@ -20,7 +20,7 @@ use crate::context::{Context, Turn};
 use crate::fault::Refusal;
 use crate::figures::{Ending, Tally};
 use crate::json::Json;
-use crate::lanes::{self, Pace};
+use crate::lanes::{self, LaneError, Pace, STUCK};
 use crate::tool::{Declared, Handler, Tool, ToolError, ToolResult};
 use futures::future::BoxFuture;
 use rhai::Dynamic;
@@ -88,7 +88,11 @@ impl Handler for ScriptTool {
         let this = self.clone();
         Box::pin(async move {
             let pace = if this.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+            let breaker = this.script.breaker.clone();
             let apart = lanes::run(pace, move || this.run(&args, &turn)).await;
+            if let Err(LaneError::Stuck) = &apart {
+                breaker.trip(STUCK);
+            }
             apart.unwrap_or_else(|error| Err(error.to_string().into()))
         })
     }

@@ -2,6 +2,7 @@
 
 use super::families::Families;
 use crate::app::App;
+use crate::lanes;
 use crate::server::ready;
 
 pub(super) async fn collect(app: &App, families: &mut Families) {
@@ -27,6 +28,12 @@ pub(super) async fn collect(app: &App, families: &mut Families) {
         .add(&[], ago);
     let running = app.traces.running();
     families.gauge("turns_running", "Chats and runs under way.").add(&[], running as f64);
+    families
+        .counter("script_threads_lost_total", "Threads left behind with a script that was stuck.")
+        .add(&[], lanes::lost_so_far() as f64);
+    families
+        .gauge("script_threads_lost", "Those of them that still compute.")
+        .add(&[], lanes::lost_now() as f64);
     store(app, families).await;
 }
 
