@@ -2,8 +2,10 @@
 
 use super::host::{Host, ask, project, save};
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -148,4 +150,102 @@ fn no_file_makes_a_host_unstartable() {
     assert!(host.ask("calm", "hello", false).is(200));
     let log = host.end();
     assert!(log.contains("V010") && log.contains("while it was loaded"), "{log}");
+}
+
+/// The process that another one started, once it has computed for a while.
+fn computing_child_of(parent: u32) -> Option<i32> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut processes = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+    processes.find(|process| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let words: Vec<&str> =
+            stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        // Its parent, and hundredths of a second.
+        number(1) == u64::from(parent) && number(11) + number(12) > 150
+    })
+}
+
+#[test]
+fn a_file_that_ends_the_process_which_loads_it_is_a_problem_of_that_file_for_check() {
+    let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
+    let folder = project(PATIENT, "filters/hostile.rhai", hangs);
+    save(folder.path(), "filters/later.rhai", "fn inlet(body) { let x = ; }");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+    command.arg("--project").arg(folder.path()).arg("check").env("NO_COLOR", "1");
+    let check = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let loader = until("the process that loads the file", || computing_child_of(check.id()));
+    kill(loader, Signal::ABORT);
+    let Output { status, stdout, stderr } = check.wait_with_output().unwrap();
+    let told = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert_eq!(status.code(), Some(1), "{told}");
+    let of_hostile = told.lines().find(|line| line.contains("filters/hostile.rhai")).unwrap_or_default();
+    assert!(of_hostile.contains("V010") && told.contains("signal: 6"), "{told}");
+    // The others are checked all the same.
+    assert!(told.contains("filters/later.rhai:1") && told.contains("checked 3 files"), "{told}");
+}
+
+/// Asks to create a filter; returns the answer, as far as there is one.
+fn create(address: &str, id: &str, content: &str) -> String {
+    let body = serde_json::json!({"id": id, "content": content, "type": "filter"}).to_string();
+    let mut answer = String::new();
+    let asked = TcpStream::connect(address).and_then(|mut stream| {
+        let head =
+            "POST /api/v1/functions/create HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
+        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.read_to_string(&mut answer)
+    });
+    drop(asked);
+    answer
+}
+
+#[test]
+fn a_text_that_hangs_while_it_is_created_is_quarantined_after_the_end_of_the_host() {
+    let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
+    let folder = project(PATIENT, "filters/other.rhai", "fn inlet(body) { body }");
+    let host = Host::start_in(&folder);
+    let address = host.address();
+    let created = std::thread::spawn(move || create(&address, "hostile", hangs));
+    until("the text that is loaded", || is_loading(folder.path(), host.id()).then_some(()));
+    std::thread::sleep(Duration::from_millis(500));
+    host.end();
+    created.join().unwrap();
+    assert!(!folder.path().join("filters/hostile.rhai").exists());
+
+    let mut host = Host::start_in(&folder);
+    assert!(host.ask("calm", "hello", false).is(200));
+    let refused = create(&host.address(), "hostile", hangs);
+    assert!(refused.starts_with("HTTP/1.0 422") && refused.contains("V010"), "{refused}");
+    let other = create(&host.address(), "hostile", "fn inlet(body) { body }");
+    assert!(other.starts_with("HTTP/1.0 200"), "{other}");
+    host.end();
+}
+
+/// Saves a file that takes long to load and one that does not; returns `true` if the second one is live while the first
+/// one is still being loaded.
+fn is_live_before_the_slow_one() -> bool {
+    let folder = project(PATIENT, "filters/other.rhai", "fn inlet(body) { body }");
+    let mut host = Host::start_in(&folder);
+    save(folder.path(), "filters/hostile.rhai", "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }");
+    until("the file that is loaded", || is_loading(folder.path(), host.id()).then_some(()));
+
+    let calm = "/*\nglobal: false\n*/\nfn outlet(body) { body.messages[-1].text = \"saved anew\"; body }";
+    save(folder.path(), "filters/calm.rhai", calm);
+    until("the other's save", || host.ask("calm", "hello", false).text.contains("saved anew").then_some(()));
+    let created = create(&host.address(), "fresh", "fn inlet(body) { body }");
+    assert!(created.starts_with("HTTP/1.0 200"), "{created}");
+    let is_before = is_loading(folder.path(), host.id());
+
+    // Another text takes its place, and nobody waits for the first one any more.
+    save(folder.path(), "filters/hostile.rhai", "fn inlet(body) { skip(\"at last\") }");
+    until("the text that loads", || host.ask("calm", "hello", false).text.contains("at last").then_some(()));
+    host.end();
+    is_before
+}
+
+#[test]
+fn a_file_that_takes_long_to_load_delays_nobody_elses_save() {
+    // The slow file is given up after half a minute, which may pass on a busy machine.
+    assert!((0..4).any(|_| is_live_before_the_slow_one()));
 }
