@@ -5,7 +5,7 @@ use super::callbacks::{self, CallbackFunction};
 use super::claim;
 use super::coverage::Coverage;
 use super::hooks::{self, HookFunction};
-use super::instrument::Instrumented;
+use super::instrument::{self, Instrumented};
 use super::interpreter::Interpreter;
 use super::link::{self, Linked};
 use super::literal::KeyOrders;
@@ -57,6 +57,8 @@ pub struct Script {
     pub(super) has_windows: bool,
     pub(super) engine: Engine,
     pub(super) ast: AST,
+    /// The hooks of which syntax shows that no call takes long.
+    cheap: Vec<Hook>,
     pub(super) interpreter: Interpreter,
     pub(super) settings: Settings,
     pub(super) reach: Arc<Reach>,
@@ -143,7 +145,7 @@ impl Script {
             constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
         values.insert("Valves".into(), dynamic_of(&valves));
         values.extend(names::functions_as_values(&plain));
-        let beside = Beside { coverage, ..Beside::default() };
+        let beside = Beside { coverage, valves: Some(&valves), ..Beside::default() };
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
@@ -203,10 +205,10 @@ impl Script {
         settings: &Settings,
         manifest: Manifest,
         valves: Json,
-        folded: (Engine, AST, Names),
+        folded: Folded,
         sources: Sources,
     ) -> Self {
-        let (mut engine, mut ast, names) = folded;
+        let Folded { mut engine, mut ast, names, cheap } = folded;
         if settings.guarded {
             budget::obey(&mut engine);
         }
@@ -233,6 +235,7 @@ impl Script {
             pipe: None,
             engine,
             ast,
+            cheap,
             interpreter: Interpreter::default(),
             settings: settings.clone(),
             reach: Arc::default(),
@@ -272,7 +275,7 @@ impl Script {
 
     /// Returns `true` if a hook's syntax shows that no call of it takes long.
     pub(super) fn is_cheap(&self, hook: Hook) -> bool {
-        cheap::is_cheap(&self.ast, hook.name())
+        self.cheap.contains(&hook)
     }
 
     pub(super) fn hook(&self, hook: Hook) -> Option<&HookFunction> {
@@ -321,6 +324,8 @@ struct Beside<'a> {
     own: &'a [(&'static str, Shared<Module>)],
     /// Who is told of the lines that run.
     coverage: Option<&'a Arc<Coverage>>,
+    /// The effective valves.
+    valves: Option<&'a Json>,
 }
 
 /// The functions of a file with the values of its constants in them, on an engine that knows every
@@ -332,7 +337,7 @@ fn folded(
     mut values: HashMap<String, Dynamic>,
     linked: &Linked,
     beside: Beside<'_>,
-) -> Result<(Engine, AST, Names), ParseError> {
+) -> Result<Folded, ParseError> {
     let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
     let scope = known_to(&parameters.collect(), &values);
     let register = |engine: &mut Engine| {
@@ -351,10 +356,14 @@ fn folded(
         // A line that is worked out beforehand would never run.
         engine.set_optimization_level(OptimizationLevel::None);
     }
+    instrument::keep_unordered(&mut engine);
     let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
     let mut instrumented = Instrumented::default();
-    let own = instrumented.add(ast.clone(), beside.coverage.map(|coverage| &**coverage))?;
-    let of_modules = instrumented.add(linked.functions.clone(), None)?;
+    let none = Json::object();
+    let valves = beside.valves.unwrap_or(&none);
+    let own = instrumented.add(ast.clone(), valves, beside.coverage.map(|coverage| &**coverage))?;
+    let of_modules = instrumented.add(linked.functions.clone(), &none, None)?;
+    let cheap = Hook::ALL.into_iter().filter(|hook| cheap::is_cheap(&ast, hook.name())).collect();
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());
     let names = Names::of(&ast);
@@ -370,7 +379,16 @@ fn folded(
     engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
     values.retain(|name, _| names.variables.contains(name));
     engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
-    Ok((engine, ast, names))
+    Ok(Folded { engine, ast, names, cheap })
+}
+
+/// A file's functions and the engine that runs them.
+struct Folded {
+    engine: Engine,
+    ast: AST,
+    names: Names,
+    /// The hooks that are over at once, as their syntax before any step shows.
+    cheap: Vec<Hook>,
 }
 
 /// The names a file may use besides those of its functions. Their values are folded in, but for those

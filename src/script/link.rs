@@ -12,7 +12,7 @@ use super::rename::{self, Own, Plan};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::value::dynamic_of;
-use super::{doubts, engine, folding, known, literal, manifest, names, package, shadow, tokens};
+use super::{doubts, engine, folding, instrument, known, literal, manifest, names, package, shadow, tokens};
 use crate::json::Json;
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
@@ -386,6 +386,7 @@ fn strict(
         engine.register_static_module(name, module);
     }
     engine.set_strict_variables(true);
+    instrument::keep_unordered(&mut engine);
     let scope = known_to(parameters, values);
     Ok(engine.compile_with_scope(&scope, source)?.clone_functions_only())
 }

@@ -3,12 +3,15 @@
 //! A step is an expression of Rhai's "custom syntax". No text becomes one: the engine that runs them parses nothing.
 
 use super::captured;
+use super::kinds::Kinds;
+use super::operators;
 use super::rewrite::{Rewrite, is_needed};
+use crate::json::Json;
 use crate::script::body::statements_of;
 use crate::script::coverage::Coverage;
 use crate::script::{budget, standard};
 use rhai::{
-    AST, CustomExpr, Dynamic, Engine, Expr, Expression, Module, ParseError, Position, ScriptFuncDef,
+    AST, CustomExpr, Dynamic, Engine, Expr, Expression, ImmutableString, Module, ParseError, Position, ScriptFuncDef,
     StmtBlock,
 };
 use std::sync::Arc;
@@ -22,6 +25,10 @@ const BODY: &str = "instrumented";
 pub(super) const CAPTURE: &str = "capture";
 /// Measures what a `switch` looks at.
 pub(super) const SUBJECT: &str = "subject";
+/// Compares two values by order.
+pub(super) const COMPARE: &str = "compare";
+/// Prepares what `+=` adds.
+pub(super) const ADDED: &str = "added";
 /// Operations that Rhai counts for a step, which the script did not ask for.
 const OPERATIONS: u64 = 2;
 
@@ -40,11 +47,12 @@ struct Body {
 }
 
 impl Instrumented {
-    /// Returns the functions of a file with the steps that they need. With `coverage`, all lines with a probe count as
-    /// runnable.
+    /// Returns the functions of a file with the steps that they need. Hooks are handed the `valves`. With `coverage`,
+    /// all lines with a probe count as runnable.
     pub(in crate::script) fn add(
         &mut self,
         functions: AST,
+        valves: &Json,
         coverage: Option<&Coverage>,
     ) -> Result<AST, ParseError> {
         if coverage.is_none() && !is_needed(&functions) {
@@ -52,9 +60,13 @@ impl Instrumented {
         }
         let first = self.bodies.len();
         let (mut changed, mut module) = (Vec::new(), Module::new());
+        let own = functions.iter_fn_def().map(|function| function.name.to_string()).collect();
         for original in functions.iter_fn_def() {
-            let mut body = StmtBlock::new(statements_of(original), Position::NONE, Position::NONE);
-            let mut rewrite = Rewrite { lines: coverage.map(Coverage::runnable_lines), has_changed: false };
+            let statements = statements_of(original);
+            let kinds = Kinds::of(original, &statements, valves, &own);
+            let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
+            let lines = coverage.map(Coverage::runnable_lines);
+            let mut rewrite = Rewrite { kinds: &kinds, lines, has_changed: false };
             rewrite.block(&mut body);
             if rewrite.has_changed {
                 changed.push(original);
@@ -106,6 +118,13 @@ impl Instrumented {
             standard::check_size(context.engine(), &value)?;
             Ok(value)
         })?;
+        // Nothing is parsed on this engine.
+        let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
+        engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
+        engine.register_custom_syntax([ADDED, "$expr$", "$expr$"], false, |context, inputs| {
+            budget::forgive(1);
+            operators::added(context, inputs)
+        })?;
         let coverage = coverage.cloned();
         engine.register_custom_syntax([BODY, "$int$"], false, move |context, inputs| {
             budget::forgive(OPERATIONS);
@@ -124,14 +143,24 @@ impl Instrumented {
 
 /// One step, with what it is given.
 pub(super) fn custom(step: &'static str, inputs: impl IntoIterator<Item = Expr>) -> Expr {
+    custom_at(step, inputs, Dynamic::UNIT, Position::NONE)
+}
+
+/// One step at a place of the script, with a state of its own.
+pub(super) fn custom_at(
+    step: &'static str,
+    inputs: impl IntoIterator<Item = Expr>,
+    state: Dynamic,
+    position: Position,
+) -> Expr {
     let custom = CustomExpr {
         inputs: inputs.into_iter().collect(),
         tokens: [step.into()].into_iter().collect(),
-        state: Dynamic::UNIT,
+        state,
         scope_may_be_changed: false,
         self_terminated: false,
     };
-    Expr::Custom(custom.into(), Position::NONE)
+    Expr::Custom(custom.into(), position)
 }
 
 fn number(inputs: &[Expression<'_>]) -> usize {

@@ -1,19 +1,27 @@
 //! Which steps of the host's a function gets, and where.
 
-use super::functions::{CAPTURE, PROBE, SUBJECT, custom};
+use super::functions::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT, custom, custom_at};
+use super::kinds::Kinds;
+use super::operators;
 use crate::script::coverage::Lines;
-use rhai::{AST, ASTNode, Expr, Position, Stmt, StmtBlock};
+use rhai::{AST, ASTNode, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
 /// Returns `true` if a function of these needs a step whether or not its lines are counted.
 pub(super) fn is_needed(functions: &AST) -> bool {
-    !functions.walk(&mut |path: &[ASTNode<'_>]| {
-        !matches!(path.last(), Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))))
+    !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
+        Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))) => false,
+        Some(ASTNode::Stmt(Stmt::Assignment(parts))) => !parts.0.is_op_assignment(),
+        Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
+            !call.name.starts_with(['<', '>'])
+        }
+        _ => true,
     })
 }
 
 /// Puts the steps into a body.
-#[derive(Default)]
 pub(super) struct Rewrite<'a> {
+    /// What is known of the values in the function.
+    pub(super) kinds: &'a Kinds<'a>,
     /// The set in which lines with a probe are recorded; probes are added only if it is present.
     pub(super) lines: Option<&'a Lines>,
     /// Is `true` if anything was changed.
@@ -74,8 +82,20 @@ impl Rewrite<'_> {
             }
             Stmt::Var(variable, ..) => self.expression(&mut variable.1),
             Stmt::Assignment(parts) => {
-                self.expression(&mut parts.1.lhs);
-                self.expression(&mut parts.1.rhs);
+                let (operator, pair) = &mut **parts;
+                let is_sum = operator.get_op_assignment_info().is_some_and(|(.., name)| name == "+");
+                let may_nest = is_sum && operators::may_nest(&pair.lhs, &pair.rhs, self.kinds);
+                self.expression(&mut pair.lhs);
+                self.expression(&mut pair.rhs);
+                if may_nest {
+                    let value = std::mem::replace(&mut pair.rhs, Expr::Unit(Position::NONE));
+                    pair.rhs = custom(ADDED, [pair.lhs.clone(), value]);
+                    self.has_changed = true;
+                }
+            }
+            Stmt::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
+                let compared = self.compared(call, *position);
+                *statement = Stmt::Expr(compared.into());
             }
             Stmt::FnCall(call, _) => call.args.iter_mut().for_each(|argument| self.expression(argument)),
             Stmt::Block(block) => self.block(block),
@@ -87,6 +107,14 @@ impl Rewrite<'_> {
         }
     }
 
+    /// The step that compares what a call compares.
+    fn compared(&mut self, call: &mut FnCallExpr, position: Position) -> Expr {
+        call.args.iter_mut().for_each(|argument| self.expression(argument));
+        self.has_changed = true;
+        let state = operators::state_of(&call.name, position);
+        custom_at(COMPARE, std::mem::take(&mut call.args), state, position)
+    }
+
     fn expression(&mut self, expression: &mut Expr) {
         match expression {
             Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
@@ -94,6 +122,10 @@ impl Rewrite<'_> {
             }
             Expr::Map(entries, _) => entries.0.iter_mut().for_each(|(_, value)| self.expression(value)),
             Expr::Stmt(block) => self.block(block),
+            Expr::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
+                let compared = self.compared(call, *position);
+                *expression = compared;
+            }
             Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
                 call.args.iter_mut().for_each(|argument| self.expression(argument));
             }

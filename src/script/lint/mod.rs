@@ -6,6 +6,7 @@
 mod answers;
 mod calls;
 mod capabilities;
+mod comparisons;
 mod flow;
 mod loops;
 mod quotes;
@@ -71,6 +72,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
         flow::look,
         loops::look,
         quotes::look,
+        comparisons::look,
     ];
     let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MOST_TOLD));
     let mut found: Vec<Problem> = found.map(Problem::warning).collect();

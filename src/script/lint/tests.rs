@@ -12,7 +12,7 @@ fn lints(text: &str) -> String {
 
 #[test]
 fn each_says_what_it_is_about_and_what_was_meant() {
-    let cases: [(&str, Code, &str); 33] = [
+    let cases: [(&str, Code, &str); 35] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
             Code::UnknownFunction,
@@ -118,6 +118,12 @@ fn each_says_what_it_is_about_and_what_was_meant() {
             "`inlet` ends with a number",
         ),
         ("fn inlet(body) { body = #{ messages: [] }; }", Code::LostAssignment, "end with `body`"),
+        (
+            "const Valves = #{ most: \"40\" };\nfn inlet(body, valves) { if body.messages.len() > valves.most { throw \"no\"; } }",
+            Code::ForeignKinds,
+            "compares a number with a string: they have no order",
+        ),
+        ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "never true"),
         ("fn handler(args) { if args.a { return 1; } args.b = 2; }", Code::NoResult, "nothing on this one"),
         (
             "fn inlet(body) { let s = (); for m in body.messages { if m.role == \"system\" { s = m; break; } } body.s = s; }",

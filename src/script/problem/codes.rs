@@ -176,6 +176,8 @@ codes! {
     LostAnswer = "V613",
     /// A `try` that is used as a value.
     TryAsValue = "V614",
+    /// Values of two kinds are compared.
+    ForeignKinds = "V615",
 
     // -- its tests
     /// Tests that belong to no script, or a file without any.

@@ -20,7 +20,7 @@ impl List {
     }
 
     /// The elements as Rhai's own array; containers among them stay live.
-    pub(super) fn elements(&self) -> rhai::Array {
+    pub(in crate::script) fn elements(&self) -> rhai::Array {
         self.array.items().iter().map(|item| self.element(item)).collect()
     }
 
