@@ -33,6 +33,11 @@ pub(super) trait Keeper: Send + Sync {
 
     /// What somebody who wants to go on with it calls it.
     fn run(&self) -> &str;
+
+    /// Seals the results of host calls, which may hold secrets, for where the run is kept.
+    fn seal(&self, host_calls: Json) -> Json {
+        host_calls
+    }
 }
 
 /// Keeps one run.
@@ -126,11 +131,14 @@ impl Journal for Keeping<'_> {
 
     fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Fault>> {
         Box::pin(async move {
-            let asked = turn.pauses().and_then(|pauses| Some((pauses.pending()?, pauses.answers())));
-            let (asked, answers) =
+            let asked = turn
+                .pauses()
+                .and_then(|pauses| Some((pauses.pending()?, pauses.answers(), pauses.host_calls())));
+            let (asked, answers, host_calls) =
                 asked.ok_or_else(|| Fault::Host("a turn paused that waits for nothing".into()))?;
             let pending = super::pending::of_question(&asked);
-            let saved = Saved { answers, pending: pending.copy(), ..self.saved() };
+            let host_calls = self.keeper.seal(host_calls);
+            let saved = Saved { answers, host_calls, pending: pending.copy(), ..self.saved() };
             let (name, status) = ("paused", RunStatus::Paused);
             let kept =
                 Kept { name, saved: Some(&saved), messages: &[], status, pending: &pending, error: "" };

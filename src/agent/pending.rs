@@ -136,6 +136,10 @@ pub fn in_words(pending: &Json) -> String {
 /// Writes a decision into a run that waits.
 pub(super) fn decide(saved: &mut Saved, decision: &Decision) -> Result<(), Fault> {
     let pending = std::mem::take(&mut saved.pending);
+    if *decision == Decision::Retry {
+        // The step runs afresh.
+        saved.host_calls = Json::Null;
+    }
     if pending.is_null() {
         return match decision {
             Decision::GoOn => Ok(()),

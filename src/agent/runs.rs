@@ -5,7 +5,7 @@ use super::memory::{self, Recalled, SUMMARIZATION};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
 use super::run::{Drive, Opening, Stopped, teller};
 use super::saved::Saved;
-use super::stored::{Leaving, StoreKeeper};
+use super::stored::{Leaving, StoreKeeper, opened_host_calls};
 use crate::context::{Context, Events, TurnFacts};
 use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
@@ -124,7 +124,7 @@ impl Runs {
         let keeper = self.keeper(&run, recalled.kept);
         keeper.tell();
         let opening = Opening::Begins(recalled.new.into());
-        let turn = saved.turn(facts, events);
+        let turn = saved.turn(facts, &Json::Null, events);
         let teller = teller(setup, &run.id, &turn);
         self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
     }
@@ -195,6 +195,7 @@ impl Runs {
         look_at_unfinished(&setup.kernel, id, &mut saved, decision)?;
         let pending = saved.pending.clone();
         decide(&mut saved, decision)?;
+        let host_calls = opened_host_calls(&*self.store, id, &saved)?;
         let step = || run.step;
         let leaving = self.leaving(id, &step);
         let claimed = self.store.claim_run(id, run.step, &self.owner, std::process::id()).await;
@@ -209,7 +210,7 @@ impl Runs {
         let keeper = self.keeper(run, kept);
         leaving.done();
         let opening = Opening::GoesOn { decision: decision.to_json(), pending };
-        let turn = saved.turn(setup.known(), events);
+        let turn = saved.turn(setup.known(), &host_calls, events);
         let teller = teller(&setup, id, &turn);
         self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
     }

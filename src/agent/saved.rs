@@ -22,6 +22,8 @@ pub struct Saved {
     pub states: Json,
     /// Answers to questions of the step that is next, by hash.
     pub answers: Json,
+    /// Results of the host calls of the step that is next, made before it paused, as their keeper seals them; or null.
+    pub host_calls: Json,
     /// What it waits for, or null.
     pub pending: Json,
     /// The tool that was running, `{id, name, arguments}`, or null.
@@ -41,6 +43,7 @@ impl Saved {
             scratchpad: Json::array(),
             states,
             answers: Json::object(),
+            host_calls: Json::Null,
             pending: Json::Null,
             in_flight: Json::Null,
             length,
@@ -58,14 +61,16 @@ impl Saved {
             scratchpad: turn.context().trace().copy(),
             states: turn.states(),
             answers: Json::object(),
+            host_calls: Json::Null,
             pending: Json::Null,
             in_flight: Json::Null,
             length,
         }
     }
 
-    /// The turn to go on with, with what is known of models and of this request now.
-    pub(super) fn turn(&self, now: TurnFacts, events: Events) -> Turn {
+    /// The turn to go on with, with what is known of models and of this request now, and with the results of its host
+    /// calls before it paused.
+    pub(super) fn turn(&self, now: TurnFacts, host_calls: &Json, events: Events) -> Turn {
         let TurnFacts { model, models, trace, .. } = now;
         let facts = TurnFacts { model, models, trace, ..TurnFacts::from_json(&self.facts) };
         let turn = Turn::new(facts, Context::new(self.variables.copy()), events);
@@ -79,6 +84,7 @@ impl Saved {
         }
         turn.restore_states(&self.states);
         let pauses = Pauses::default();
+        pauses.restore_host_calls(host_calls);
         for (hash, answer) in self.answers.as_object().map(Object::entries).unwrap_or_default() {
             pauses.answer(hash, answer.copy());
         }
@@ -106,6 +112,7 @@ impl Saved {
             ("scratchpad", self.scratchpad.copy()),
             ("states", self.states.copy()),
             ("answers", self.answers.copy()),
+            ("host_calls", self.host_calls.copy()),
             ("pending", self.pending.copy()),
             ("in_flight", self.in_flight.copy()),
             ("length", i64::try_from(self.length).unwrap_or(i64::MAX).into()),
@@ -133,6 +140,8 @@ impl Saved {
             scratchpad: part("scratchpad")?,
             states: part("states")?,
             answers: part("answers")?,
+            // Earlier versions recorded none.
+            host_calls: json.get("host_calls").unwrap_or_default().copy(),
             pending: part("pending")?,
             in_flight: part("in_flight")?,
             length: length.and_then(|length| u64::try_from(length).ok()).ok_or_else(|| broken("length"))?,

@@ -93,6 +93,34 @@ impl Keeper for StoreKeeper<'_> {
     fn run(&self) -> &str {
         &self.run.id
     }
+
+    fn seal(&self, host_calls: Json) -> Json {
+        match host_calls {
+            Json::Null => Json::Null,
+            calls => self.store.seal(&calls.to_string(), &host_calls_of(&self.run.id)).into(),
+        }
+    }
+}
+
+/// What sealed results of host calls are about, so that they open for no other run.
+fn host_calls_of(run: &str) -> String {
+    format!("host calls {run:?}")
+}
+
+/// The results of the host calls that a run made before it paused.
+///
+/// # Errors
+///
+/// Returns an error if they were sealed for another run or by another store.
+pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &Saved) -> Result<Json, Fault> {
+    let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.copy()) };
+    let opened = store.unseal(sealed, &host_calls_of(run));
+    opened.and_then(|calls| Json::parse(calls.as_bytes()).ok()).ok_or_else(|| {
+        conflict(format!(
+            "cannot open the results of the host calls that run {run} made before it paused; resume it with `retry`, \
+             which runs the step afresh"
+        ))
+    })
 }
 
 /// A run whose client goes away stops where it is, and says so: it can be gone on with.

@@ -2,6 +2,7 @@
 
 mod durable;
 mod event;
+mod host_calls;
 mod observer;
 mod parted;
 mod pause;
@@ -9,6 +10,7 @@ mod turn;
 
 pub use durable::Durable;
 pub use event::{Event, Events, NobodyAnswers, Questions};
+pub use host_calls::{HostCall, HostResult};
 pub use observer::{Notice, Observer, ToolCalled};
 pub use parted::{Part, Parted, PartedTurns};
 pub use pause::{Pauses, Pending};

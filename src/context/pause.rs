@@ -4,6 +4,7 @@
 //! the same question, asked by the same plugin at the same place, finds its answer. An answer belongs
 //! to the exact words of its question: other arguments, and it is asked anew.
 
+use super::host_calls::{HostCall, HostCalls, HostResult};
 use crate::json::Json;
 use crate::words::hex;
 use parking_lot::Mutex;
@@ -44,6 +45,7 @@ pub struct Pauses(Mutex<Step>);
 struct Step {
     answers: BTreeMap<String, Json>,
     asked: HashMap<String, u32>,
+    calls: HostCalls,
     call: Json,
     pending: Option<Pending>,
 }
@@ -54,6 +56,7 @@ impl Pauses {
         let mut step = self.0.lock();
         (step.call, step.pending) = (call, None);
         step.asked.clear();
+        step.calls.begin();
     }
 
     /// The step is done: nobody will ask its questions again.
@@ -75,6 +78,31 @@ impl Pauses {
     pub fn answers(&self) -> Json {
         let answers = self.0.lock().answers.clone();
         Json::Object(answers.into_iter().map(|(hash, answer)| (hash.into(), answer)).collect())
+    }
+
+    /// The host calls of this step with their results, null if there are none: what has to be kept with a paused turn.
+    pub fn host_calls(&self) -> Json {
+        self.0.lock().calls.to_json()
+    }
+
+    /// Gives the step the results of host calls that [`Pauses::host_calls`] returned.
+    pub fn restore_host_calls(&self, calls: &Json) {
+        self.0.lock().calls = HostCalls::from_json(calls);
+    }
+
+    /// A host call of a plugin is about to be made.
+    pub fn host_call(&self, by: &str, name: &str, arguments: &Json) -> HostCall {
+        self.0.lock().calls.call(by, name, arguments)
+    }
+
+    /// Notes the result of a new host call; `None` if it was ended before it had one.
+    pub fn host_called(&self, by: &str, place: usize, result: Option<HostResult>) {
+        self.0.lock().calls.end(by, place, result);
+    }
+
+    /// Counts a line of the log or an event of a plugin; returns `true` if it was written before the step paused.
+    pub fn was_told(&self, by: &str) -> bool {
+        self.0.lock().calls.was_told(by)
     }
 
     /// What the turn waits for.

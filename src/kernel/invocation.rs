@@ -4,7 +4,7 @@ use super::Kernel;
 use super::progress::{Journal, Progress};
 use super::round::ctx_of;
 use crate::chat::Call;
-use crate::context::{Notice, ToolCalled, Turn};
+use crate::context::{HostCall, HostResult, Notice, ToolCalled, Turn};
 use crate::fault::{Fault, Refusal, RequestFault};
 use crate::filter::{Chain, Hook, Outcome};
 use crate::json::Json;
@@ -56,7 +56,7 @@ pub(super) async fn invoke(
             if let Some(Starting { call, progress, journal }) = starting {
                 journal.starting(call, &args, progress, turn).await?;
             }
-            (args.clone(), run(tool, args, turn).await)
+            (args.clone(), run_once(tool, args, turn).await)
         }
         Err(error) => (args, Err(error)),
     };
@@ -85,6 +85,24 @@ pub(super) async fn invoke(
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
         Outcome::Skipped(value) => Ok(value),
+    }
+}
+
+/// Runs a tool once, although its step runs again when a filter behind it asks a person: the recorded result is used
+/// then.
+async fn run_once(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+    let Some(pauses) = turn.pauses() else { return run(tool, args, turn).await };
+    let by = format!("tool:{}", tool.name());
+    match pauses.host_call(&by, "run", &args) {
+        HostCall::Known(HostResult::Value(recorded)) => ToolResult::from_json(&recorded),
+        HostCall::New(place) => {
+            let result = run(tool, args, turn).await;
+            let recorded = (!turn.is_paused()).then(|| HostResult::Value(ToolResult::to_json(&result)));
+            pauses.host_called(&by, place, recorded);
+            result
+        }
+        // Other arguments are another call.
+        _ => run(tool, args, turn).await,
     }
 }
 

@@ -220,8 +220,25 @@ pub(crate) fn excerpt(text: &str) -> String {
     crate::limits::shortened(&redacted(text))
 }
 
-/// Writes one line of a script to the log, cut where it is too much.
+/// The running call, if its turn may stop for a person.
+pub(crate) fn current_that_may_pause() -> Option<Call> {
+    CALL.with_borrow(|call| call.as_ref().filter(|call| call.turn.pauses().is_some()).cloned())
+}
+
+/// Counts a line of the log or an event; returns `true` if it was written before the running step paused.
+pub(crate) fn was_told() -> bool {
+    CALL.with_borrow(|call| {
+        let Some(call) = call else { return false };
+        call.turn.pauses().is_some_and(|pauses| pauses.was_told(&call.caller.plugin))
+    })
+}
+
+/// Writes one line of a script to the log, cut where it is too much. A step that runs again after a pause does not
+/// repeat its lines.
 pub(crate) fn log(level: tracing::Level, text: &str) {
+    if was_told() {
+        return;
+    }
     let printed = CALL.with_borrow_mut(|call| {
         call.as_mut().map_or(1, |call| {
             call.printed += 1;

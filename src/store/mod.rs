@@ -167,6 +167,12 @@ pub trait Store: Conversations + History {
     /// A host says good-bye.
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()>;
 
+    /// Seals a text that only this store opens again, for the same use.
+    fn seal(&self, text: &str, about: &str) -> String;
+
+    /// Opens a text that [`Store::seal`] sealed for this use; `None` for any other.
+    fn unseal(&self, sealed: &str, about: &str) -> Option<String>;
+
     /// How often it was in which trouble since it was opened.
     fn troubles(&self) -> Vec<(Trouble, u64)> {
         Vec::new()

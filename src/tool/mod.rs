@@ -155,6 +155,45 @@ pub struct ToolResult {
     pub context: Option<Context>,
 }
 
+impl ToolResult {
+    /// A result or failure as JSON.
+    pub(crate) fn to_json(result: &Result<Self, ToolError>) -> Json {
+        match result {
+            Ok(Self { value, context }) => {
+                let context = context.as_ref().map(|context| {
+                    Json::from([
+                        ("variables", context.variables().copy()),
+                        ("metadata", context.metadata().copy()),
+                    ])
+                });
+                Json::from([("value", value.copy()), ("context", context.unwrap_or_default())])
+            }
+            Err(error) => Json::from([
+                ("error", error.message.as_str().into()),
+                ("fatal", error.fatal.into()),
+                ("status", i64::from(error.status).into()),
+                ("is_answer", error.is_answer.into()),
+            ]),
+        }
+    }
+
+    /// Reads what [`ToolResult::to_json`] wrote.
+    pub(crate) fn from_json(json: &Json) -> Result<Self, ToolError> {
+        let is = |name: &str| json.get(name).and_then(|value| value.as_bool()).unwrap_or_default();
+        if let Some(message) = json.text("error") {
+            let status = json.get("status").and_then(|status| status.as_i64());
+            let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(500);
+            let message = message.into();
+            return Err(ToolError { message, fatal: is("fatal"), status, is_answer: is("is_answer") });
+        }
+        let part = |context: &Json, name: &str| context.get(name).unwrap_or_default().copy();
+        let context = json.get("context").filter(|context| !context.is_null());
+        let context = context
+            .map(|context| Context::with_metadata(part(&context, "variables"), part(&context, "metadata")));
+        Ok(Self { value: part(json, "value"), context })
+    }
+}
+
 impl<T: Into<Json>> From<T> for ToolResult {
     fn from(value: T) -> Self {
         Self { value: value.into(), context: None }

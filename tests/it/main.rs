@@ -41,6 +41,7 @@ mod long_talk;
 mod metrics;
 mod modules;
 mod page;
+mod pauses;
 mod pipelines;
 mod pipes;
 mod processes;

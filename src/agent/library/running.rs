@@ -151,7 +151,7 @@ impl Agent {
         opening: Opening,
         stream: Option<Sender<Piece>>,
     ) -> Result<Said, Fault> {
-        let turn = saved.turn(setup.known(), Events::default());
+        let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let teller = run::teller(setup, &run, &turn);
         // Where it stands before its first step, it can be gone on with, too.
         let kept = Mutex::new((Vec::new(), Some(saved.clone())));

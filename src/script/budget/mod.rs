@@ -61,6 +61,8 @@ pub(crate) enum Exceeded {
     Over,
     /// It asked what nobody can answer now, and runs again when somebody has.
     Paused,
+    /// It runs again and made another host call than before it paused.
+    Replay,
 }
 
 impl std::fmt::Display for Exceeded {
@@ -74,6 +76,10 @@ impl std::fmt::Display for Exceeded {
                 write!(f, "tried to write a value as a text of more than {} MB", limit >> 20)
             }
             Self::Paused => f.write_str("waits for a person"),
+            Self::Replay => f.write_str(
+                "cannot go on after its pause: it made another host call than before; resume the run with `retry`, \
+                 which runs the step afresh",
+            ),
             Self::Over => f.write_str("was ended: nobody waits for this request any more"),
         }
     }

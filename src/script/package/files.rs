@@ -4,6 +4,7 @@
 //! end of its turn end the wait.
 
 use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
+use super::host_calls::{self, Recordable};
 use crate::json::Json;
 use crate::machine::{Failure, Folders, Globbing, Grepping, Lines, Writing};
 use crate::script::value::{json_of, live};
@@ -56,7 +57,9 @@ pub(super) fn module() -> Module {
     )
     .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
         let path = path.to_owned();
-        within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
+        once("files::mkdir", vec![path.as_str().into()], || {
+            within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
+        })
     });
     module
 }
@@ -83,7 +86,9 @@ fn looking(module: &mut Module) {
     )
     .set_into_module(module, |path: &str| {
         let path = path.to_owned();
-        within("exists", move |folders| folders.exists(&path))
+        once("files::exists", vec![path.as_str().into()], || {
+            within("exists", move |folders| folders.exists(&path))
+        })
     });
     function(
         "glob",
@@ -113,6 +118,15 @@ fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistrat
         .with_comments([format!("/// {comment}")])
 }
 
+/// Makes a call once, although its step may run again after a pause.
+fn once<T: Recordable>(
+    function: &str,
+    arguments: Vec<Json>,
+    work: impl FnOnce() -> RhaiResultOf<T>,
+) -> RhaiResultOf<T> {
+    host_calls::once(function, || arguments.into(), work)
+}
+
 /// Does something in the plugin's folders while the script waits.
 fn within<T: Send + 'static>(
     function: &str,
@@ -127,6 +141,10 @@ fn within<T: Send + 'static>(
 }
 
 fn read(path: &str, lines: Lines) -> RhaiResultOf<String> {
+    once("files::read", vec![path.into(), format!("{lines:?}").into()], || read_lines(path, lines))
+}
+
+fn read_lines(path: &str, lines: Lines) -> RhaiResultOf<String> {
     let path = path.to_owned();
     let read = within("read", move |folders| folders.read(&path, lines))?;
     if !read.cut {
@@ -142,7 +160,9 @@ fn read(path: &str, lines: Lines) -> RhaiResultOf<String> {
 
 fn write(path: &str, text: &str, how: Writing) -> RhaiResultOf<()> {
     let (path, text) = (path.to_owned(), text.to_owned());
-    within("write", move |folders| folders.write(&path, &text, how)).map(|_| ())
+    once("files::write", vec![path.as_str().into(), text.as_str().into()], || {
+        within("write", move |folders| folders.write(&path, &text, how)).map(|_| ())
+    })
 }
 
 fn writing(options: &Dynamic) -> RhaiResultOf<Writing> {
@@ -169,25 +189,31 @@ fn writing(options: &Dynamic) -> RhaiResultOf<Writing> {
 
 fn list(path: &str) -> RhaiResultOf<Array> {
     let path = path.to_owned();
-    let listing = within("list", move |folders| folders.list(&path))?;
-    whole("list", listing.cut, "list the folders below one by one")?;
-    Ok(elements(&listing.into_json(), "entries"))
+    once("files::list", vec![path.as_str().into()], || {
+        let listing = within("list", move |folders| folders.list(&path))?;
+        whole("list", listing.cut, "list the folders below one by one")?;
+        Ok(elements(&listing.into_json(), "entries"))
+    })
 }
 
 fn glob(pattern: &str) -> RhaiResultOf<Array> {
     let pattern = pattern.to_owned();
-    let found = within("glob", move |folders| folders.glob(Globbing { pattern: &pattern, path: None }))?;
-    whole("glob", found.cut, "ask for fewer files, `notes/*.md` for example")?;
-    Ok(elements(&found.into_json(), "paths"))
+    once("files::glob", vec![pattern.as_str().into()], || {
+        let found = within("glob", move |folders| folders.glob(Globbing { pattern: &pattern, path: None }))?;
+        whole("glob", found.cut, "ask for fewer files, `notes/*.md` for example")?;
+        Ok(elements(&found.into_json(), "paths"))
+    })
 }
 
 fn grep(pattern: &str, path: Option<&str>) -> RhaiResultOf<Array> {
     let (pattern, path) = (pattern.to_owned(), path.map(str::to_owned));
-    let found = within("grep", move |folders| {
-        folders.grep(Grepping { pattern: &pattern, path: path.as_deref(), glob: None, context: 0 })
-    })?;
-    whole("grep", found.cut, "search below one folder, or for less")?;
-    Ok(elements(&found.into_json(), "matches"))
+    once("files::grep", vec![pattern.as_str().into(), path.as_deref().into()], || {
+        let found = within("grep", move |folders| {
+            folders.grep(Grepping { pattern: &pattern, path: path.as_deref(), glob: None, context: 0 })
+        })?;
+        whole("grep", found.cut, "search below one folder, or for less")?;
+        Ok(elements(&found.into_json(), "matches"))
+    })
 }
 
 /// A script cannot see that a plain array is not all there is.

@@ -5,7 +5,7 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
 use super::json::MOST_VALUES;
-use super::{output, url};
+use super::{host_calls, output, url};
 use crate::json::{Json, Object};
 use crate::net::Web;
 use crate::net::web::{Answer, Ask, WebError};
@@ -97,8 +97,11 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let web: &Web = &call.reach.web;
     // Before the wait, in which the time of the call stands still.
     web.check(&request).map_err(refused)?;
-    let answer = budget::wait(&call.turn, web.ask(request))?.map_err(refused)?;
-    Ok(live(&shown(answer), Shape::Plain))
+    let arguments = || vec![Json::from(method), url.into(), json_of(options).unwrap_or_default()].into();
+    let answer = host_calls::once(&function, arguments, || {
+        Ok(shown(budget::wait(&call.turn, web.ask(request))?.map_err(refused)?))
+    })?;
+    Ok(live(&answer, Shape::Plain))
 }
 
 /// The error with the command that would let the request through.

@@ -7,6 +7,8 @@
 //! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
+use super::host_calls::{self, Recordable};
+use crate::json::Json;
 use crate::script::Shape;
 use crate::script::call;
 use crate::script::value::{json_of, live};
@@ -57,8 +59,7 @@ fn functions(scope: Scope) -> Module {
         format!("The value of a key in {place}, `()` when there is none."),
     )
     .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
-        let value = scope.map("get")?.get(key).unwrap_or_default();
-        Ok(live(&value, Shape::Plain))
+        Ok(live(&scope.get(key)?.unwrap_or_default(), Shape::Plain))
     });
     function(
         "get",
@@ -66,7 +67,7 @@ fn functions(scope: Scope) -> Module {
         format!("The value of a key in {place}, or the fallback."),
     )
     .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
-        Ok(scope.map("get")?.get(key).map_or(fallback, |value| live(&value, Shape::Plain)))
+        Ok(scope.get(key)?.map_or(fallback, |value| live(&value, Shape::Plain)))
     });
 
     function(
@@ -337,6 +338,21 @@ impl Scope {
         Err(fail(&function, format!("`{name}` must be above 0 and at most 100 years, not {value}")))
     }
 
+    /// Makes a call on this map once, although its step may run again after a pause.
+    fn once<T: Recordable>(
+        self,
+        function: &str,
+        arguments: impl FnOnce() -> Vec<Json>,
+        work: impl FnOnce() -> RhaiResultOf<T>,
+    ) -> RhaiResultOf<T> {
+        host_calls::once(&self.called(function), || arguments().into(), work)
+    }
+
+    fn get(self, key: &str) -> RhaiResultOf<Option<Json>> {
+        let map = self.map("get")?;
+        self.once("get", || vec![key.into()], || Ok(map.get(key)))
+    }
+
     fn set(
         self,
         key: &str,
@@ -346,13 +362,25 @@ impl Scope {
     ) -> RhaiResultOf<()> {
         let ttl = self.ttl("set", ttl)?;
         let value = json_of(value)?;
-        let written = self.write("set", options, |map| map.set(key, &value, ttl))?;
-        written.map_err(|error| self.refused("set", &error))
+        self.once(
+            "set",
+            || vec![key.into(), value.copy()],
+            || {
+                let written = self.write("set", options, |map| map.set(key, &value, ttl))?;
+                written.map_err(|error| self.refused("set", &error))
+            },
+        )
     }
 
     fn delete(self, key: &str, options: Option<Map>) -> RhaiResultOf<bool> {
-        let written = self.write("delete", options, |map| Ok::<_, KvError>(map.delete(key)))?;
-        written.map_err(|error| self.refused("delete", &error))
+        self.once(
+            "delete",
+            || vec![key.into()],
+            || {
+                let written = self.write("delete", options, |map| Ok::<_, KvError>(map.delete(key)))?;
+                written.map_err(|error| self.refused("delete", &error))
+            },
+        )
     }
 
     fn incr(
@@ -364,12 +392,24 @@ impl Scope {
     ) -> RhaiResultOf<Dynamic> {
         let ttl = self.ttl("incr", ttl)?;
         let by = json_of(by)?;
-        let sum = self.write("incr", options, |map| map.incr(key, &by, ttl))?;
-        Ok(live(&sum.map_err(|error| self.refused("incr", &error))?, Shape::Plain))
+        let sum = self.once(
+            "incr",
+            || vec![key.into(), by.copy()],
+            || {
+                let sum = self.write("incr", options, |map| map.incr(key, &by, ttl))?;
+                sum.map_err(|error| self.refused("incr", &error))
+            },
+        )?;
+        Ok(live(&sum, Shape::Plain))
     }
 
     fn keys(self, prefix: &str) -> RhaiResultOf<Array> {
-        Ok(self.map("keys")?.keys(prefix).into_iter().map(Dynamic::from).collect())
+        let map = self.map("keys")?;
+        self.once(
+            "keys",
+            || vec![prefix.into()],
+            || Ok(map.keys(prefix).into_iter().map(Dynamic::from).collect()),
+        )
     }
 
     fn update(
@@ -381,34 +421,40 @@ impl Scope {
         options: Option<Map>,
     ) -> RhaiResultOf<Dynamic> {
         let ttl = self.ttl("update", ttl)?;
-        let after = self.write("update", options, |map| {
-            map.update(key, ttl, |old| {
-                let old = live(&old, Shape::Plain);
-                let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
-                json_of(&new).map_err(Failed::Script)
+        let work = || {
+            let after = self.write("update", options, |map| {
+                map.update(key, ttl, |old| {
+                    let old = live(&old, Shape::Plain);
+                    let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
+                    json_of(&new).map_err(Failed::Script)
+                })
+            })?;
+            after.map_err(|failed| match failed {
+                Failed::Script(error) => error,
+                Failed::Kv(error) => self.refused("update", &error),
             })
-        })?;
-        match after {
-            Ok(value) => Ok(live(&value, Shape::Plain)),
-            Err(Failed::Script(error)) => Err(error),
-            Err(Failed::Kv(error)) => Err(self.refused("update", &error)),
-        }
+        };
+        let value = self.once("update", || vec![key.into()], work)?;
+        Ok(live(&value, Shape::Plain))
     }
 
     fn window(self, key: &str, seconds: &Dynamic, limit: i64, options: Option<Map>) -> RhaiResultOf<Map> {
         let length = self.seconds("window", "seconds", seconds)?;
         let negative = |_| fail(&self.called("window"), format!("`limit` must not be negative, not {limit}"));
         let limit = u64::try_from(limit).map_err(negative)?;
-        let window = self.write("window", options, |map| map.window(key, length, limit))?;
-        let window = window.map_err(|error| self.refused("window", &error))?;
-        let number = |number: u64| Dynamic::from(i64::try_from(number).unwrap_or(i64::MAX));
-        Ok([
-            ("allowed".into(), window.allowed.into()),
-            ("count".into(), number(window.count)),
-            ("retry_after".into(), number(window.retry_after)),
-        ]
-        .into_iter()
-        .collect())
+        let work = || {
+            let window = self.write("window", options, |map| map.window(key, length, limit))?;
+            let window = window.map_err(|error| self.refused("window", &error))?;
+            let number = |number: u64| Dynamic::from(i64::try_from(number).unwrap_or(i64::MAX));
+            Ok([
+                ("allowed".into(), window.allowed.into()),
+                ("count".into(), number(window.count)),
+                ("retry_after".into(), number(window.retry_after)),
+            ]
+            .into_iter()
+            .collect())
+        };
+        self.once("window", || vec![key.into()], work)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `llm::chat`: a script asks a model of this host.
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
+use super::host_calls;
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::json::Json;
@@ -41,6 +42,13 @@ fn chat(request: &Dynamic) -> RhaiResultOf<Dynamic> {
         _ => return Err(unfit(NAME, "request", "a map", request)),
     };
     let plugin = call.caller.plugin.to_string();
-    let answer = budget::wait(&call.turn, models.chat(plugin, request, call.turn.clone()))?;
-    answer.map(|answer| live(&answer, Shape::Message)).map_err(|fault| fail(NAME, fault))
+    let answer = host_calls::once(
+        NAME,
+        || request.copy(),
+        || {
+            let asked = models.chat(plugin, request.copy(), call.turn.clone());
+            budget::wait(&call.turn, asked)?.map_err(|fault| fail(NAME, fault))
+        },
+    )?;
+    Ok(live(&answer, Shape::Message))
 }

@@ -13,6 +13,7 @@ mod env;
 mod files;
 mod hash;
 mod html;
+mod host_calls;
 mod http;
 mod json;
 mod kv;

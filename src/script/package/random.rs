@@ -1,6 +1,8 @@
 //! `random::…`: dice, not keys; use `uuid()` where something must not be guessed.
 
 use super::argument::{AnyArray, RhaiResultOf, fail, items};
+use super::host_calls;
+use crate::json::Json;
 use rhai::plugin::*;
 
 #[export_module]
@@ -14,20 +16,24 @@ pub(super) mod functions {
                 format!("the first number must not be above the second: {a} > {b}"),
             ));
         }
-        Ok(fastrand::i64(a..=b))
+        host_calls::once("random::int", || vec![Json::from(a), b.into()].into(), || Ok(fastrand::i64(a..=b)))
     }
 
     /// A number from 0 up to, but not including, 1.
     #[rhai_fn(volatile)]
     pub fn float() -> f64 {
-        fastrand::f64()
+        host_calls::value("random::float", fastrand::f64)
     }
 
     /// One element of an array.
     #[rhai_fn(volatile, return_raw)]
     pub fn choice(array: AnyArray) -> RhaiResultOf<Dynamic> {
         let items = items("random::choice", "array", &array)?;
-        fastrand::choice(items).ok_or_else(|| fail("random::choice", "the array is empty"))
+        let Some(last) = items.len().checked_sub(1) else {
+            return Err(fail("random::choice", "the array is empty"));
+        };
+        let place = host_calls::value("random::choice", || fastrand::usize(0..=last) as i64);
+        Ok(usize::try_from(place).ok().and_then(|place| items.get(place).cloned()).unwrap_or_default())
     }
 }
 

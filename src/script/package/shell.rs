@@ -1,6 +1,7 @@
 //! `shell::run`: programs that are granted to the plugin.
 
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::host_calls;
 use crate::json::Json;
 use crate::machine::{Command, Options};
 use crate::script::value::{json_of, live};
@@ -47,9 +48,13 @@ const MAX_ARGV: usize = 1 << 20;
 fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
     let what = command(argv)?;
     let call = call::current().ok_or_else(|| fail(FUNCTION, "there is nothing granted outside of a turn"))?;
-    let output = budget::wait(&call.turn, call.reach.programs.run(what, options))?;
-    let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
-    Ok(live(&output.into_json(), Shape::Plain))
+    let arguments = || json_of(argv).unwrap_or_default();
+    let output = host_calls::once(FUNCTION, arguments, || {
+        let output = budget::wait(&call.turn, call.reach.programs.run(what, options))?;
+        let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
+        Ok(output.into_json())
+    })?;
+    Ok(live(&output, Shape::Plain))
 }
 
 fn command(argv: &Dynamic) -> RhaiResultOf<Command> {

@@ -1,7 +1,7 @@
 //! `time::…`: points in time as Unix seconds, and their texts. Zones are IANA names.
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
-use super::zone;
+use super::{host_calls, zone};
 use crate::script::call;
 use jiff::fmt::strtime::{self, BrokenDownTime};
 use jiff::tz::TimeZone;
@@ -79,7 +79,7 @@ pub(super) mod functions {
 
 /// The time now, as the running call is told it.
 fn now() -> Timestamp {
-    Timestamp::from_millisecond(call::now_ms()).unwrap_or_default()
+    Timestamp::from_millisecond(host_calls::value("time", call::now_ms)).unwrap_or_default()
 }
 
 /// A point in time, to the millisecond.

@@ -1,5 +1,6 @@
 //! Functions that belong to the running turn: events, questions, the log.
 
+use super::host_calls;
 use crate::context::NobodyAnswers;
 use crate::json::{Json, Object};
 use crate::script::standard::shortened_text;
@@ -23,7 +24,9 @@ pub(crate) fn register(module: &mut Module) {
     global("emit", &["event: map"], "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`.")
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
-            if let Some(call) = call::current() {
+            if !call::was_told()
+                && let Some(call) = call::current()
+            {
                 call.turn.emit(&call.caller.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
             }
             Ok(())
@@ -118,5 +121,9 @@ fn line_of(value: &Dynamic) -> String {
 
 /// Milliseconds since the turn began.
 pub(crate) fn elapsed_ms() -> i64 {
+    host_calls::value("time::elapsed_ms", elapsed)
+}
+
+fn elapsed() -> i64 {
     call::current().map_or(0, |call| call.reach.clock.elapsed_ms(&call.turn))
 }

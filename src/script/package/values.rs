@@ -1,5 +1,6 @@
 //! What is called without a module name: `uuid()`, `empty(v)`.
 
+use super::host_calls;
 use crate::script::value::json_of;
 use rhai::plugin::*;
 
@@ -8,7 +9,7 @@ pub(super) mod functions {
     /// A new random identifier (UUID version 4), such as `"f47ac10b-58cc-4372-a567-0e02b2c3d479"`.
     #[rhai_fn(volatile)]
     pub fn uuid() -> String {
-        ::uuid::Uuid::new_v4().to_string()
+        host_calls::value("uuid", || ::uuid::Uuid::new_v4().to_string())
     }
 
     /// Whether there is nothing in a value: `()`, `""`, `[]`, `#{}`, `false`, `0`.

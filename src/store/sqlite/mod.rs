@@ -221,6 +221,14 @@ fn encode(value: &Json) -> Result<String, sqlx::Error> {
 }
 
 impl Store for Sqlite {
+    fn seal(&self, text: &str, about: &str) -> String {
+        self.key.seal(text, about)
+    }
+
+    fn unseal(&self, sealed: &str, about: &str) -> Option<String> {
+        self.key.open(sealed, about)
+    }
+
     fn generation(&self) -> Answer<'_, u64> {
         self.work("read the store's generation", async {
             let generation: i64 =

@@ -1,0 +1,162 @@
+//! Steps that ask a person run again from their beginning, and do nothing twice.
+
+use crate::host::{Answer, Setup, TestHost};
+use crate::upstream::{MODEL, Reply};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// Works before it asks, and leaves what it saw in the message.
+const WORKS: &str = r#"/*
+requirements: kv, http
+allow_hosts: valve:service
+*/
+const Valves = #{ url: "", service: "" };
+fn inlet(body, valves) {
+    log::info("before the question");
+    emit(#{ type: "status", data: #{ description: "works" } });
+    let seen = [kv::get("count"), kv::incr("count"), kv::get("count"), uuid(), random::int(0, 1_000_000_000)];
+    kv::update("list", |old| (old ?? []) + [kv::incr("updates")]);
+    seen += [time::unix_ms(), http::post(valves.url, #{ body: "pay" }).text, kv::window("window", 60, 5).count];
+    let failed = "";
+    try { http::post("http://127.0.0.1:1/", #{ body: "x" }); } catch (e) { failed = e.message; }
+    let answer = ask(#{ type: "input", data: #{ message: "Which?", seen: seen, failed: failed } });
+    kv::incr("after");
+    body.messages[-1].content = json::stringify(#{ answer: answer, seen: seen });
+    body
+}
+"#;
+
+/// A service that counts what it is sent, and answers with the count.
+async fn service() -> (String, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let pay = move || {
+        let count = counted.fetch_add(1, SeqCst) + 1;
+        async move { format!("secret-{count}") }
+    };
+    let router = axum::Router::new().route("/pay", axum::routing::post(pay));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (address, count)
+}
+
+fn clerk(more: &str) -> Setup {
+    TestHost::new().config(&format!(
+        "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]\n{more}"
+    ))
+}
+
+async fn working() -> (TestHost, String, Arc<AtomicUsize>) {
+    let (address, count) = service().await;
+    let config = format!(
+        "[filters.works.valves]\nurl = \"http://{address}/pay\"\nservice = \"{address}\"\n[grants.works]\nhttp = [\"{address}\"]\nkv = true\n"
+    );
+    let host = clerk(&config).filter("works", WORKS).start().await;
+    (host, address, count)
+}
+
+async fn put(host: &TestHost, path: &str, body: Value) -> Answer {
+    Answer::of(host.request("POST", path).body(body.to_string())).await
+}
+
+async fn begin(host: &TestHost, text: &str) -> Value {
+    let body = json!({"input": text, "chat_id": "c", "user": "ann"});
+    let answer = put(host, "/api/v1/agents/clerk/runs", body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    let run = answer.json();
+    assert_eq!(run["status"], "paused", "{run}");
+    run
+}
+
+async fn resume(host: &TestHost, run: &Value, decision: Value) -> Answer {
+    put(host, &format!("/api/v1/agents/runs/{}/resume", run["run_id"].as_str().unwrap()), decision).await
+}
+
+fn question(run: &Value) -> &Value {
+    &run["pending_action"]["question"]["data"]
+}
+
+#[tokio::test]
+async fn what_a_hook_did_before_it_asked_is_not_done_twice() {
+    let (mut host, _, posts) = working().await;
+    let run = begin(&host, "pay").await;
+    assert_eq!(posts.load(SeqCst), 1, "{run}");
+    let seen = question(&run)["seen"].clone();
+    assert_eq!((&seen[0], &seen[1], &seen[2]), (&Value::Null, &json!(1), &json!(1)));
+    assert!(question(&run)["failed"].as_str().unwrap().contains("http::post"), "{run}");
+    // Another process goes on.
+    host.restart().await;
+    host.upstream.reply(Reply::text("done"));
+    let ended = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
+    assert_eq!(ended.status, 200, "{}", ended.body());
+    assert_eq!(ended.json()["status"], "done", "{}", ended.body());
+    let asked = host.upstream.last().json();
+    let text = asked["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told, json!({"answer": "both", "seen": seen}), "the step saw what it saw before");
+    assert_eq!(posts.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn results_of_host_calls_are_sealed_where_a_run_is_kept() {
+    let (host, _, _) = working().await;
+    let filter = WORKS.replace("seen: seen, failed: failed", "seen: []");
+    host.update("works", &filter).await;
+    let run = begin(&host, "pay").await;
+    let id = run["run_id"].as_str().unwrap();
+    let checkpoint = host.store().latest_checkpoint(id).await.unwrap().unwrap();
+    let calls = checkpoint.state.text("host_calls").unwrap_or_default();
+    assert!(!calls.is_empty(), "{}", checkpoint.state);
+    assert!(!checkpoint.state.to_string().contains("secret-"), "{}", checkpoint.state);
+}
+
+#[tokio::test]
+async fn a_hook_that_changed_before_its_answer_came_fails_and_a_retry_runs_it_afresh() {
+    let (host, _, posts) = working().await;
+    let run = begin(&host, "pay").await;
+    let filter = WORKS.replace("kv::get(\"count\"), kv::incr", "kv::get(\"other\"), kv::incr");
+    host.update("works", &filter).await;
+    let failed = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
+    assert_eq!(failed.status, 500, "{}", failed.body());
+    assert_eq!(posts.load(SeqCst), 1);
+    let again = resume(&host, &run, json!({"decision": "retry"})).await;
+    assert_eq!(again.status, 200, "{}", again.body());
+    assert_eq!(again.json()["status"], "paused", "{}", again.body());
+    assert_eq!(posts.load(SeqCst), 2, "the step ran afresh");
+}
+
+#[tokio::test]
+async fn a_hook_that_changed_only_behind_its_question_goes_on() {
+    let (host, _, posts) = working().await;
+    let run = begin(&host, "pay").await;
+    host.update("works", &WORKS.replace("kv::incr(\"after\")", "kv::set(\"after\", 7)")).await;
+    host.upstream.reply(Reply::text("done"));
+    let ended = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
+    assert_eq!((ended.status, ended.json()["status"].as_str()), (200, Some("done")), "{}", ended.body());
+    assert_eq!(posts.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
+    let tool = "/*\nrequirements: kv\n*/\nconst parameters = #{ amount: #{ type: \"integer\" } };\nfn handler(args, ctx) { ctx.set(\"paid\", true); `paid ${args.amount}, ${kv::incr(\"payments\")}` }";
+    let asks = "fn post_invocation(ctx) { let said = ask(#{ type: \"input\", data: #{ message: `sure of ${ctx.result}?` } }); ctx.result = `${ctx.result} ${said} ${ctx.context.get(\"paid\")}`; ctx }";
+    let host = clerk("[grants.pay]\nkv = true\n").tool("pay", tool).filter("asks", asks).start().await;
+    host.upstream.script(|asked| {
+        let body = asked.json();
+        let last = body["messages"].as_array().unwrap().last().unwrap().clone();
+        let message = match last["role"].as_str() {
+            Some("user") => json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1",
+                "type": "function", "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]}),
+            _ => json!({"role": "assistant", "content": format!("told: {}", last["content"].as_str().unwrap())}),
+        };
+        let finish = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
+        Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}]}))
+    });
+    let run = begin(&host, "pay").await;
+    assert_eq!(question(&run)["message"], "sure of paid 5, 1?");
+    let ended = resume(&host, &run, json!({"decision": "answer", "answer": "yes"})).await;
+    assert_eq!(ended.json()["answer"], "told: paid 5, 1 yes true", "{}", ended.body());
+}
