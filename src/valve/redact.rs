@@ -98,38 +98,49 @@ impl Redactor {
     pub fn work(&self, text: &str) -> usize {
         /// What no text of a usual size and no usual number of secrets comes to.
         const UNMEASURED: usize = 256 << 10;
+        let own = self.own.as_ref().map_or(0, |own| own.work(text));
+        let others = self.others.0.read();
+        let all = others.iter().filter_map(Weak::upgrade).filter(|one| self.is_other(one));
+        let work = all.fold(own, |work, one| work.saturating_add(one.work(text)));
+        if work > UNMEASURED { work } else { 0 }
+    }
+
+    fn is_other(&self, secrets: &Arc<Secrets>) -> bool {
+        self.own.as_ref().is_none_or(|own| !Arc::ptr_eq(own, secrets))
+    }
+
+    /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let own = self.own.as_ref().map_or(Cow::Borrowed(text), |own| own.redact(Cow::Borrowed(text)));
+        let others = self.others.0.read();
+        let others = others.iter().filter_map(Weak::upgrade).filter(|one| self.is_other(one));
+        others.fold(own, |text, one| one.redact(text))
+    }
+}
+
+impl Secrets {
+    /// Bytes that are compared at most to redact a text.
+    fn work(&self, text: &str) -> usize {
         /// Bytes that are compared in the time in which a pattern looks at one.
         const PATTERN: usize = 20;
         /// Bytes that are compared in the time in which the pattern of a secret is compiled.
         const COMPILED: usize = 1 << 20;
         /// Secrets whose patterns are compiled at once.
         const FEW: usize = 128;
-        let Some(secrets) = &self.0 else { return 0 };
-        let mut work = secrets.forms.len().saturating_mul(text.len());
+        let mut work = self.forms.len().saturating_mul(text.len());
         if text.contains(CUT) {
             work = work.saturating_mul(2);
         }
         if text.contains(['\\', '%', '&', '+']) {
-            let values = secrets.values.len();
+            let values = self.values.len();
             work = work.saturating_add(values.saturating_mul(PATTERN).saturating_mul(text.len()));
-            if values > FEW && secrets.escaped.get().is_none() {
+            if values > FEW && self.escaped.get().is_none() {
                 work = work.saturating_add(values.saturating_mul(COMPILED));
             }
         }
-        if work > UNMEASURED { work } else { 0 }
+        work
     }
 
-    /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
-    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let own = self.own.as_ref().map_or(Cow::Borrowed(text), |own| own.redact(Cow::Borrowed(text)));
-        let is_other =
-            |secrets: &Arc<Secrets>| self.own.as_ref().is_none_or(|own| !Arc::ptr_eq(own, secrets));
-        let others = self.others.0.read();
-        others.iter().filter_map(Weak::upgrade).filter(is_other).fold(own, |text, one| one.redact(text))
-    }
-}
-
-impl Secrets {
     fn redact<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
         for form in &self.forms {
             if text.contains(form.as_str()) {
