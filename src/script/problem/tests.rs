@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../../docs/problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 19] = [
+const WITHOUT_EXAMPLE: [Code; 20] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -16,6 +16,7 @@ const WITHOUT_EXAMPLE: [Code; 19] = [
     Code::SameId,
     Code::GuardGone,
     Code::Quarantined,
+    Code::SetAside,
     Code::GuardWeakened,
     Code::UnknownName,
     Code::TooComplex,
