@@ -153,7 +153,7 @@ impl Plugin {
                 "the guard `{0}` does not load; an operator has to mend it: valvehouse check {0}",
                 self.id
             )),
-            _ if self.is_idle() => {
+            _ if self.is_idle() && self.has_values() => {
                 let needs = self.needs();
                 let first = needs.first().map_or("VALVE", |name| name.as_str());
                 Some(format!(
@@ -164,6 +164,12 @@ impl Plugin {
             }
             _ => None,
         }
+    }
+
+    /// Returns `true` if somebody set any valve of it, in the settings or in the store.
+    fn has_values(&self) -> bool {
+        let layers = self.script.iter().flat_map(|script| script.valve_layers());
+        layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| values.len() > 0))
     }
 
     /// The tools it brings, and the filters they name; none while it is switched off.

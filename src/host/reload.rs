@@ -25,8 +25,8 @@ use crate::script::{
 use crate::store::{Aside, Confirmed, Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
 use crate::tool::{Tool, builtin};
 use crate::valve::SecretGroup;
-use guards::{Cause, Confirmations, Weakened};
 use compiling::Compiling;
+use guards::{Cause, Confirmations, Weakened};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};

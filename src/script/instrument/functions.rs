@@ -11,8 +11,8 @@ use crate::script::body::statements_of;
 use crate::script::coverage::Coverage;
 use crate::script::{budget, standard};
 use rhai::{
-    AST, CustomExpr, Dynamic, Engine, Expr, Expression, ImmutableString, Module, ParseError, Position, ScriptFuncDef,
-    StmtBlock,
+    AST, CustomExpr, Dynamic, Engine, Expr, Expression, ImmutableString, Module, ParseError, Position,
+    ScriptFuncDef, StmtBlock,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -3,8 +3,8 @@
 use crate::context::Turn;
 use crate::filter::Hook;
 use crate::json::Json;
-use crate::script::value::{self, Shape, dynamic_of};
 use crate::script::run::Ended;
+use crate::script::value::{self, Shape, dynamic_of};
 use crate::script::{Kind, Script, Settings, SourceFile};
 use rhai::{Blob, Dynamic};
 
@@ -42,8 +42,7 @@ fn script(before: &str, result: &str) -> Script {
 /// What the script leaves of two values, or why it fails.
 fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
     let out = Json::object();
-    let (answer, _) =
-        script.call(Hook::Inlet, vec![a, b, value::live(&out, Shape::Plain)], &Turn::default());
+    let (answer, _) = script.call(Hook::Inlet, vec![a, b, value::live(&out, Shape::Plain)], &Turn::default());
     match answer {
         Ok(_) => Ok(out.get("out").unwrap_or_default().copy()),
         Err(failed) => Err(words_of(failed)),
@@ -90,9 +89,12 @@ fn live_values_and_own_ones_mix_in_every_operator() {
     let mut succeeded = 0;
     for (before, result) in OPERATIONS {
         let script = script(before, result);
-        for (first, second) in values().iter().flat_map(|a| values().into_iter().map(move |b| (a.clone(), b))) {
+        for (first, second) in values().iter().flat_map(|a| values().into_iter().map(move |b| (a.clone(), b)))
+        {
             // A text shows its own array as Rhai writes it, and a live one as JSON.
-            if first.as_str().is_some() && (result == "a + b" || before.contains("+= b") || before.contains("append")) {
+            if first.as_str().is_some()
+                && (result == "a + b" || before.contains("+= b") || before.contains("append"))
+            {
                 continue;
             }
             let is_map = first.as_object().is_some() && before.contains("+= b");

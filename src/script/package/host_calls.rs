@@ -140,7 +140,10 @@ pub(super) fn once<T: Recordable>(
         HostCall::Known(HostResult::Failure(message)) => Err(error(message)),
         HostCall::Known(HostResult::Unknown) | HostCall::Unrecorded => work(),
         HostCall::Differs(before) => {
-            tracing::warn!(plugin, "cannot use the recorded host calls: `{before}` was called before, now `{name}`");
+            tracing::warn!(
+                plugin,
+                "cannot use the recorded host calls: `{before}` was called before, now `{name}`"
+            );
             Err(budget::ended(Exceeded::Replay))
         }
         HostCall::New(place) => {

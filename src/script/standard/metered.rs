@@ -182,11 +182,7 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
         }
         Cost::Padding => before_padding(engine, args),
         Cost::Parsing => before_parsing(engine, args),
-        Cost::OnePass
-        | Cost::Counted
-        | Cost::SortingBy
-        | Cost::OrderingBy
-        | Cost::Deduplication => Ok(()),
+        Cost::OnePass | Cost::Counted | Cost::SortingBy | Cost::OrderingBy | Cost::Deduplication => Ok(()),
     }
 }
 

@@ -294,7 +294,9 @@ async fn a_broken_file_is_shown_with_its_text_and_mended() {
 #[tokio::test]
 async fn a_quarantined_version_is_released() {
     let host = TestHost::new().filter("says", says("hi")).start().await;
-    host.api("POST", "/id/says/release", &Value::Null).await.denied(409, "none of its versions is quarantined");
+    host.api("POST", "/id/says/release", &Value::Null)
+        .await
+        .denied(409, "none of its versions is quarantined");
     host.api("POST", "/id/sais/release", &Value::Null).await.denied(404, "did you mean `says`?");
 
     let hash = valvehouse::store::hash(&says("hi"));

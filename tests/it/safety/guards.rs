@@ -267,16 +267,18 @@ async fn a_switch_that_no_operator_turned_does_not_count_for_a_guard() {
 }
 
 #[tokio::test]
-async fn a_guard_that_needs_a_value_refuses_without_it() {
-    let source = "/*\nsecurity: true\nneeds: word\n*/\nconst Valves = #{ word: \"\" };\nfn inlet(body, valves) { if body.messages[-1].text == valves.word { deny(\"guarded\", 403); } body }";
+async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
+    let source = "/*\nsecurity: true\nneeds: word\n*/\nconst Valves = #{ word: \"\", tone: \"\" };\nfn inlet(body, valves) { if body.messages[-1].text == valves.word { deny(\"guarded\", 403); } body }";
     let mut host = TestHost::new().filter("guard", source).start().await;
+    assert_eq!(host.ask("good").await.status, 200, "nobody has configured it");
+    host.set_valves("guard", None, json!({"tone": "stern"})).await;
     host.ask("good").await.refused(503, "guards nothing until word is set");
-    host.set_valves("guard", None, json!({"word": "bad"})).await;
+    host.set_valves("guard", None, json!({"word": "bad", "tone": "stern"})).await;
     host.ask("bad").await.refused(403, "guarded");
     assert_eq!(host.ask("good").await.status, 200);
     host.restart().await;
     host.ask("bad").await.refused(403, "guarded");
-    host.set_valves("guard", None, json!({})).await;
+    host.set_valves("guard", None, json!({"tone": "stern"})).await;
     host.ask("good").await.refused(503, "valvehouse valves set guard word=");
     // Switched off it refuses nothing.
     let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
