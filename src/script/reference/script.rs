@@ -278,7 +278,7 @@ const FRONTMATTER: &[Key] = &[
     key(
         "needs",
         Type::Text,
-        "Valves between commas; the filter is in no chain until one of them has a value: not empty, not 0, not `false`.",
+        "Valves between commas; the filter is in no chain until one of them has a value: not empty, not 0, not `false`. A guard with other valves set, but none of these, refuses.",
     ),
     key(
         "allow_hosts",
