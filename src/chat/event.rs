@@ -34,8 +34,16 @@ pub const LONG: usize = 16 * 1024;
 
 /// Returns `true` if the event's text is that of many events: an answer that comes whole has all of it in one.
 pub fn is_long(event: &Json) -> bool {
-    let is_long = |content: Option<&Json>| matches!(content, Some(Json::Text(text)) if text.len() > LONG);
-    look(event, |delta| delta.with("content", is_long)) == Some(true)
+    look(event, has_long_content) == Some(true)
+}
+
+/// The same of the message of a whole answer.
+pub fn is_long_message(message: &Json) -> bool {
+    message.as_object().is_some_and(has_long_content)
+}
+
+fn has_long_content(said: &Object) -> bool {
+    said.with("content", |content| matches!(content, Some(Json::Text(text)) if text.len() > LONG))
 }
 
 /// Which choice the event is about.
@@ -78,6 +86,11 @@ pub fn with_delta(template: &Json, delta: Json) -> Json {
 /// Whether nothing has to be made of it to be an event.
 pub fn is_whole(event: &Json) -> bool {
     event.as_object().is_some_and(|fields| fields.contains("choices") || fields.contains("error"))
+}
+
+/// Returns `true` if an event has choices, and nothing under `error`.
+pub fn is_whole_and_no_error(event: &Json) -> bool {
+    event.as_object().is_some_and(|fields| fields.has_and_lacks("choices", "error"))
 }
 
 /// Makes a whole event of what a script gave: a whole one stays, `#{ text: … }` becomes a delta of

@@ -193,7 +193,7 @@ thread_local! {
 enum Own {
     NotAsked,
     None,
-    Slot(u16, Words),
+    Slot(u16, &'static [AtomicU64; 2]),
 }
 
 struct Returned(u16);
@@ -208,7 +208,7 @@ impl Drop for Returned {
 }
 
 #[inline]
-fn slot() -> Option<Words> {
+fn slot() -> Option<&'static [AtomicU64; 2]> {
     match OWN.get() {
         Own::Slot(_, words) => Some(words),
         Own::None => None,
@@ -217,10 +217,10 @@ fn slot() -> Option<Words> {
 }
 
 #[cold]
-fn taken() -> Option<Words> {
+fn taken() -> Option<&'static [AtomicU64; 2]> {
     let words = WORDS_OF_PROCESS.get().and_then(|words| {
         let number = FREE.lock().pop()?;
-        let own = &words[HEADER + usize::from(number) * SLOT..][..SLOT];
+        let own = words[HEADER + usize::from(number) * SLOT..].first_chunk::<2>()?;
         own[0].store(0, Relaxed);
         RETURN.set(Some(Returned(number)));
         OWN.set(Own::Slot(number, own));

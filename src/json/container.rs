@@ -250,6 +250,12 @@ impl Object {
         self.0.lock().items.contains(key)
     }
 
+    /// Returns `true` if one key is there and another is not.
+    pub fn has_and_lacks(&self, one: &str, other: &str) -> bool {
+        let mut slots = self.0.lock();
+        slots.items.contains(one) && !slots.items.contains(other)
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<Json> {
         self.0.lock().items.get(key).cloned()

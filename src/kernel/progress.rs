@@ -163,8 +163,11 @@ impl Progress {
 
     /// Makes the usage of the last answer that of the turn, with its own beside it.
     pub(super) fn total_usage(&self) {
+        if self.usage.is_null() {
+            return;
+        }
         let last = self.response.get("usage").unwrap_or_default();
-        if self.usage.is_null() || last.get(response::LAST_CALL).is_some() {
+        if last.get(response::LAST_CALL).is_some() {
             return;
         }
         let total = response::add_usage(&self.usage, &last);
@@ -181,7 +184,7 @@ impl Progress {
 
     /// The answer as a client reads it: the texts of all model calls of the turn, one after the other.
     pub(crate) fn answer(&self) -> Json {
-        if self.has_form() {
+        if self.said.is_empty() || self.has_form() {
             return self.response.clone();
         }
         let is_said = |message: &Json| is_role(message, "assistant");

@@ -77,6 +77,7 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
             return Ok(out);
         }
         match step(filter, Hook::Stream, event.clone(), turn, &mut end).await? {
+            Outcome::Done(value) if value.is_same(&event) && event::is_whole_and_no_error(&event) => {}
             Outcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
                 no_error(filter, std::slice::from_ref(&event))?;
             }
@@ -202,7 +203,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         if parts.is_empty() {
             event::take_beside(&answer, &one);
         }
-        turn.set_long_event(event::is_long(&one));
+        turn.set_long_event(event::is_long_message(&said));
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
     }
