@@ -22,7 +22,7 @@ const BUDGET: u64 = 64 << 20;
 const BEYOND: u64 = if cfg!(debug_assertions) { 48 << 20 } else { 32 << 20 };
 /// The growth of resident memory, in bytes, that is allowed when a batch is over and up to [`CALLS`] calm requests
 /// have followed it: pages of idle threads, which the allocator keeps until they allocate again.
-const BACK: u64 = 160 << 20;
+const BACK: u64 = 96 << 20;
 const CALLS: usize = 100;
 const PAUSES: usize = 5;
 /// Cases of each function in a sample.
@@ -44,6 +44,8 @@ pub(super) struct Report {
     pub(super) processor: Duration,
     slowest: (Duration, String),
     largest: (u64, String),
+    /// The most memory that a batch left behind.
+    left_behind: u64,
     /// Times of the calm requests that followed a case.
     calm: Vec<Duration>,
     /// Cases whose function was unknown to the interpreter.
@@ -68,6 +70,7 @@ impl Report {
         if other.slowest.0 > self.slowest.0 {
             self.slowest = other.slowest;
         }
+        self.left_behind = self.left_behind.max(other.left_behind);
         if other.largest.0 > self.largest.0 {
             self.largest = other.largest;
         }
@@ -91,7 +94,7 @@ impl Report {
         let _ = write!(
             text,
             "  calm requests: median {:?}, p99 {:?}, longest {:?}\n  most time {:?} of the processor: {}\n  \
-             most memory {} MiB: {}\n",
+             most memory {} MiB: {}\n  most left behind by a batch {} MiB\n",
             calm(500),
             calm(990),
             self.calm.last(),
@@ -99,6 +102,7 @@ impl Report {
             self.slowest.1,
             self.largest.0 >> 20,
             self.largest.1,
+            self.left_behind >> 20,
         );
         text
     }
@@ -149,6 +153,7 @@ impl<'a> Batch<'a> {
             }
             std::thread::sleep(Duration::from_secs(1));
         }
+        self.report.left_behind = kept;
         if kept > BACK {
             let first = self.cases.first().map(shown).unwrap_or_default();
             self.report
