@@ -185,7 +185,10 @@ fn redact(text: String) -> String {
 mod tests {
     use super::*;
     use crate::breaker::Admission;
+    use crate::filter::Chain;
     use crate::script::{Kind, Settings, SourceFile};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn script() -> Script {
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "fn inlet(body) { body }");
@@ -251,6 +254,37 @@ mod tests {
         let ended = lanes::run(lanes::Pace::Waits, || takes_too_much(&script())).await;
         assert!(matches!(ended, Err(lanes::LaneError::Abandoned)), "{ended:?}");
         assert_eq!(lanes::run(lanes::Pace::Waits, || 5).await.unwrap(), 5);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_hook_that_is_stuck_in_one_native_is_left_behind_and_not_called_again() {
+        let ends = Arc::new(AtomicBool::new(false));
+        let filter = |id: &str, text: &str| {
+            let file = SourceFile::new(Kind::Filter, id, "filters/x.rhai", text);
+            let settings = Settings { is_served: true, ..Settings::default() };
+            let mut script =
+                Script::compile(&file, &settings).unwrap_or_else(|problems| panic!("{problems:?}"));
+            let ends = ends.clone();
+            script.engine.register_fn("spins", move || {
+                while !ends.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            Arc::new(script)
+        };
+        let run = async |script: &Arc<Script>| {
+            let body = crate::json::Json::parse(br#"{"messages":[]}"#).unwrap();
+            let chain = Chain::new(vec![script.clone().into_filter(Arc::default())]);
+            chain.run(Hook::Inlet, body, &Turn::default()).await
+        };
+        let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
+        let fault = run(&stuck).await.err().unwrap();
+        assert!(format!("{fault:?}").contains("within one operation"), "{fault:?}");
+        assert!(matches!(stuck.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
+        assert!(run(&other).await.is_ok());
+        ends.store(true, Relaxed);
     }
 
     #[test]
