@@ -3,7 +3,7 @@
 use super::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
-use crate::fault::{Fault, Refusal};
+use crate::fault::{Breakage, Fault, Refusal};
 use crate::filter::{Filter, Hook, Outcome, broken_stream, step};
 use crate::json::Json;
 use crate::llm::Piece;
@@ -107,10 +107,34 @@ async fn spread_on(
         return Ok(events);
     }
     let mut out = Vec::with_capacity(events.len());
+    let mut rest = (events.len() > 1).then_some(MAX_SPREAD);
     for event in events {
-        out.extend(Box::pin(chain(kernel, place + 1, event, turn)).await?);
+        let made = Box::pin(chain(kernel, place + 1, event, turn)).await?;
+        take(&mut rest, &made, filter)?;
+        out.extend(made);
     }
     Ok(out)
+}
+
+/// The most memory that the events may take which all stream hooks together make of one, in bytes: each may make many
+/// of every one that another made.
+const MAX_SPREAD: usize = 32 << 20;
+
+/// Takes the memory of events from what is left for them; `None` has no limit.
+fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<(), Fault> {
+    let Some(left) = rest else { return Ok(()) };
+    match events.iter().try_fold(*left, |left, event| left.checked_sub(event.weight())) {
+        Some(now) => {
+            *left = now;
+            Ok(())
+        }
+        None => {
+            let cause = format!("the filters made more than {} MiB of one event of its", MAX_SPREAD >> 20);
+            let (plugin, hook) = (filter.name().to_owned(), Hook::Stream.name().to_owned());
+            tracing::error!(plugin, hook, "{cause}");
+            Err(Fault::Broken(Breakage { plugin, hook, ..Breakage::new(cause) }))
+        }
+    }
 }
 
 /// One event or many; what is not a whole event is completed from the one it came from. Only that
@@ -161,8 +185,11 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
             out.extend(added.into_iter().map(Piece::new));
             break;
         }
+        let mut rest = (added.len() > 1).then_some(MAX_SPREAD);
         for event in added {
-            out.extend(chain(kernel, place + 1, event, turn).await?.into_iter().map(Piece::new));
+            let made = chain(kernel, place + 1, event, turn).await?;
+            take(&mut rest, &made, filter)?;
+            out.extend(made.into_iter().map(Piece::new));
         }
     }
     Ok(out)

@@ -3,6 +3,7 @@
 //!
 //! In each inlet `s` is a text of 4 MB.
 
+use super::host::{Host, Limits};
 use super::{Comes, DEPTH, Hostile};
 use Comes::{Breaks, Ends, NotLoaded, Refuses, ToolFails, Well};
 use std::fmt::Write as _;
@@ -426,4 +427,27 @@ pub(super) fn all() -> impl Iterator<Item = Hostile> {
         ..Hostile::filter(name, text, comes)
     });
     inlets.chain(filters).chain(streams).chain(tools)
+}
+
+#[test]
+fn filters_that_multiply_each_others_events_are_ended() {
+    let many = "/*\nglobal: false\n*/\nfn stream(event) { let a = []; a.pad(900, event); a }";
+    let large = "/*\nglobal: false\n*/\nfn stream(event) { let s = \"\"; s.pad(1_000_000, \"x\"); event.text = s; event }";
+    let config = |id: &str, filters: &str| {
+        format!("[[models]]\nname = \"{id}\"\nprovider = \"demo\"\nmodel = \"demo\"\nfilters = {filters}\n")
+    };
+    let config = [config("squared", "[\"a\", \"b\"]"), config("grown", "[\"a\", \"c\"]")].concat();
+    let files = [("a", many), ("b", many), ("c", large)];
+    let files = files.map(|(id, text)| (format!("filters/{id}.rhai"), text.to_owned()));
+    let limits = Limits::beside_harmless();
+    let mut host = Host::start_with(&config, 6 << 20, files);
+    for model in ["squared", "grown"] {
+        let answer = host.ask(model, "many words", true);
+        assert!(answer.is(500), "{model}: {answer:.400?}");
+    }
+    let (calm, resident) = (host.ask("calm", "hello", false), host.resident());
+    let log = host.end();
+    assert!(calm.is(200), "{calm:?}\n{log}");
+    assert!(log.contains("MiB of one event"), "{log}");
+    assert!(resident < limits.resident, "{} MB", resident >> 20);
 }
