@@ -454,8 +454,12 @@ impl Reload {
             self.touched.extend(unlike(&confirmed, &self.confirmed));
             self.follow_aside(aside);
             self.confirmed = confirmed;
-            let last_good = last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
-            let doubted = self.store.doubted_guards().await?;
+            let last_good: HashMap<String, LastGood> =
+                last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
+            let doubted = match guards::has_lost(&self.last_good, &last_good) {
+                true => self.store.doubted_guards().await?,
+                false => Vec::new(),
+            };
             let (last_good, restored) = guards::restored(last_good, doubted, &self.plan);
             self.restored = restored;
             let last_good = self.with_known_guards(last_good);

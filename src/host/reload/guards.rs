@@ -313,6 +313,15 @@ pub(super) fn check_sealed(
     })
 }
 
+/// Returns `true` if a guard has another last good version than before, or none: the history is asked then.
+pub(super) fn has_lost(before: &HashMap<String, LastGood>, now: &HashMap<String, LastGood>) -> bool {
+    let is_same = |known: &LastGood| {
+        now.get(&known.id)
+            .is_some_and(|row| row.security && row.source == known.source && row.imports == known.imports)
+    };
+    before.values().any(|known| known.security && !is_same(known))
+}
+
 /// Puts right the last good versions of guards that the history knows and the store has lost, or has others of. Also
 /// returns the ids of those.
 pub(super) fn restored(
