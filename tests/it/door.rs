@@ -179,7 +179,7 @@ async fn what_is_ours_never_reaches_the_service() {
             ("features", json!({"web_search": true})),
             ("files", json!([{"id": "f"}])),
             ("tool_ids", json!(["t"])),
-            ("filter_ids", json!(["f"])),
+            ("filter_ids", json!(source.map_or_else(Vec::new, |_| vec!["looks"]))),
             ("chat_id", json!("c")),
             ("session_id", json!("s")),
             ("id", json!("m")),
