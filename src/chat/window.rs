@@ -146,7 +146,12 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
                                 lane.take_tokens(&choice, &name);
                             }
                             let is_over = ends || speech.signs(place.kind);
-                            place.set_text(&lane.feed(&place.text(), is_over, look)?);
+                            let text = place.text();
+                            let out = match !is_over && speech.follows(place.kind) {
+                                true => lane.feed_to_end(&text, look)?,
+                                false => lane.feed(&text, is_over, look)?,
+                            };
+                            place.set_text(&out);
                             lane.give_tokens(&choice, &name);
                             // A map of ours in a map of ours, here and below.
                             let _ = lanes.set(&name, lane.to_json());

@@ -191,16 +191,22 @@ async fn live_and_plain_values_are_joined_alike() {
 }
 
 /// Ten rounds of an agent that runs its own tools: what the service was asked, round by round.
-async fn ten_rounds(config: &str, streams: bool) -> Vec<serde_json::Value> {
+async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_json::Value> {
     let host = TestHost::new().config(config).start().await;
     let rounds = AtomicUsize::new(0);
     host.upstream.script(move |asked| {
         let round = rounds.fetch_add(1, Ordering::Relaxed);
         let arguments = format!("{{\"command\":\"ls -la src/{round} | head -n 4\"}}");
+        let patch = format!("*** Begin Patch\n*** Update File: src/{round}.rs\n-old\n+new\n*** End Patch");
+        let call = match patches && round % 2 == 1 {
+            true => json!({"index": 0, "id": format!("call_{round}"), "type": "custom",
+                "custom": {"name": "apply_patch", "input": patch}}),
+            false => json!({"index": 0, "id": format!("call_{round}"), "type": "function",
+                "function": {"name": "bash", "arguments": arguments}}),
+        };
         let delta = if round < 10 {
             json!({"role": "assistant", "content": format!("Step {round}: let me look. "), "reasoning_content": "a thought <b>",
-                "tool_calls": [{"index": 0, "id": format!("call_{round}"), "type": "function",
-                    "function": {"name": "bash", "arguments": arguments}}]})
+                "tool_calls": [call]})
         } else {
             json!({"role": "assistant", "content": "All done."})
         };
@@ -214,8 +220,11 @@ async fn ten_rounds(config: &str, streams: bool) -> Vec<serde_json::Value> {
     });
     let mut body = saying(MODEL, "please tidy up the folder");
     body["stream"] = streams.into();
-    body["tools"] =
-        json!([{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]);
+    body["tools"] = json!([
+        {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}},
+        {"type": "custom", "custom": {"name": "apply_patch", "description": "Applies a patch.",
+            "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /.+/"}}}},
+    ]);
     for round in 0..=10 {
         let answer = host.chat(&body).await;
         assert_eq!(answer.status, 200, "round {round}: {}", answer.body());
@@ -237,16 +246,204 @@ async fn ten_rounds(config: &str, streams: bool) -> Vec<serde_json::Value> {
 
 #[tokio::test]
 async fn an_agents_loop_of_ten_rounds_is_the_same_with_the_shipped_collection_as_without() {
-    let root = env!("CARGO_MANIFEST_DIR");
-    let shipped = format!("[folders]\nfilters = \"{root}/filters\"\ntools = \"{root}/tools\"");
-    for streams in [false, true] {
-        let (with, without) = (ten_rounds(&shipped, streams).await, ten_rounds("", streams).await);
+    let shipped = shipped();
+    for (streams, patches) in [(false, false), (true, false), (false, true), (true, true)] {
+        let with = ten_rounds(&shipped, streams, patches).await;
+        let without = ten_rounds("", streams, patches).await;
         assert_eq!(with.len(), 11);
         for (round, (with, without)) in with.iter().zip(&without).enumerate() {
-            assert_eq!(with["messages"], without["messages"], "round {round}, streams: {streams}");
+            assert_eq!(with["messages"], without["messages"], "round {round}, streams: {streams}, {patches}");
             assert_eq!(with["tools"], without["tools"], "round {round}");
         }
     }
+}
+
+/// The blocks of an answer of a round: signed thinking, text, calls in parallel, and at times a search.
+fn blocks_of_round(round: usize) -> Vec<serde_json::Value> {
+    if round == 10 {
+        return vec![json!({"type": "text", "text": "All done."})];
+    }
+    let thinking = json!({"type": "thinking", "thinking": format!("Round {round}: <think> where is `a_key`?"),
+        "signature": format!("c2lnbmF0dXJl{round}")});
+    let text = json!({"type": "text", "text": format!("Step {round}: let me look. ")});
+    let call = |n: usize, name: &str, input: serde_json::Value| json!({"type": "tool_use", "id": format!("toolu_{round}_{n}"), "name": name, "input": input});
+    let bash = call(0, "Bash", json!({"command": format!("ls -la src/{round} | head -n 4")}));
+    let read = call(1, "Read", json!({"file_path": format!("/src/{round}.rs"), "limit": 20}));
+    let search = json!({"type": "server_tool_use", "id": format!("srvtoolu_{round}"), "name": "web_search",
+        "input": {"query": "latest stable Ruby"}});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": format!("srvtoolu_{round}"), "content":
+        [{"type": "web_search_result", "title": "Ruby", "url": "https://r.example", "encrypted_content": "ZW5j"}]});
+    match round % 3 {
+        0 => vec![thinking, text, bash, read],
+        1 => vec![thinking, search, found, text, bash],
+        _ => vec![thinking, bash, read],
+    }
+}
+
+/// Ten rounds of an agent that speaks as Anthropic's clients do, before a service that does, too: what that was asked.
+async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::Value> {
+    use crate::lanes::{blocks, raw};
+    let claude = crate::upstream::Upstream::start().await;
+    let provider = format!(
+        "[[providers]]\nname = \"claude\"\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"sk-claude\"\nmodels = [\"claude-1\"]\n",
+        claude.url()
+    );
+    let host = TestHost::new().config(&provider).config(config).start().await;
+    let rounds = AtomicUsize::new(0);
+    claude.script(move |asked| {
+        let blocks = blocks_of_round(rounds.fetch_add(1, Ordering::Relaxed));
+        if asked.json()["stream"] == json!(true) {
+            let blocks: Vec<_> = blocks.iter().map(|block| crate::kernel::json(&block.to_string())).collect();
+            let events = blocks::events(&blocks, 5).into_iter();
+            let lines = events.map(|event| format!("event: {}\ndata: {event}\n\n", event.text("type").unwrap()));
+            let end = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+            return Reply::raw("text/event-stream", lines.collect::<String>() + end);
+        }
+        Reply::json(&json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-1", "content": blocks,
+            "stop_reason": "tool_use", "stop_sequence": null, "usage": {"input_tokens": 3, "output_tokens": 4}}))
+    });
+    let cached = json!({"type": "ephemeral"});
+    let tool =
+        |name: &str| json!({"name": name, "description": "Works.", "input_schema": {"type": "object"}});
+    let mut body = json!({"model": "claude-1", "max_tokens": 32000, "stream": streams,
+        "thinking": {"type": "enabled", "budget_tokens": 4000},
+        "metadata": {"user_id": "user_1_account__session_2"},
+        "system": [{"type": "text", "text": "You are an agent for the command line."},
+            {"type": "text", "text": "Be exact.\n\n<env>\nplatform: linux\n</env>", "cache_control": cached}],
+        "tools": [tool("Bash"), tool("Read"), {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}],
+        "messages": [{"role": "user", "content": [
+            {"type": "text", "text": "<system-reminder>\nToday is a day.\n</system-reminder>"},
+            {"type": "text", "text": "please tidy up the folder", "cache_control": cached}]}]});
+    for round in 0..=10 {
+        let request = host.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01");
+        let request = request.header("anthropic-beta", "interleaved-thinking-2025-05-14");
+        let answer =
+            Answer::of(request.header("content-type", "application/json").body(body.to_string())).await;
+        assert_eq!(answer.status, 200, "round {round}: {}", answer.body());
+        let said = if streams {
+            raw::blocks_read(&answer)
+        } else {
+            answer.json()["content"].as_array().unwrap().clone()
+        };
+        assert_eq!(raw::full(&said), raw::full(&blocks_of_round(round)), "round {round}: {}", answer.body());
+        let results: Vec<_> = said.iter().filter(|block| block["type"] == "tool_use").collect();
+        let last = results.len().saturating_sub(1);
+        let results = results.iter().enumerate().map(|(n, call)| {
+            let mut result = json!({"type": "tool_result", "tool_use_id": call["id"], "is_error": n == 1,
+                "content": [{"type": "text", "text": "total 8\nfile_one\n"}]});
+            if n == last {
+                result["cache_control"] = cached.clone();
+            }
+            result
+        });
+        let results: Vec<_> = results.collect();
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.push(json!({"role": "assistant", "content": said}));
+        messages.push(json!({"role": "user", "content": results}));
+    }
+    claude.asked().iter().map(crate::upstream::Asked::json).collect()
+}
+
+#[tokio::test]
+async fn an_agents_loop_over_messages_is_the_same_with_the_shipped_collection_as_without() {
+    let shipped = shipped();
+    for streams in [false, true] {
+        let with = ten_rounds_of_messages(&shipped, streams).await;
+        let without = ten_rounds_of_messages("", streams).await;
+        assert_eq!(with.len(), 11);
+        for (round, (with, without)) in with.iter().zip(&without).enumerate() {
+            assert_eq!(with, without, "round {round}, streams: {streams}");
+        }
+    }
+}
+
+/// The shipped collection, each filter with more time than a busy machine takes from it.
+fn shipped() -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let files = std::fs::read_dir(format!("{root}/filters")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names = names
+        .filter_map(|name| Some(name.strip_suffix(".rhai")?.to_owned()))
+        .filter(|name| !name.starts_with('_') && !name.contains("test"));
+    let budgets: String =
+        names.map(|name| format!("[filters.{name}]\nbudget = {{ ms = 5_000 }}\n")).collect();
+    format!("[folders]\nfilters = \"{root}/filters\"\ntools = \"{root}/tools\"\n{budgets}")
+}
+
+/// A service that answers every connection with these bytes and closes it; its address.
+async fn service_of(bytes: &'static str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 16 * 1024];
+            let _ = stream.read(&mut head).await;
+            let _ = stream.write_all(bytes.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_a_service_is_one_502_at_each_endpoint() {
+    let whole = |body: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    let answers = [
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n".to_owned(),
+        whole("null"),
+        whole("[]"),
+        whole("\"text\""),
+        whole("{\"choices\":[]}"),
+        whole("{}"),
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"choices\":[{\"index\":0".to_owned(),
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"choices\":[{\"index\":0".to_owned(),
+    ];
+    for answer in answers {
+        let address = service_of(answer.clone().leak()).await;
+        let config = format!(
+            "[[providers]]\nname = \"odd\"\nkind = \"openai\"\nbase_url = \"http://{address}/v1\"\nmodels = [\"odd-1\"]\nretry = {{ times = 0 }}\nbreaker = {{ breaks = 0 }}\n"
+        );
+        for filter in [None, Some(LOOKS)] {
+            let setup = TestHost::new().config(&config);
+            let host =
+                filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
+            for (path, streams) in [
+                ("/v1/chat/completions", false),
+                ("/v1/chat/completions", true),
+                ("/v1/messages", false),
+                ("/v1/messages", true),
+            ] {
+                let body = json!({"model": "odd-1", "max_tokens": 9, "stream": streams,
+                    "messages": [{"role": "user", "content": "hi"}]});
+                let request = host.request("POST", path).header("content-type", "application/json");
+                let got = Answer::of(request.body(body.to_string())).await;
+                let is_object = answer.ends_with("{\"choices\":[]}") || answer.ends_with("\n{}");
+                if is_object && !streams && path != "/v1/messages" {
+                    // A whole answer that is an object may be one in OpenAI's form; nobody here asks for its choices.
+                    continue;
+                }
+                let what = format!("{answer:?} {path} streams: {streams}, {filter:?}: {}", got.body());
+                assert_eq!(got.status, 502, "{what}");
+                let error = got.json();
+                assert!(error["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{what}");
+                assert_eq!(error["type"] == "error", path == "/v1/messages", "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_a_413_that_node_reads() {
+    let Some(mut node) = crate::javascript::node() else { return };
+    let host = TestHost::new().start().await;
+    node.arg(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/too_large.cjs"));
+    node.arg(host.url("/v1/chat/completions"));
+    crate::python::passes(node).await;
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream");
 }
 
 #[tokio::test]

@@ -106,7 +106,8 @@ impl Seen {
         known.ended = choice["finish_reason"].as_str().is_some_and(|why| !why.is_empty());
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             let at = call["index"].as_u64().ok_or("a call without index")? as usize;
-            let (id, name) = (&call["id"], &call["function"]["name"]);
+            let of = if call["custom"].is_null() { "function" } else { "custom" };
+            let (id, name) = (&call["id"], &call[of]["name"]);
             let says = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
             ensure(at <= known.calls, "a call's index is too high")?;
             if at == known.calls {

@@ -159,6 +159,21 @@ impl Lane {
         Ok(out.strip_prefix(seam.sent.as_str()).map_or_else(|| out.clone(), CompactString::from))
     }
 
+    /// Returns what waits with this piece, all of it; the text may continue behind what comes next.
+    pub(super) fn feed_to_end<L: Look>(
+        &mut self,
+        piece: &str,
+        look: &mut L,
+    ) -> Result<CompactString, L::Error> {
+        let mut out = self.feed(piece, false, look)?;
+        if self.waits() {
+            let ready = std::mem::take(&mut self.ready);
+            out.push_str(&self.flush(false, look)?);
+            self.ready.splice(0..0, ready);
+        }
+        Ok(out)
+    }
+
     /// Returns all that waits. A text whose block is not closed may continue: its end is remembered then.
     pub(super) fn flush<L: Look>(
         &mut self,

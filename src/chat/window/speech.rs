@@ -95,6 +95,13 @@ impl Speech {
         speaks && !self.lanes.iter().any(|own| own == lane)
     }
 
+    /// Returns `true` if a text in this event is over before the event is: thinking where it speaks, too, and any text
+    /// where it begins a call.
+    pub(super) fn follows(&self, kind: &str) -> bool {
+        let is_thinking = |lane: &CompactString| lane.starts_with("reasoning") || lane == "thinking";
+        self.begins_call || (kind == "reasoning" && self.lanes.iter().any(|lane| !is_thinking(lane)))
+    }
+
     /// Returns `true` if the event signs texts of this kind.
     pub(super) fn signs(&self, kind: &str) -> bool {
         self.signs && kind == "reasoning"

@@ -86,7 +86,11 @@ impl OpenAi {
                 return Err(self.service.lacks(&answer, "choices"));
             }
         }
-        Ok(body)
+        // Its end shows whether all of it came, where the service did not say how long it is.
+        match body.trim_ascii_end().ends_with(b"}") {
+            true => Ok(body),
+            false => Err(self.service.origin.cut("it ends within its JSON")),
+        }
     }
 }
 

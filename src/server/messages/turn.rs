@@ -52,6 +52,11 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
     let reply = app.turn(&ready, body, &turn, wish, told.hears()).await;
     let mut response = match reply {
+        // A message needs a choice to be made of.
+        Ok(Reply::Answer(answer)) if answer.get("choices").is_none_or(|choices| choices.is_empty()) => {
+            let message = "the answer of the provider has no choices";
+            refused(watch.failed(Fault::Provider { message: message.into(), timeout: false }))
+        }
         Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &anthropic::message(&answer)),
         Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
         Err(fault) => refused(watch.failed(fault)),

@@ -8,7 +8,7 @@ use valvehouse::kernel::ModelSettings;
 use valvehouse::llm::Reply;
 
 /// The events of an answer of these blocks, their texts in pieces of so many characters.
-fn events(blocks: &[Json], length: usize) -> Vec<Json> {
+pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {
     let mut all = vec![json(
         r#"{"type":"message_start","message":{"id":"msg_1","model":"claude","usage":{"input_tokens":1}}}"#,
     )];
@@ -119,7 +119,7 @@ async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
     blocks(&written)
 }
 
-fn answers() -> Vec<Vec<Json>> {
+pub(super) fn answers() -> Vec<Vec<Json>> {
     let thinking =
         |text: &str| json(&format!(r#"{{"type":"thinking","thinking":"{text}","signature":"c2ln"}}"#));
     let text = |text: &str| json(&format!(r#"{{"type":"text","text":"{text}"}}"#));

@@ -1,9 +1,10 @@
 //! Each text of a stream by itself: whatever filters look at it, and wherever it is cut, a client that puts the
 //! stream together has what the service sent, with the filter applied to each text.
 
-mod blocks;
+pub(crate) mod blocks;
 mod clients;
 mod events;
+pub(crate) mod raw;
 
 use crate::kernel::{asking, json, script, stream, stream_body};
 use events::{Call, Speech, cut_everywhere, events_of, speeches};

@@ -1,0 +1,548 @@
+//! Streams as bytes: cut anywhere on their way from the service, read at both endpoints, through filters of every
+//! shape and some that try to tear them. What a client puts together does not depend on the cut.
+
+use super::blocks::{answers, events as blocks_of};
+use super::events::{Call, Speech, events_of};
+use super::{MARK, SECRET, Shape, folded, said};
+use crate::host::{Answer, TestHost};
+use crate::upstream::{Reply, Upstream};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use valvehouse::chat::Fold;
+use valvehouse::json::Json;
+
+/// A place behind the end of every stream.
+const WHOLE: usize = 1 << 30;
+
+/// A stream of a service.
+struct Stream {
+    name: String,
+    body: String,
+    /// `true` if the service speaks as Anthropic's does.
+    is_messages: bool,
+    choices: usize,
+}
+
+impl Stream {
+    fn chat(name: &str, events: &[Value]) -> Self {
+        let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let indexes = events.iter().filter_map(|event| event["choices"][0]["index"].as_u64());
+        let choices = indexes.max().map_or(1, |most| most as usize + 1);
+        Self { name: name.into(), body: lines + "data: [DONE]\n\n", is_messages: false, choices }
+    }
+
+    fn messages(name: &str, events: &[Json]) -> Self {
+        let lines =
+            events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event.text("type").unwrap()));
+        let end = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+        Self { name: name.into(), body: lines.collect::<String>() + end, is_messages: true, choices: 1 }
+    }
+}
+
+/// An event of one choice.
+fn event(index: usize, delta: Value, finish: Option<&str>) -> Value {
+    json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": index, "delta": delta, "finish_reason": finish}]})
+}
+
+fn values(events: &[Json]) -> Vec<Value> {
+    events.iter().map(|event| serde_json::from_str(&event.to_string()).unwrap()).collect()
+}
+
+/// Everything that a service may say, text and all else in short pieces.
+fn made() -> Vec<Stream> {
+    let call = |index: usize, more: Value| {
+        let mut call = json!({"index": index});
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event(0, json!({"tool_calls": [call]}), None)
+    };
+    let begins = |index: usize, name: &str| {
+        call(
+            index,
+            json!({"id": format!("call_{index}"), "type": "function", "function": {"name": name, "arguments": ""}}),
+        )
+    };
+    let goes_on = |index: usize, text: &str| call(index, json!({"function": {"arguments": text}}));
+    let role = |index| event(index, json!({"role": "assistant", "content": ""}), None);
+    let text = |index, text: &str| event(index, json!({"content": text}), None);
+    let usage = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}});
+    let empty = json!({"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": []});
+    let everything = [
+        Speech::Thinking("I think of secret-42 now. ".into()),
+        Speech::Text("Let me look, secret-42. ".into()),
+        Speech::Calls(vec![
+            Call::function("f0", r#"{"q":"a secret-42"}"#),
+            Call::function("f1", r#"{"place":"Seattle, WA"}"#),
+            Call::custom("f2", "print(secret-42)"),
+        ]),
+    ];
+    let logprob = |token: &str| json!({"token": token, "logprob": -0.5, "bytes": null, "top_logprobs": []});
+    let with_logprobs = |piece: &str| {
+        let mut event = text(0, piece);
+        event["choices"][0]["logprobs"] = json!({"content": [logprob(piece)], "refusal": null});
+        event
+    };
+    vec![
+        Stream::chat("everything", &values(&events_of(&everything, 3, true))),
+        Stream::chat("interleaved calls", &[
+            role(0), text(0, "Both: "), begins(0, "f0"), begins(1, "f1"), goes_on(1, "{\"b\":\"sec"), goes_on(0, "{\"a\":"),
+            goes_on(1, "ret-42"), goes_on(0, "\"one, two\"}"), goes_on(1, ", x\"}"), event(0, json!({}), Some("tool_calls")),
+        ]),
+        Stream::chat("three choices", &[
+            role(0), role(1), role(2), text(1, "one sec"), text(0, "nought secret"), text(2, "two, "), text(1, "ret-42"),
+            text(2, "and secret-42"), event(1, json!({}), Some("stop")), text(0, "-4"), text(0, "2."),
+            event(2, json!({"content": "!"}), Some("stop")), event(0, json!({}), Some("stop")),
+        ]),
+        Stream::chat("usage and nothing", &[
+            empty.clone(), role(0), text(0, "so sec"), empty, text(0, "ret-42 it is"), event(0, json!({}), Some("stop")), usage,
+        ]),
+        Stream::chat("the end beside the last text", &[role(0), text(0, "all sec"), event(0, json!({"content": "ret-42"}), Some("stop"))]),
+        Stream::chat("text and a call in one event", &[
+            role(0),
+            event(0, json!({"content": "see secret-4", "tool_calls": [{"index": 0, "id": "call_0", "type": "function",
+                "function": {"name": "f0", "arguments": "{}"}}]}), None),
+            event(0, json!({}), Some("tool_calls")),
+        ]),
+        Stream::chat("a refusal", &[
+            role(0), event(0, json!({"refusal": "I will not tell sec"}), None), event(0, json!({"refusal": "ret-42."}), None),
+            event(0, json!({}), Some("stop")),
+        ]),
+        Stream::chat("log probabilities", &[
+            role(0), with_logprobs("Say "), with_logprobs("it "), with_logprobs("plainly."), event(0, json!({}), Some("stop")),
+        ]),
+        Stream::chat("a legacy call", &[
+            role(0), event(0, json!({"function_call": {"name": "f0", "arguments": ""}}), None),
+            event(0, json!({"function_call": {"arguments": "{\"a\":"}}), None),
+            event(0, json!({"function_call": {"arguments": "\"one, two\"}"}}), None), event(0, json!({}), Some("function_call")),
+        ]),
+        Stream::chat("annotations", &[
+            role(0), text(0, "As the page says"), text(0, ", it rains."),
+            event(0, json!({"annotations": [{"type": "url_citation", "url_citation": {"url": "https://r.example",
+                "title": "Rain", "start_index": 0, "end_index": 5}}]}), None),
+            event(0, json!({}), Some("stop")),
+        ]),
+        Stream::chat("audio", &[
+            role(0), event(0, json!({"audio": {"id": "audio_1", "transcript": "I say "}}), None),
+            event(0, json!({"audio": {"data": "AAAA"}}), None), event(0, json!({"audio": {"transcript": "it aloud."}}), None),
+            event(0, json!({"audio": {"data": "BBBB", "expires_at": 9}}), None), event(0, json!({}), Some("stop")),
+        ]),
+    ]
+    .into_iter()
+    .chain(answers().iter().enumerate().map(|(n, answer)| Stream::messages(&format!("blocks {n}"), &blocks_of(answer, 4))))
+    .chain([Stream::messages("a secret among signed blocks", &blocks_of(&secrets(), 5))])
+    .collect()
+}
+
+/// Blocks of which a filter changes some.
+fn secrets() -> Vec<Json> {
+    [
+        json!({"type": "thinking", "thinking": "nothing of note here", "signature": "b25l"}),
+        json!({"type": "thinking", "thinking": "it is secret-42, hm", "signature": "dHdv"}),
+        json!({"type": "text", "text": "It is secret-42, I think."}),
+        json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "secret-42 today"}}),
+        json!({"type": "tool_use", "id": "t1", "name": "f", "input": {"place": "secret-42, WA"}}),
+        json!({"type": "tool_use", "id": "t2", "name": "f", "input": {"place": "Bonn"}}),
+    ]
+    .iter()
+    .map(|block| crate::kernel::json(&block.to_string()))
+    .collect()
+}
+
+/// Streams as services sent them.
+fn recorded() -> Vec<Stream> {
+    let streams = crate::recordings::all().into_iter().filter(|it| it.is_stream() && !it.fails());
+    let streams = streams.filter(|it| it.is("chat.") || it.is("messages."));
+    // Long ones are for other tests.
+    let streams = streams.filter(|it| it.body.len() < 40_000);
+    streams
+        .map(|it| {
+            let is_messages = it.is("messages.");
+            let choices =
+                if is_messages { 1 } else { folded(&it.chat_events()).at_path("choices").items().len() };
+            let body = String::from_utf8(it.body.to_vec()).unwrap();
+            Stream { name: it.name, body, is_messages, choices }
+        })
+        .collect()
+}
+
+/// Filters that try to tear a stream, by their names.
+const TEARING: [(&str, &str); 6] = [
+    (
+        "grows",
+        "fn stream(event, state) { stream::window(event, state, 9, |text| text::replace(text, \"secret-42\", \"a rather long word\")); }",
+    ),
+    (
+        "shrinks",
+        "fn stream(event, state) { stream::window(event, state, 9, |text| text::replace(text, \"secret-42\", \"\")); }",
+    ),
+    (
+        "splits",
+        "fn stream(event) { let text = event.text; if text.len() < 2 || event.finish_reason != () || event.tool_calls != () { return event; } event.text = text.sub_string(0, 1); [event, #{ text: text.sub_string(1) }] }",
+    ),
+    (
+        "upper",
+        "fn stream(event) { for place in event.texts { if place.kind == \"content\" { place.text = place.text.to_upper(); } } }",
+    ),
+    ("late", "fn stream_end(state) { throw \"too late\" }"),
+    ("last", "fn stream(event) { if event.finish_reason != () { throw \"at the last\" } }"),
+];
+
+struct Hosts {
+    host: TestHost,
+    streams: Arc<Vec<Stream>>,
+    _claude: Upstream,
+}
+
+/// A host with a model for each filter before each of two services: `NAME` and `claude_NAME`. What is asked names the
+/// stream and the byte at which it is cut: `3 120`.
+async fn hosts(streams: Vec<Stream>) -> Hosts {
+    let streams = Arc::new(streams);
+    let claude = Upstream::start().await;
+    let mut setup = TestHost::new().config(&format!(
+        "[[providers]]\nname = \"claude\"\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"sk-claude\"\nmodels = [\"claude-1\"]\n",
+        claude.url()
+    ));
+    let shapes = Shape::ALL.map(|shape| (format!("{shape:?}"), shape.scripts()));
+    let tearing = TEARING.map(|(name, text)| (name.to_owned(), vec![text.to_owned()]));
+    let held = ("held".to_owned(), [Shape::Hold, Shape::Window].map(Shape::scripts).concat());
+    for (model, scripts) in shapes.into_iter().chain(tearing).chain([held]) {
+        let mut names = Vec::new();
+        for (n, text) in scripts.into_iter().enumerate() {
+            let name = format!("{}_{n}", model.to_lowercase());
+            let text = match text.strip_prefix("/*\n") {
+                Some(rest) => format!("/*\nglobal: false\n{rest}"),
+                None => format!("/*\nglobal: false\n*/\n{text}"),
+            };
+            // A busy machine is no reason to end a filter here.
+            setup = setup.filter(&name, text).config(&format!("[filters.{name}]\nbudget = {{ ms = 5_000 }}"));
+            names.push(name);
+        }
+        for (name, provider, wanted) in
+            [(model.clone(), "mock", "m"), (format!("claude_{model}"), "claude", "claude-1")]
+        {
+            setup = setup.config(&format!(
+                "[[models]]\nname = \"{name}\"\nprovider = \"{provider}\"\nmodel = \"{wanted}\"\nfilters = {}",
+                json!(names)
+            ));
+        }
+    }
+    let host = setup.start().await;
+    for upstream in [&host.upstream, &claude] {
+        let streams = streams.clone();
+        upstream.script(move |asked| {
+            let said = asked.said();
+            let said = if said.is_empty() { words_of(&asked.json()) } else { said };
+            let (number, cut) = said.split_once(' ').unwrap();
+            let body = streams[number.parse::<usize>().unwrap()].body.as_bytes();
+            let (first, rest) = body.split_at(cut.parse::<usize>().unwrap().min(body.len()));
+            let reply = Reply::bytes("text/event-stream", first.to_vec());
+            if rest.is_empty() { reply } else { reply.then_bytes(rest.to_vec().into()) }
+        });
+    }
+    Hosts { host, streams, _claude: claude }
+}
+
+/// The text of the last message of Anthropic's form.
+fn words_of(body: &Value) -> String {
+    let last = body["messages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
+    last["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+impl Hosts {
+    fn model(&self, model: &str, number: usize) -> String {
+        if self.streams[number].is_messages { format!("claude_{model}") } else { model.to_owned() }
+    }
+
+    async fn chat(&self, model: &str, number: usize, cut: usize) -> Answer {
+        let messages = json!([{"role": "user", "content": format!("{number} {cut}")}]);
+        let body = json!({"model": self.model(model, number), "messages": messages, "stream": true,
+            "stream_options": {"include_usage": true}});
+        self.host.chat(&body).await
+    }
+
+    async fn messages(&self, model: &str, number: usize, cut: usize) -> Answer {
+        let messages = json!([{"role": "user", "content": format!("{number} {cut}")}]);
+        let body = json!({"model": self.model(model, number), "max_tokens": 100, "messages": messages, "stream": true});
+        let request = self.host.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01");
+        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+}
+
+/// What an OpenAI client has in the end.
+fn chat_of(answer: &Answer, is_looked_at: bool) -> Json {
+    let events = if is_looked_at { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
+    let mut fold = Fold::default();
+    events.iter().for_each(|event| fold.push(&crate::kernel::json(&event.to_string())));
+    let answer = fold.finish();
+    for choice in answer.at_path("choices").items() {
+        // They say which blocks an answer of Anthropic's has, and change with these.
+        choice.at_path("message").remove("content_blocks");
+    }
+    answer
+}
+
+/// The blocks that an Anthropic client has in the end, and why the answer ended.
+pub(crate) fn blocks_read(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    let (mut blocks, mut open, mut ends) = (Vec::<(Value, String)>::new(), None, 0);
+    for event in answer.body().split_terminator("\n\n") {
+        let Some(data) = event.lines().find_map(|line| line.strip_prefix("data: ")) else { continue };
+        let event: Value = serde_json::from_str(data).unwrap();
+        match event["type"].as_str().unwrap() {
+            "content_block_start" => {
+                assert!(open.is_none() && event["index"] == blocks.len(), "{}", answer.body());
+                open = Some(blocks.len());
+                blocks.push((event["content_block"].clone(), String::new()));
+            }
+            "content_block_delta" => {
+                assert_eq!(Some(event["index"].as_u64().unwrap() as usize), open, "{}", answer.body());
+                let (block, input) = blocks.last_mut().unwrap();
+                let delta = &event["delta"];
+                match delta["type"].as_str().unwrap() {
+                    "input_json_delta" => input.push_str(delta["partial_json"].as_str().unwrap()),
+                    "citations_delta" => {
+                        let citations = block["citations"].as_array().cloned().unwrap_or_default();
+                        block["citations"] = [citations, vec![delta["citation"].clone()]].concat().into();
+                    }
+                    kind => {
+                        let key = kind.strip_suffix("_delta").unwrap();
+                        let text =
+                            [block[key].as_str().unwrap_or_default(), delta[key].as_str().unwrap()].concat();
+                        block[key] = text.into();
+                    }
+                }
+            }
+            "content_block_stop" => {
+                assert!(open.take().is_some(), "{}", answer.body());
+                let (block, input) = blocks.last_mut().unwrap();
+                if !input.is_empty() {
+                    // A service may end within a call.
+                    block["input"] = serde_json::from_str(input).unwrap_or_else(|_| json!(input));
+                }
+            }
+            "message_stop" => ends += 1,
+            "error" => panic!("{}", answer.body()),
+            _ => {}
+        }
+    }
+    assert_eq!(ends, 1, "{}", answer.body());
+    blocks.into_iter().map(|(block, _)| block).collect()
+}
+
+/// Blocks after their texts were redacted: a changed one has neither signature nor citations.
+fn redacted(blocks: &[Value]) -> Vec<Value> {
+    let redact = |block: &Value| {
+        if !block.to_string().contains(SECRET) {
+            return block.clone();
+        }
+        let mut block: Value = serde_json::from_str(&block.to_string().replace(SECRET, MARK)).unwrap();
+        for key in ["signature", "citations"] {
+            block.as_object_mut().unwrap().remove(key);
+        }
+        block
+    };
+    blocks.iter().map(redact).collect()
+}
+
+/// Blocks without what is empty.
+pub(crate) fn full(blocks: &[Value]) -> Vec<Value> {
+    let mut blocks = blocks.to_vec();
+    for block in &mut blocks {
+        block.as_object_mut().unwrap().retain(|_, value| {
+            !matches!(value, Value::Null) && value != "" && *value != json!([]) && *value != json!({})
+        });
+    }
+    blocks
+}
+
+/// Places at which a stream of so many bytes is cut: some, or all where there is time.
+fn cuts(length: usize, salt: usize) -> Vec<usize> {
+    if std::env::var_os("VALVEHOUSE_CASES").is_some() {
+        return (1..length).collect();
+    }
+    // Other ones for each filter and stream.
+    (0..3).map(|n| 1 + (salt * 7919 + n * 104_729) % (length - 1)).collect()
+}
+
+async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
+    let hosts = hosts(streams).await;
+    for (number, stream) in hosts.streams.iter().enumerate() {
+        let whole = chat_of(&hosts.chat("Identity", number, WHOLE).await, true);
+        let is_one = stream.choices == 1;
+        let blocks = match is_one {
+            true => blocks_read(&hosts.messages("Identity", number, WHOLE).await),
+            false => Vec::new(),
+        };
+        for (salt, shape) in Shape::ALL.into_iter().enumerate() {
+            let model = format!("{shape:?}");
+            let expected = said(&shape.expected(&whole));
+            let is_looked_at = shape != Shape::None || stream.is_messages;
+            for cut in cuts(stream.body.len(), number + salt * 31) {
+                let answer = hosts.chat(&model, number, cut).await;
+                let seen = said(&chat_of(&answer, is_looked_at));
+                // Where nobody looks, the service's own ends are passed on.
+                if is_looked_at {
+                    assert_eq!(seen, expected, "{} {shape:?} cut at {cut}\n{}", stream.name, answer.body());
+                }
+                if is_one && shape != Shape::Append {
+                    let answer = hosts.messages(&model, number, cut).await;
+                    let expected = if shape.redacts() { redacted(&blocks) } else { blocks.clone() };
+                    let seen = blocks_read(&answer);
+                    assert_eq!(
+                        full(&seen),
+                        full(&expected),
+                        "{} {shape:?} cut at {cut}\n{}",
+                        stream.name,
+                        answer.body()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn made_streams_are_the_same_wherever_their_bytes_are_cut() {
+    is_the_same_at_every_cut(made()).await;
+}
+
+#[tokio::test]
+async fn recorded_streams_are_the_same_wherever_their_bytes_are_cut() {
+    is_the_same_at_every_cut(recorded()).await;
+}
+
+#[tokio::test]
+async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
+    let hosts = hosts(made()).await;
+    for (number, stream) in hosts.streams.iter().enumerate() {
+        let whole = chat_of(&hosts.chat("Identity", number, WHOLE).await, true);
+        let replaced = |by: &str| {
+            let answer = whole.copy();
+            for choice in answer.at_path("choices").items() {
+                for place in valvehouse::chat::event::texts(&choice.at_path("message")) {
+                    place.set_text(&place.text().replace(SECRET, by));
+                }
+            }
+            said(&answer)
+        };
+        let is_one = stream.choices == 1;
+        for (model, expected) in [
+            ("grows", replaced("a rather long word")),
+            ("shrinks", replaced("")),
+            ("splits", replaced(SECRET)),
+            ("held", replaced(MARK)),
+        ] {
+            for cut in cuts(stream.body.len(), number) {
+                let answer = hosts.chat(model, number, cut).await;
+                let seen = said(&chat_of(&answer, true));
+                assert_eq!(seen, expected, "{} {model} cut at {cut}\n{}", stream.name, answer.body());
+                if is_one {
+                    blocks_read(&hosts.messages(model, number, cut).await);
+                }
+            }
+        }
+        for model in ["late", "last"] {
+            // Everything before is there, and one error in the place of an end.
+            let answer = hosts.chat(model, number, WHOLE).await;
+            let words = if model == "late" { "too late" } else { "at the last" };
+            assert!(answer.message().contains(words), "{} {model}: {}", stream.name, answer.body());
+            let errors = answer.body().matches("\"error\"").count();
+            assert_eq!(errors, 1, "{} {model}: {}", stream.name, answer.body());
+            if is_one {
+                let answer = hosts.messages(model, number, WHOLE).await;
+                let body = answer.body();
+                assert_eq!(body.matches("event: error").count(), 1, "{} {model}: {body}", stream.name);
+                assert!(!body.contains("message_stop"), "{} {model}: {body}", stream.name);
+            }
+        }
+        let answer = hosts.chat("upper", number, WHOLE).await;
+        let texts = |answer: &Json| -> Vec<String> {
+            let choices = answer.at_path("choices").items();
+            choices
+                .iter()
+                .map(|choice| choice.at_path("message.content").as_str().unwrap_or_default().to_owned())
+                .collect()
+        };
+        let upper: Vec<String> = texts(&whole).iter().map(|text| text.to_uppercase()).collect();
+        assert_eq!(texts(&chat_of(&answer, true)), upper, "{}", stream.name);
+    }
+}
+
+/// What official clients put together: each made stream at both endpoints, through every shape, cut somewhere.
+async fn clients(mut client: Command) {
+    let hosts = hosts(made()).await;
+    let mut asked = Vec::new();
+    for (number, stream) in hosts.streams.iter().enumerate() {
+        // OpenAI's clients cannot put calls of custom tools together, nor lists of a service's own.
+        let is_custom = stream.body.contains("\"custom\"") || stream.body.contains("server_tool_use");
+        for endpoint in ["chat", "messages"]
+            .into_iter()
+            .take(if stream.choices == 1 { 2 } else { 1 })
+            .skip(usize::from(is_custom))
+        {
+            for (salt, shape) in Shape::ALL.into_iter().enumerate() {
+                let model = hosts.model(&format!("{shape:?}"), number);
+                let cut = cuts(stream.body.len(), number + salt * 17)[0];
+                for cut in [WHOLE, cut] {
+                    asked.push(json!({"endpoint": endpoint, "model": model, "shape": format!("{shape:?}"),
+                        "number": number, "cut": cut, "text": format!("{number} {cut}")}));
+                }
+            }
+        }
+    }
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), asked.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    client.env("NO_PROXY", "127.0.0.1").arg(hosts.host.url("")).arg(list.path());
+    let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    let seen: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let endpoints: Vec<&str> = seen.iter().filter_map(|line| line["endpoint"].as_str()).collect();
+    assert!(endpoints.contains(&"chat"), "{err}");
+    let find = |endpoint: &Value, number: &Value, shape: &str| {
+        let is_it = |line: &&Value| {
+            line["endpoint"] == *endpoint
+                && line["number"] == *number
+                && line["shape"] == shape
+                && line["cut"] == json!(WHOLE)
+        };
+        seen.iter().find(is_it).unwrap()["parts"].clone()
+    };
+    for line in &seen {
+        let number = line["number"].as_u64().unwrap() as usize;
+        let name = &hosts.streams[number].name;
+        assert_eq!(line["error"], Value::Null, "{name}: {line}");
+        let shape = Shape::ALL.into_iter().find(|shape| line["shape"] == format!("{shape:?}")).unwrap();
+        let base = match shape {
+            Shape::Append => "Append",
+            _ => "Identity",
+        };
+        let expected = find(&line["endpoint"], &line["number"], base);
+        let expected = expected.as_array().unwrap().clone();
+        let expected = if shape.redacts() { redacted(&expected) } else { expected };
+        let parts = line["parts"].as_array().unwrap();
+        assert_eq!(full(parts), full(&expected), "{name}: {line}");
+    }
+}
+
+fn script(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_python_clients_read_the_same_wherever_a_stream_is_cut() {
+    let Some(python) = crate::python::python() else { return };
+    let mut client = Command::new(python);
+    client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/raw.py"));
+    clients(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_javascript_clients_read_the_same_wherever_a_stream_is_cut() {
+    let Some(mut client) = crate::javascript::node() else { return };
+    client.arg(script("tests/javascript/raw.cjs"));
+    clients(client).await;
+}
