@@ -19,7 +19,7 @@ use crate::llm::{
     Anthropic, Choice, Demo, Fallback, Measured, Ollama, OpenAi, Patient, Piece, Provider, Rekeyed,
 };
 use crate::net::Client;
-use crate::script::{Kind, Rehearsal, Settings, beginning};
+use crate::script::{Code, Kind, Problem, Rehearsal, Settings, beginning};
 use crate::store::{self, Kv, Run, Store};
 use crate::trace::Traces;
 use crate::words::did_you_mean;
@@ -122,12 +122,23 @@ impl App {
         }))
     }
 
-    /// Takes up other settings while it runs: models, providers, filters, tools and grants go live in one step,
-    /// or nothing does. Answers what waits for the next start.
+    /// Takes up other settings while it runs: models, providers, filters, tools, grants and limits go live in one
+    /// step, or nothing does. Returns the keys that wait for a restart, which a problem shows as well.
+    ///
+    /// # Errors
+    /// If no host can be made of them; the settings in force stay.
     pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
         let waiting = self.config.waiting(&config);
         config.folders = self.config.folders.clone();
-        self.host.replan(plan(&config, Keys::Read)?).await;
+        let mut plan = plan(&config, Keys::Read)?;
+        if !waiting.is_empty() {
+            let message = format!("restart to apply {}", waiting.join(", "));
+            let problem =
+                Problem::new(Code::SettingsWaiting, "", &config.project.join(config::FILE), message);
+            plan.problems.push(problem.help("what else was changed is in force").warning());
+        }
+        self.host.replan(plan).await;
+        self.access.limit_rate(config.server.requests_per_minute);
         let mut contents = self.contents.lock();
         for plugin in contents.iter().filter(|plugin| !config.trace.contents.contains(plugin)) {
             self.traces.keep_contents(plugin, false);
@@ -135,6 +146,11 @@ impl App {
         config.trace.contents.iter().for_each(|plugin| self.traces.keep_contents(plugin, true));
         *contents = config.trace.contents;
         Ok(waiting)
+    }
+
+    /// Goes on with the settings in force, and shows why others cannot replace them.
+    pub async fn refuse_settings(&self, problems: Vec<Problem>) {
+        self.host.keep_plan(problems).await;
     }
 
     /// Follows changes of files and valves from now on.
@@ -430,6 +446,7 @@ fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         providers,
         models,
         native_tools: Vec::new(),
+        problems: Vec::new(),
         breaker: config.breaker,
         quarantined: Vec::new(),
     })

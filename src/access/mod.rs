@@ -15,7 +15,9 @@ pub use rate::{Asker, Rate};
 pub use sessions::{Begun, LIFE, Session, Sessions};
 
 use crate::config::Config;
+use parking_lot::RwLock;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 /// Everything that is known of those who come in.
 pub struct Access {
@@ -26,7 +28,7 @@ pub struct Access {
     /// Who tried wrong keys.
     pub attempts: Attempts,
     /// How often everybody may ask; none: as often as they like.
-    pub rate: Option<Rate>,
+    rate: RwLock<Option<Arc<Rate>>>,
 }
 
 impl Access {
@@ -36,7 +38,20 @@ impl Access {
             keys: Keys::new(&config.server.keys, config.admin.key.clone()),
             sessions: Sessions::default(),
             attempts: Attempts::default(),
-            rate: Rate::per_minute(config.server.requests_per_minute),
+            rate: RwLock::new(Rate::per_minute(config.server.requests_per_minute).map(Arc::new)),
+        }
+    }
+
+    /// How often everybody may ask; None: as often as they like.
+    pub fn rate(&self) -> Option<Arc<Rate>> {
+        self.rate.read().clone()
+    }
+
+    /// Sets how many requests a minute everybody has from now on; 0: as many as they like.
+    pub fn limit_rate(&self, requests: u32) {
+        let mut rate = self.rate.write();
+        if rate.as_ref().map_or(0, |rate| rate.requests) != requests {
+            *rate = Rate::per_minute(requests).map(Arc::new);
         }
     }
 }

@@ -21,6 +21,8 @@ pub enum Asker {
 
 /// A limit for each asker.
 pub struct Rate {
+    /// The requests of each asker, in one minute.
+    pub requests: u32,
     /// What each request takes of the minute that everybody has.
     share: Duration,
     /// When each asker's requests so far are made up for.
@@ -31,7 +33,7 @@ impl Rate {
     /// So many requests a minute; none with 0.
     pub fn per_minute(requests: u32) -> Option<Self> {
         let share = MINUTE.checked_div(requests)?;
-        Some(Self { share, paid: Mutex::default() })
+        Some(Self { requests, share, paid: Mutex::default() })
     }
 
     /// One more request, or how long this asker has to wait for it.

@@ -44,6 +44,7 @@ mod sarif;
 mod serve;
 mod service;
 mod serving;
+mod settings;
 mod stats;
 mod store;
 mod test;

@@ -65,7 +65,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         _ => (None, None),
     };
     overrides.extend(listen.map(|listen| ("server.listen".to_owned(), listen)));
-    let reading = Reading { project: line.global.project, overrides, port };
+    let reading = Reading::new(line.global.project, overrides, port);
     let config = reading.load()?;
     match line.command {
         Command::Serve(_) => serve::run(config, &reading, out).await,

@@ -7,7 +7,7 @@ use super::serving::{Reading, Serving};
 use super::{list, report};
 use crate::agent::{INTERRUPTED, Wanted};
 use crate::app::App;
-use crate::config::Config;
+use crate::config::{Config, FILE};
 use crate::host::{Change, Report, Snapshot, Standing};
 use crate::json::Json;
 use crate::script::{Kind, Problem};
@@ -70,6 +70,10 @@ fn greet(app: &App, address: SocketAddr, out: &Output) {
         }
         for problem in &problems {
             text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
+        }
+        if snapshot.plugins.is_empty() && !app.config.project.join(FILE).exists() {
+            let begin = "nothing is here yet:  valvehouse new project  makes settings, a filter and a tool";
+            text.push_str(&format!("\n{}\n", paint.dim(begin)));
         }
         text.push_str(&format!("\n{}", paint.dim(&how_to_try(app, &url, models.first()))));
         text
@@ -190,5 +194,5 @@ impl News {
 fn warnings(app: &App, id: &str) -> Vec<Problem> {
     let snapshot = app.host.snapshot();
     let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
-    script.map(|script| script.warnings.clone()).unwrap_or_default()
+    script.map(|script| script.findings()).unwrap_or_default()
 }

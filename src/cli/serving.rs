@@ -5,8 +5,9 @@ use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::service::{self, Word};
+use super::settings::{self, Asked, SettingsFile};
 use crate::app::App;
-use crate::config::{Config, ConfigError, Listen};
+use crate::config::{Config, ConfigError, FILE, Listen};
 use crate::memory;
 use crate::server;
 use std::io::{self, ErrorKind};
@@ -31,9 +32,16 @@ pub(super) struct Reading {
     pub(super) overrides: Vec<(String, String)>,
     /// The port to listen on, in place of the configured one.
     pub(super) port: Option<u16>,
+    /// What the settings' file held before it was read first; None where there was none.
+    pub(super) text: Option<Vec<u8>>,
 }
 
 impl Reading {
+    pub(super) fn new(project: PathBuf, overrides: Vec<(String, String)>, port: Option<u16>) -> Self {
+        let text = settings::read(&project.join(FILE));
+        Self { project, overrides, port, text }
+    }
+
     pub(super) fn load(&self) -> Result<Config, ConfigError> {
         let mut config = Config::load(&self.project, &self.overrides)?;
         if let Some(port) = self.port {
@@ -109,13 +117,19 @@ async fn serve(
         let _ = stopped.await;
     };
     let mut serving = tokio::spawn(server::serve(listener, app.clone(), until));
+    let mut settings = SettingsFile::follow(&reading.project, reading.text.clone());
     loop {
         tokio::select! {
             ended = &mut serving => return ended_by_itself(ended),
             signal = signals.next() => match signal {
-                Signal::LookAgain => look_again(app, reading, out).await,
+                Signal::LookAgain => {
+                    service::tell(&Word::Reloading);
+                    settings.apply(Asked::ByOperator, app, reading, out).await;
+                    service::tell(&Word::Ready);
+                }
                 Signal::Stop => break,
             },
+            () = settings.changed() => settings.apply(Asked::BySave, app, reading, out).await,
         }
     }
     service::tell(&Word::Stopping);
@@ -137,29 +151,6 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
         Err(error) => error.to_string(),
     };
     Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
-}
-
-/// Reads the settings again and looks at the folders. A mistake changes nothing.
-async fn look_again(app: &App, reading: &Reading, out: &Output) {
-    service::tell(&Word::Reloading);
-    let taken_up = match reading.load() {
-        Ok(config) => app.reconfigure(config).await.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    match taken_up {
-        Ok(waiting) => {
-            let generation = app.host.snapshot().generation;
-            out.say(&format!("the settings are read again (generation {generation})"));
-            if !waiting.is_empty() {
-                out.say(&format!("these wait for the next start: {}", waiting.join(", ")));
-            }
-        }
-        Err(why) => {
-            out.say(&format!("the settings are left as they were, since they could not be taken up:\n{why}"));
-            app.host.reload().await;
-        }
-    }
-    service::tell(&Word::Ready);
 }
 
 /// What the system asks of us.

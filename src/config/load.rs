@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// The settings' file, in the project folder.
-const FILE: &str = "valvehouse.toml";
+pub const FILE: &str = "valvehouse.toml";
 const PREFIX: &str = "VALVEHOUSE__";
 
 impl Config {

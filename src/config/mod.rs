@@ -29,6 +29,7 @@ mod tree;
 
 pub use error::{ConfigError, ConfigProblem};
 pub use grants::{Capability, Grant, GrantWord, Grants};
+pub use load::FILE;
 pub use network::Network;
 pub use origin::Origin;
 pub use provider::{KINDS, Offered, PIPES, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};

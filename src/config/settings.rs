@@ -48,17 +48,30 @@ impl Config {
         self.origins.get(key).cloned().unwrap_or_default()
     }
 
-    /// What of other settings a host that was opened with these cannot take up while it runs.
+    /// Returns the keys of other settings that a host that was opened with these applies only after a restart.
     pub fn waiting(&self, other: &Self) -> Vec<&'static str> {
-        let sections = [
-            ("[server]", self.server != other.server),
-            ("[admin]", self.admin != other.admin),
-            ("[folders]", self.folders != other.folders),
-            ("[store]", self.store != other.store),
+        let (now, next) = (&self.server, &other.server);
+        let keys = [
+            ("server.listen", now.listen != next.listen),
+            ("server.keys", now.keys != next.keys),
+            ("server.trust_user_headers", now.trust_user_headers != next.trust_user_headers),
+            ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
+            ("server.pipelines", now.pipelines != next.pipelines),
+            ("server.client_variables", now.client_variables != next.client_variables),
+            ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
+            ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
+            ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
+            ("server.hosts", now.hosts != next.hosts),
+            ("server.origins", now.origins != next.origins),
+            ("admin.key", self.admin != other.admin),
+            ("folders.filters", self.folders.filters != other.folders.filters),
+            ("folders.tools", self.folders.tools != other.folders.tools),
+            ("store.url", self.store.address != other.store.address),
+            ("store.key", self.store.key != other.store.key),
             ("trace.turns", self.trace.turns != other.trace.turns),
             ("[otlp]", self.otlp != other.otlp),
         ];
-        sections.into_iter().filter(|(_, differs)| *differs).map(|(section, _)| section).collect()
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 }
 

@@ -200,6 +200,17 @@ impl Host {
         self.reload().await
     }
 
+    /// Goes on with the plan in force, and shows what is wrong with the settings that should have replaced it.
+    pub async fn keep_plan(&self, problems: Vec<Problem>) -> Arc<Snapshot> {
+        {
+            let mut writer = self.writer.lock().await;
+            if writer.plan.problems != problems {
+                writer.plan = Arc::new(Plan { problems, ..(*writer.plan).clone() });
+            }
+        }
+        self.reload().await
+    }
+
     /// A script as it would run here under its id, though it lies in no folder.
     pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Problem>> {
         let writer = self.writer.lock().await;

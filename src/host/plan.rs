@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::ModelSettings;
 use crate::llm::Provider;
-use crate::script::{Kind, Settings};
+use crate::script::{Kind, Problem, Settings};
 use crate::store::Source;
 use crate::tool::Tool;
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Everything a host is built from that is not in the folders or the store.
+#[derive(Clone)]
 pub struct Plan {
     /// The project folder.
     pub project: PathBuf,
@@ -38,6 +39,8 @@ pub struct Plan {
     pub native_tools: Vec<Tool>,
     /// Versions of plugins that are not run, beside those that the project's list names.
     pub quarantined: Vec<Quarantined>,
+    /// What is wrong with settings that are not in force: these are.
+    pub problems: Vec<Problem>,
 }
 
 /// What is configured for one plugin.
@@ -56,6 +59,7 @@ impl Default for PluginPlan {
 }
 
 /// One service and which of its names reach it without being configured.
+#[derive(Clone)]
 pub struct ProviderPlan {
     /// The service.
     pub provider: Arc<dyn Provider>,

@@ -287,7 +287,8 @@ impl Reload {
         };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
         let aside = self.problems_of_aside(&plugins);
-        let problems: Vec<Problem> = beside.chain(&shelf.problems).chain(&aside).cloned().collect();
+        let others = shelf.problems.iter().chain(&self.plan.problems).chain(&aside);
+        let problems: Vec<Problem> = beside.chain(others).cloned().collect();
         let known = current.map(|current| current.problems.as_slice()).unwrap_or_default();
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
         let problems_gone = current.is_some_and(|current| current.problems != problems);

@@ -29,7 +29,11 @@ pub struct Watch {
     folders: Vec<PathBuf>,
     events: mpsc::Receiver<()>,
     watcher: Option<notify::RecommendedWatcher>,
+    /// Whether what lies in folders of these folders counts, too.
+    depth: RecursiveMode,
     watched: Vec<PathBuf>,
+    /// Folders in which one that is not there yet will appear.
+    parents: Vec<PathBuf>,
     /// The first and the latest event of those that wait for a tick.
     stirred: Option<(Instant, Instant)>,
     next_poll: Instant,
@@ -64,8 +68,17 @@ fn note(event: &notify::Result<notify::Event>, written: &Mutex<HashSet<PathBuf>>
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// Begins to watch folders and all that lies in them.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self::within(folders.into_iter().collect(), RecursiveMode::Recursive)
+    }
+
+    /// Begins to watch the files of one folder, without those of its folders.
+    pub fn files_of(folder: PathBuf) -> Self {
+        Self::within(vec![folder], RecursiveMode::NonRecursive)
+    }
+
+    fn within(folders: Vec<PathBuf>, depth: RecursiveMode) -> Self {
         let (sender, events) = mpsc::channel(1);
         let written = Arc::<Mutex<HashSet<PathBuf>>>::default();
         let noted = written.clone();
@@ -79,14 +92,17 @@ impl Watch {
             .map_err(|error| tracing::warn!("no file system events, looking every 2 s instead: {error}"))
             .ok();
         let mut watch = Self {
-            folders: folders.into_iter().collect(),
+            folders,
             events,
             watcher,
+            depth,
             watched: Vec::new(),
+            parents: Vec::new(),
             stirred: None,
             next_poll: Instant::now() + POLL,
             written,
         };
+        // What was saved since its owner looked last is found by the first tick.
         watch.watch_folders();
         watch
     }
@@ -119,24 +135,99 @@ impl Watch {
         self.next_poll = Instant::now() + POLL;
     }
 
-    /// Folders may come, go and be replaced while we watch.
+    /// Folders may come, go and be replaced while we watch. What was saved into a new one before it was watched is
+    /// found by a tick of its own.
     fn watch_folders(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         self.watched.retain(|folder| folder.is_dir());
         for folder in &self.folders {
-            if !self.watched.contains(folder) && folder.is_dir() && watch(watcher, folder) {
+            if !self.watched.contains(folder) && folder.is_dir() && watch(watcher, folder, self.depth) {
                 self.watched.push(folder.clone());
+                let now = Instant::now();
+                self.stirred = Some((self.stirred.map_or(now, |(first, _)| first), now));
             }
+        }
+        let missing = self.folders.iter().filter(|folder| !self.watched.contains(folder));
+        let mut parents: Vec<PathBuf> = missing
+            .filter_map(|folder| folder.ancestors().skip(1).find(|above| above.is_dir()))
+            .map(Path::to_owned)
+            .collect();
+        parents.sort();
+        parents.dedup();
+        // What is watched for its own sake tells as much.
+        parents.retain(|parent| !self.watched.contains(parent));
+        for left in self.parents.iter().filter(|parent| !parents.contains(parent)) {
+            // It may be gone, or be watched for its own sake from now on.
+            if !self.watched.contains(left) {
+                let _ = watcher.unwatch(left);
+            }
+        }
+        parents.retain(|parent| {
+            self.parents.contains(parent) || watch(watcher, parent, RecursiveMode::NonRecursive)
+        });
+        let are_new = parents != self.parents;
+        self.parents = parents;
+        if are_new {
+            // What appeared in them before they were watched is watched now.
+            self.watch_folders();
         }
     }
 }
 
-fn watch(watcher: &mut notify::RecommendedWatcher, folder: &Path) -> bool {
-    match watcher.watch(folder, RecursiveMode::Recursive) {
+fn watch(watcher: &mut notify::RecommendedWatcher, folder: &Path, depth: RecursiveMode) -> bool {
+    match watcher.watch(folder, depth) {
         Ok(()) => true,
         Err(error) => {
             tracing::warn!(folder = %folder.display(), "no file system events, looking every 2 s instead: {error}");
             false
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Returns what a look finds at ticks, until it finds a file; the clock stands still meanwhile, so that a tick
+    /// that only comes of the poll never comes.
+    async fn ticks_until(watch: &mut Watch, file: &Path) {
+        watch.next_poll = Instant::now() + Duration::from_secs(3600);
+        while !file.exists() {
+            watch.tick().await;
+            watch.next_poll = Instant::now() + Duration::from_secs(3600);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_file_of_a_folder_made_later_is_told_by_an_event() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("a/filters");
+        let mut watch = Watch::new([folder.clone()]);
+        let file = folder.join("deep/first.rhai");
+        let saving = file.clone();
+        let saved = tokio::task::spawn_blocking(move || {
+            for part in [saving.ancestors().nth(2), saving.parent()].into_iter().flatten() {
+                std::fs::create_dir_all(part).unwrap();
+            }
+            std::fs::write(saving, "fn inlet(body) {}").unwrap();
+        });
+        // A test that waits for the poll alone ends with this.
+        tokio::time::timeout(Duration::from_secs(60), ticks_until(&mut watch, &file)).await.unwrap();
+        saved.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_made_again_is_watched_again() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("filters");
+        std::fs::create_dir(&folder).unwrap();
+        let mut watch = Watch::new([folder.clone()]);
+        std::fs::remove_dir(&folder).unwrap();
+        watch.next_poll = Instant::now() + Duration::from_secs(3600);
+        tokio::time::timeout(Duration::from_secs(60), watch.tick()).await.unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        let file = folder.join("again.rhai");
+        std::fs::write(&file, "").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), ticks_until(&mut watch, &file)).await.unwrap();
     }
 }

@@ -15,8 +15,9 @@ defaults. There, lists may be written with commas. A secret is best written as `
 `valvehouse config` shows the settings in force and where each comes from; `valvehouse config --reference` prints
 this page.
 
-A running host reads the file again on SIGHUP (`systemctl reload`). All of it is taken up in one step, or none of
-it where there is a mistake. Sections marked *at the next start* wait for that.
+A running host reads the file again when it is saved, and on SIGHUP (`systemctl reload`). All of it is taken up in one
+step, or none of it: where there is a mistake, or where the file is empty or gone, the settings from before stay in
+force and the problem is shown (V222). Sections marked *at the next start* wait for a restart (V223).
 ";
 
 /// All settings, as Markdown.

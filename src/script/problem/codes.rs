@@ -110,6 +110,10 @@ codes! {
     UnknownKey = "V220",
     /// The settings name a filter, tool or valve that is not there.
     UnknownName = "V221",
+    /// The settings' file changed and cannot be applied.
+    SettingsRefused = "V222",
+    /// The settings' file changed in what only a restart applies.
+    SettingsWaiting = "V223",
 
     // -- what it may reach
     /// A capability is used and not declared.

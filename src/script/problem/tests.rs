@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../../docs/problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 20] = [
+const WITHOUT_EXAMPLE: [Code; 22] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -19,6 +19,8 @@ const WITHOUT_EXAMPLE: [Code; 20] = [
     Code::SetAside,
     Code::GuardWeakened,
     Code::UnknownName,
+    Code::SettingsRefused,
+    Code::SettingsWaiting,
     Code::TooComplex,
     Code::NoHandler,
     Code::MissingTool,

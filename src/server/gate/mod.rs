@@ -153,10 +153,10 @@ pub(super) fn too_large(max_mb: u64) -> Fault {
 
 /// So many requests a minute, for each key or, without keys, each address.
 fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
-    let Some(rate) = &app.access.rate else { return Ok(()) };
+    let Some(rate) = app.access.rate() else { return Ok(()) };
     let Some(asker) = asker(app, parts) else { return Ok(()) };
     rate.take(asker).map_err(|wait| {
-        let often = app.config.server.requests_per_minute;
+        let often = rate.requests;
         let what = format!("more than {often} requests a minute ([server] requests_per_minute)");
         auth::too_often(&what, "rate_limit_exceeded", wait)
     })

@@ -3,5 +3,6 @@
 mod durable;
 mod killed;
 mod serve;
+mod settings;
 mod signals;
 mod together;

@@ -261,6 +261,13 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// What the page shows as wrong.
+    pub(super) async fn problems(&self) -> String {
+        let (status, overview) = self.ask("GET", "/api/v1/overview", None).await;
+        assert_eq!(status, 200, "{overview}");
+        overview["problems"].to_string()
+    }
+
     async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let request = self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE);

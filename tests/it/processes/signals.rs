@@ -53,7 +53,7 @@ async fn sighup_takes_up_other_settings_in_one_step() {
     // What cannot change while it runs is said, and everything else goes on as it was.
     project.configure("[server]\nmax_body_mb = 64\n");
     server.signal("HUP");
-    server.says_of_itself("these wait for the next start: [server]", 1).await;
+    server.says_of_itself("restart to apply: server.max_body_mb", 1).await;
     assert_eq!(refused().await, "other");
 }
 

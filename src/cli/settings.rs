@@ -1,0 +1,141 @@
+//! Follows `valvehouse.toml` while a host runs: what can be applied is, what cannot is reported, and settings that are
+//! in force never give way to a mistake.
+
+use super::output::Output;
+use super::serving::Reading;
+use crate::app::App;
+use crate::config::{ConfigError, ConfigProblem, FILE, Origin};
+use crate::script::{Code, Problem, Watch};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a save by rename may leave no file, or a truncated one.
+const GAP: Duration = Duration::from_millis(150);
+
+const IN_FORCE: &str = "the settings from before stay in force";
+
+/// The settings' file, and when it changes.
+pub(super) struct SettingsFile {
+    path: PathBuf,
+    /// What was read last; None where there was none.
+    seen: Option<Vec<u8>>,
+    /// Whether the settings in force came from a file that says something.
+    is_in_use: bool,
+    watch: Watch,
+}
+
+/// Who asks for other settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A save of the file.
+    BySave,
+    /// An operator, by a signal.
+    ByOperator,
+}
+
+impl SettingsFile {
+    /// Begins to follow the file of a project, of which this was read last.
+    pub(super) fn follow(project: &Path, seen: Option<Vec<u8>>) -> Self {
+        let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+        let is_in_use = !is_blank(&seen);
+        Self { path: project.join(FILE), seen, is_in_use, watch: Watch::files_of(project) }
+    }
+
+    /// Waits until the file holds something else.
+    pub(super) async fn changed(&mut self) {
+        loop {
+            self.watch.tick().await;
+            if read(&self.path) != self.seen {
+                return;
+            }
+        }
+    }
+
+    /// Applies the file as it is now, or reports why the settings in force stay.
+    pub(super) async fn apply(&mut self, asked: Asked, app: &App, reading: &Reading, out: &Output) {
+        let mut text = read(&self.path);
+        if asked == Asked::BySave {
+            if is_blank(&text) {
+                tokio::time::sleep(GAP).await;
+                text = read(&self.path);
+            }
+            if text == self.seen {
+                return;
+            }
+        }
+        let (is_blank, is_gone) = (is_blank(&text), !self.path.exists());
+        self.seen = text;
+        let applied = match asked {
+            Asked::BySave if self.is_in_use && is_blank && (is_gone || self.seen.is_some()) => {
+                Err(vec![self.without_content(is_gone)])
+            }
+            _ => self.take_up(app, reading).await,
+        };
+        match applied {
+            Ok(waiting) => {
+                self.is_in_use = !is_blank;
+                let generation = app.host.snapshot().generation;
+                out.say(&format!("the settings are read again (generation {generation})"));
+                if !waiting.is_empty() {
+                    out.say(&format!("restart to apply: {}", waiting.join(", ")));
+                }
+            }
+            Err(problems) => {
+                if asked == Asked::ByOperator {
+                    let why: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+                    out.say(&format!("the settings could not be taken up:\n{}", why.join("\n")));
+                }
+                app.refuse_settings(problems).await;
+            }
+        }
+    }
+
+    async fn take_up(&self, app: &App, reading: &Reading) -> Result<Vec<&'static str>, Vec<Problem>> {
+        let config = reading.load().map_err(|error| self.problems(&error))?;
+        app.reconfigure(config).await.map_err(|error| vec![self.problem(error.to_string())])
+    }
+
+    fn without_content(&self, is_gone: bool) -> Problem {
+        let what = if is_gone { "is gone" } else { "is empty" };
+        let problem = self.problem(format!("{FILE} {what}"));
+        problem.help(format!("{IN_FORCE}; to go on without it, restart the host or send it SIGHUP"))
+    }
+
+    fn problems(&self, error: &ConfigError) -> Vec<Problem> {
+        let problem = |problem: &ConfigProblem| match &problem.origin {
+            Origin::File { line, column, .. } => Problem {
+                line: Some(*line),
+                column: Some(*column),
+                excerpt: self.line(*line),
+                ..self.problem(problem.message.clone())
+            },
+            _ => self.problem(problem.to_string()),
+        };
+        error.problems.iter().map(problem).collect()
+    }
+
+    fn problem(&self, why: String) -> Problem {
+        Problem::new(Code::SettingsRefused, "", &self.path, format!("cannot apply the settings: {why}"))
+            .help(IN_FORCE)
+    }
+
+    fn line(&self, number: usize) -> String {
+        let text = read(&self.path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        text.trim_start_matches('\u{feff}')
+            .lines()
+            .nth(number.saturating_sub(1))
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+/// The bytes of the settings' file; None where there is none that can be read.
+pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
+    std::fs::read(path).ok()
+}
+
+/// Returns `true` if a file is missing or holds nothing.
+fn is_blank(text: &Option<Vec<u8>>) -> bool {
+    text.as_ref().is_none_or(|text| text.iter().all(u8::is_ascii_whitespace))
+}
