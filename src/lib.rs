@@ -10,6 +10,9 @@
 //! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
 //! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
 
+// What only the workbench uses stays where it belongs, and is left out where nobody calls it.
+#![cfg_attr(not(feature = "workbench"), allow(dead_code, unused_imports))]
+
 // -- words: plain values, no input or output but what a crash leaves behind
 pub mod memory;
 pub mod json;

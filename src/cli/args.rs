@@ -1,23 +1,31 @@
 //! What can be asked for on the command line.
 
+#[cfg(feature = "workbench")]
 mod dev;
 mod explain_code;
 mod new;
+#[cfg(feature = "workbench")]
 mod repl;
 mod definitions;
+#[cfg(feature = "workbench")]
 mod lsp;
 mod runs;
+#[cfg(feature = "workbench")]
 mod test;
 mod trace;
 mod trial;
 
 pub(super) use definitions::Definitions;
+#[cfg(feature = "workbench")]
 pub(super) use dev::{Dev, Models, Open};
 pub(super) use explain_code::ExplainCode;
+#[cfg(feature = "workbench")]
 pub(super) use lsp::Lsp;
 pub(super) use new::{New, Place, What};
+#[cfg(feature = "workbench")]
 pub(super) use repl::Repl;
 pub(super) use runs::{Resume, Runs, RunsDo};
+#[cfg(feature = "workbench")]
 pub(super) use test::Test;
 pub(super) use trace::Trace;
 pub(super) use trial::{Print, Run};
@@ -98,6 +106,7 @@ pub(super) enum Command {
     /// Serve the project to OpenAI clients and follow its folder
     Serve(Serve),
     /// Serve for whoever writes scripts: show what they make of every request, test and replay on save
+    #[cfg(feature = "workbench")]
     Dev(Dev),
     /// Ask a model through the same filters, without a server
     Chat(Chat),
@@ -114,12 +123,14 @@ pub(super) enum Command {
     /// Run one hook of a script, or a whole turn, on a body, and show what changed
     Run(Run),
     /// Try functions and scripts line by line
+    #[cfg(feature = "workbench")]
     Repl(Repl),
     /// Show all plugins and how they stand
     List(List),
     /// Look for mistakes in scripts without running them
     Check(Check),
     /// Run the tests that stand beside scripts
+    #[cfg(feature = "workbench")]
     Test(Test),
     /// Look at and change the settings that scripts declare
     #[command(subcommand)]
@@ -160,7 +171,29 @@ pub(super) enum Command {
     /// Write down what scripts may use: files for editors, or a page
     Definitions(Definitions),
     /// Help an editor with scripts, over the language server protocol
+    #[cfg(feature = "workbench")]
     Lsp(Lsp),
+}
+
+impl Command {
+    /// Returns `true` if the command itself shows what scripts write and break with.
+    pub(super) fn is_shown(&self) -> bool {
+        match self {
+            #[cfg(feature = "workbench")]
+            Self::Dev(_) => true,
+            Self::Run(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if scripts break because somebody wants to see them break.
+    pub(super) fn is_tested(&self) -> bool {
+        match self {
+            #[cfg(feature = "workbench")]
+            Self::Test(_) => true,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -376,7 +409,8 @@ pub(super) struct Explain {
   valvehouse config                           secrets are not shown
   valvehouse config server
   valvehouse config server.listen --format json
-  valvehouse config --reference               every setting there is, as Markdown")]
+  valvehouse config --reference               every setting there is, as Markdown
+  valvehouse config --schema                  the same for editors, as JSON Schema")]
 pub(super) struct Config {
     /// Only this setting, or those of this section
     #[arg(value_name = "KEY")]
@@ -384,6 +418,10 @@ pub(super) struct Config {
     /// Print the page about all settings there are
     #[arg(long, conflicts_with = "key")]
     pub(super) reference: bool,
+    /// Print the JSON Schema of valvehouse.toml
+    #[cfg(feature = "workbench")]
+    #[arg(long, conflicts_with_all = ["key", "reference"])]
+    pub(super) schema: bool,
 }
 
 #[derive(Debug, Args)]

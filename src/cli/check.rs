@@ -2,11 +2,11 @@
 //! what lists a module's tools, and nothing is stored.
 
 use super::args;
+use super::case::{Case, case};
 use super::exit::{Exit, Failure};
 use super::loads::{self, Loads};
 use super::output::{Output, count};
 use super::placed::Placed;
-use super::test::{self, Case};
 use super::{report, sarif};
 use crate::app;
 use crate::config::{Config, Grants};
@@ -92,7 +92,7 @@ impl Findings {
     /// A file of tests, and whether its script is one that they can be run with.
     fn tests(&mut self, kind: Kind, root: &Path, path: &Path, config: &Config) {
         self.files.insert(path.to_owned());
-        let problems = match test::case(kind, root, path) {
+        let problems = match case(kind, root, path) {
             Err(problem) => vec![problem],
             Ok(Case { script, tests }) => {
                 let settings = app::settings_of(config, &self.granted, kind, &script.id);

@@ -42,6 +42,13 @@ pub(super) fn run(asked: &args::Config, config: &Config, out: &Output) -> Result
     Ok(Exit::Done)
 }
 
+#[cfg(feature = "workbench")]
+/// The JSON Schema of the settings' file; needs no project.
+pub(super) fn schema(out: &Output) -> Result<Exit, Failure> {
+    out.line(&format!("{:#}", config::schema()))?;
+    Ok(Exit::Done)
+}
+
 /// The page about every setting there is; needs no project.
 pub(super) fn reference(out: &Output) -> Result<Exit, Failure> {
     out.line(config::document().trim_end())?;

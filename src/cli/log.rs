@@ -1,6 +1,6 @@
 //! What the host logs, as it is read on stderr.
 
-use super::args::{Command, Line};
+use super::args::Line;
 use super::output::{Output, Paint, clean};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
@@ -16,9 +16,9 @@ const VARIABLE: &str = "VALVEHOUSE_LOG";
 /// Begins to write the log.
 pub(super) fn start(line: &Line, out: &Output) {
     // Where something else shows what scripts write and break with, it keeps to warnings of the host.
-    let is_shown = matches!(line.command, Command::Dev(_) | Command::Run(_));
+    let is_shown = line.command.is_shown();
     // Scripts break in tests because somebody wants to see them break.
-    let is_tested = matches!(line.command, Command::Test(_));
+    let is_tested = line.command.is_tested();
     let usual = match (line.global.quiet, line.global.verbose) {
         (_, 0) if is_tested => "off",
         (true, _) => "error",

@@ -4,8 +4,11 @@
 
 mod answering;
 mod args;
+mod case;
 mod crashes;
 mod descriptors;
+#[cfg(feature = "workbench")]
+mod drawn;
 mod exit;
 mod invoke;
 mod key;
@@ -27,15 +30,18 @@ mod check;
 mod config;
 mod confirm;
 mod definitions;
+#[cfg(feature = "workbench")]
 mod dev;
 mod explain;
 mod explain_code;
 mod grant;
 mod history;
 mod list;
+#[cfg(feature = "workbench")]
 mod lsp;
 mod new;
 mod release;
+#[cfg(feature = "workbench")]
 mod repl;
 mod resume;
 mod rollback;
@@ -47,6 +53,7 @@ mod serving;
 mod settings;
 mod stats;
 mod store;
+#[cfg(feature = "workbench")]
 mod test;
 mod trace;
 mod trial;

@@ -5,9 +5,11 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::serving::Reading;
 use super::{
-    chat, check, config, confirm, definitions, dev, explain, explain_code, grant, history, invoke, key, list,
-    log, lsp, new, release, repl, resume, rollback, runs, serve, store, test, trace, trial, valves,
+    chat, check, config, confirm, definitions, explain, explain_code, grant, history, invoke, key,
+    list, log, new, release, resume, rollback, runs, serve, store, trace, trial, valves,
 };
+#[cfg(feature = "workbench")]
+use super::{dev, lsp, repl, test};
 use clap::Parser;
 use std::ffi::OsString;
 
@@ -46,6 +48,10 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     if let Command::Config(args::Config { reference: true, .. }) = &line.command {
         return config::reference(out);
     }
+    #[cfg(feature = "workbench")]
+    if let Command::Config(args::Config { schema: true, .. }) = &line.command {
+        return config::schema(out);
+    }
     if let Command::New(asked) = &line.command
         && let Some(done) = new::without_project(asked, out)
     {
@@ -54,6 +60,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     if let Command::Definitions(asked) = &line.command {
         return definitions::run(asked, &line.global.project, out);
     }
+    #[cfg(feature = "workbench")]
     if let Command::Lsp(_) = &line.command {
         // Each file has a project of its own, which is looked for when the file is opened.
         return lsp::run(line.global.set).await;
@@ -61,6 +68,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     let mut overrides = line.global.set;
     let (listen, port) = match &line.command {
         Command::Serve(serve) => (serve.listen.clone(), serve.port),
+        #[cfg(feature = "workbench")]
         Command::Dev(dev) => (dev.listen.clone(), dev.port),
         _ => (None, None),
     };
@@ -69,6 +77,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     let config = reading.load()?;
     match line.command {
         Command::Serve(_) => serve::run(config, &reading, out).await,
+        #[cfg(feature = "workbench")]
         Command::Dev(asked) => dev::run(&asked, config, &reading, out).await,
         Command::Config(asked) => config::run(&asked, &config, out),
         Command::Chat(asked) => chat::run(asked, config, out).await,
@@ -78,9 +87,11 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
         Command::New(asked) => new::run(&asked, &config, out).await,
         Command::Run(asked) => trial::run(asked, config, out).await,
+        #[cfg(feature = "workbench")]
         Command::Repl(asked) => repl::run(asked, config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,
         Command::Check(asked) => check::run(&asked, &config, out).await,
+        #[cfg(feature = "workbench")]
         Command::Test(asked) => test::run(asked, &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,
@@ -94,6 +105,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
         Command::ExplainCode(asked) => explain_code::run(&asked, out),
+        #[cfg(feature = "workbench")]
         Command::Lsp(_) => lsp::run(reading.overrides).await,
         Command::Definitions(asked) => definitions::run(&asked, &reading.project, out),
     }

@@ -24,6 +24,8 @@ mod read;
 mod reader;
 mod reference;
 mod secret;
+#[cfg(feature = "workbench")]
+mod schema;
 mod settings;
 mod tree;
 
@@ -34,6 +36,8 @@ pub use network::Network;
 pub use origin::Origin;
 pub use provider::{KINDS, Offered, PIPES, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
 pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
+#[cfg(feature = "workbench")]
+pub use schema::schema;
 pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
     Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings, Server,

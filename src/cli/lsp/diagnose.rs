@@ -2,9 +2,9 @@
 
 use super::document::{Document, range_of, range_of_problem};
 use crate::app;
+use crate::cli::case::{Case, case};
 use crate::cli::placed::Placed;
 use crate::cli::report;
-use crate::cli::test::{self, Case};
 use crate::config::{Config, Grants};
 use crate::script::testing::Suite;
 use crate::script::{
@@ -78,7 +78,7 @@ impl Project {
         if !path.is_file() {
             return Vec::new();
         }
-        match test::case(of.0, of.1, path) {
+        match case(of.0, of.1, path) {
             Err(problem) => vec![problem],
             Ok(Case { script, tests }) => {
                 let settings = app::settings_of(config, &self.granted, script.kind, &script.id);

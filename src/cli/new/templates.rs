@@ -1,6 +1,8 @@
 //! What new files say, with a name put in.
 
 use super::super::args::{Place, What};
+#[cfg(feature = "workbench")]
+use crate::config;
 use crate::filter::Hook;
 use crate::words::title_case;
 use std::path::PathBuf;
@@ -68,7 +70,12 @@ pub(super) fn project() -> Vec<NewFile> {
     const FIRST_TOOL: &str = "temperature";
     let settings = SETTINGS.replace("FIRST_FILTER", FILTER).replace("FIRST_TOOL", FIRST_TOOL);
     let own = |path: &str, text: String| NewFile { folder: Folder::Project, path: path.into(), text };
-    let own = vec![own("valvehouse.toml", settings), own(".gitignore", ".valvehouse/\n".to_owned())];
+    let own = vec![
+        own("valvehouse.toml", settings),
+        #[cfg(feature = "workbench")]
+        own("valvehouse.schema.json", format!("{:#}\n", config::schema())),
+        own(".gitignore", ".valvehouse/\n".to_owned()),
+    ];
     own.into_iter().chain(filter(FILTER, Hook::Inlet)).chain(tool(FIRST_TOOL)).collect()
 }
 

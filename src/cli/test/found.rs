@@ -1,22 +1,13 @@
 //! Which tests are meant: from words of the command line to test files and their scripts.
 
+use crate::cli::case::{Case, case};
 use crate::cli::exit::Failure;
 use crate::cli::placed::Placed;
 use crate::cli::report;
 use crate::config::Config;
-use crate::script::{
-    Code, Kind, Loader, Problem, SourceFile, is_module, read_file, read_tests, script_of_tests,
-    tests_of_script,
-};
+use crate::script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
 use crate::words::did_you_mean;
 use std::path::{Path, PathBuf};
-
-/// A file of tests and the script it is about.
-#[derive(Debug)]
-pub(in crate::cli) struct Case {
-    pub(in crate::cli) script: SourceFile,
-    pub(in crate::cli) tests: SourceFile,
-}
 
 /// The tests that are meant.
 #[derive(Debug, Default)]
@@ -113,24 +104,6 @@ impl Found {
             Err(problem) => self.problems.push(problem),
         }
     }
-}
-
-/// A file of tests with its script.
-pub(in crate::cli) fn case(kind: Kind, root: &Path, path: &Path) -> Result<Case, Problem> {
-    let tests = read_tests(kind, root, path)?;
-    let script = script_of_tests(path).unwrap_or_default();
-    if !script.is_file() {
-        let problem = Problem::new(Code::NoTest, &tests.id, path, "these tests have no script beside them");
-        let help = format!(
-            "they are about {}: rename one of the two, or delete the tests",
-            report::near(&script).display()
-        );
-        return Err(problem.help(help));
-    }
-    let read = read_file(kind, root, &script)?.file;
-    // A module is tested function by function, in whichever folder it lies.
-    let kind = if is_module(root, &script) { Kind::Filter } else { kind };
-    Ok(Case { script: SourceFile { kind, ..read }, tests })
 }
 
 fn folders(config: &Config) -> [(Kind, &Path); 2] {

@@ -7,7 +7,7 @@ mod machine;
 mod running;
 mod shown;
 
-pub(super) use found::{Case, Found, case};
+pub(super) use found::Found;
 pub(super) use machine::told;
 pub(super) use running::{FileRan, How, Sum, running};
 pub(super) use shown::Shown;

@@ -1,8 +1,8 @@
 //! Runs tests, many at a time, and tells of the files in their order.
 
-use super::found::Case;
 use crate::app;
 use crate::cli::args;
+use crate::cli::case::Case;
 use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::script::testing::{Asked, Ran, Suite, Test};

@@ -13,7 +13,8 @@ Each key can also be set in the environment, `VALVEHOUSE__SECTION__KEY`, or on t
 defaults. There, lists may be written with commas. A secret is best written as `env:NAME` or `file:PATH`.
 
 `valvehouse config` shows the settings in force and where each comes from; `valvehouse config --reference` prints
-this page.
+this page, `--schema` the JSON Schema with which editors complete and check the file: name it in the first line,
+`#:schema ./valvehouse.schema.json`, as `valvehouse new project` does.
 
 A running host reads the file again when it is saved, and on SIGHUP (`systemctl reload`). All of it is taken up in one
 step, or none of it: where there is a mistake, or where the file is empty or gone, the settings from before stay in

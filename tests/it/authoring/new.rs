@@ -28,13 +28,32 @@ fn what_is_made_loads_without_a_word_of_complaint() {
 fn an_empty_folder_becomes_a_project_that_answers() {
     let project = Project::new();
     let made = project.run("new project gateway --format json").ends(0).json();
-    assert_eq!(made.get("files").unwrap().items().len(), 6, "{made}");
+    assert_eq!(made.get("files").unwrap().items().len(), 7, "{made}");
     project.run("check --strict --project gateway").ends(0).prints("checked 4 files, 0 problems");
     project.run_with(&["chat", "--project", "gateway", "hello"], "").ends(0).prints("You said: hello");
     project.run("new project gateway").ends(0);
     project.write("gateway/valvehouse.toml", "[server]\n");
     project.run("new project gateway").ends(2).says("gateway/valvehouse.toml is there already");
     assert_eq!(std::fs::read_to_string(project.path("gateway/valvehouse.toml")).unwrap(), "[server]\n");
+}
+
+#[test]
+fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
+    let project = Project::new();
+    let server = project.serve("");
+    server.hears("nothing is here yet:  valvehouse new project");
+    assert_eq!(server.chat(1).0, 200);
+    project.run("new project").ends(0);
+    server.hears("house_style loaded");
+    assert_eq!(server.chat(1).0, 200);
+    project.run("check --strict").ends(0);
+    // The file that editors check the settings with.
+    let schema = project.run("config --schema").ends(0).json();
+    assert_eq!(schema.text("title").as_deref(), Some("valvehouse.toml"));
+    let settings = std::fs::read_to_string(project.path("valvehouse.toml")).unwrap();
+    let named = settings.lines().next().unwrap().strip_prefix("#:schema ./").unwrap();
+    let beside = Json::parse(&std::fs::read(project.path(named)).unwrap()).unwrap();
+    assert_eq!(beside.to_string(), schema.to_string());
 }
 
 #[test]
