@@ -25,4 +25,4 @@ while [ "$i" -lt "$FILTERS" ]; do
     esac
   done > "$project/filters/field_$i.rhai"
 done
-exec "${VALVEHOUSE:-$here/target/release/valvehouse}" serve --project "$project" --port "$PORT"
+exec "${VALVEHOUSE:-$here/target/dist/valvehouse}" serve --project "$project" --port "$PORT"
