@@ -1,6 +1,8 @@
 //! What can be asked for on the command line.
 
 #[cfg(feature = "workbench")]
+mod completions;
+#[cfg(feature = "workbench")]
 mod dev;
 mod explain_code;
 mod new;
@@ -15,6 +17,8 @@ mod test;
 mod trace;
 mod trial;
 
+#[cfg(feature = "workbench")]
+pub(super) use completions::Completions;
 pub(super) use definitions::Definitions;
 #[cfg(feature = "workbench")]
 pub(super) use dev::{Dev, Models, Open};
@@ -143,6 +147,8 @@ pub(super) enum Command {
     Explain(Explain),
     /// Show what the code of a problem means, with an example of how it is right
     ExplainCode(ExplainCode),
+    /// Check that a running host answers
+    Health(Health),
     /// Show what a plugin was, who changed it and how its versions differ
     History(History),
     /// Put a version of a plugin back: its file, valves and switches
@@ -173,6 +179,13 @@ pub(super) enum Command {
     /// Help an editor with scripts, over the language server protocol
     #[cfg(feature = "workbench")]
     Lsp(Lsp),
+    /// Print the script with which a shell completes commands and options
+    #[cfg(feature = "workbench")]
+    Completions(Completions),
+    /// Print the manual's page, as man reads it
+    #[cfg(feature = "workbench")]
+    #[command(hide = true)]
+    Manual,
 }
 
 impl Command {
@@ -431,6 +444,21 @@ pub(super) struct Adopt {
     /// Delete what was set aside
     #[arg(long)]
     pub(super) drop: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse health                           the host of these settings
+  valvehouse health --ready --at http://127.0.0.1:9099
+
+Exit codes: 0 it answers, 69 it does not.")]
+pub(super) struct Health {
+    /// Ask whether it should be sent requests, not only whether it lives
+    #[arg(long)]
+    pub(super) ready: bool,
+    /// The address of the host
+    #[arg(long, value_name = "URL")]
+    pub(super) at: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -28,6 +28,8 @@ mod steps;
 mod chat;
 mod check;
 mod config;
+#[cfg(feature = "workbench")]
+mod completions;
 mod confirm;
 mod definitions;
 #[cfg(feature = "workbench")]
@@ -35,6 +37,7 @@ mod dev;
 mod explain;
 mod explain_code;
 mod grant;
+mod health;
 mod history;
 mod list;
 #[cfg(feature = "workbench")]

@@ -5,11 +5,11 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::serving::Reading;
 use super::{
-    chat, check, config, confirm, definitions, explain, explain_code, grant, history, invoke, key,
+    chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
     list, log, new, release, resume, rollback, runs, serve, store, trace, trial, valves,
 };
 #[cfg(feature = "workbench")]
-use super::{dev, lsp, repl, test};
+use super::{completions, dev, lsp, repl, test};
 use clap::Parser;
 use std::ffi::OsString;
 
@@ -51,6 +51,14 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     #[cfg(feature = "workbench")]
     if let Command::Config(args::Config { schema: true, .. }) = &line.command {
         return config::schema(out);
+    }
+    #[cfg(feature = "workbench")]
+    if let Command::Completions(asked) = &line.command {
+        return completions::run(asked, out);
+    }
+    #[cfg(feature = "workbench")]
+    if let Command::Manual = &line.command {
+        return completions::manual(out);
     }
     if let Command::New(asked) = &line.command
         && let Some(done) = new::without_project(asked, out)
@@ -96,6 +104,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
+        Command::Health(asked) => health::run(&asked, &config, out).await,
         Command::History(asked) => history::run(&asked, &config, out).await,
         Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
         Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
@@ -104,6 +113,10 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Release(asked) => release::run(&asked, &config, out),
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
+        #[cfg(feature = "workbench")]
+        Command::Completions(asked) => completions::run(&asked, out),
+        #[cfg(feature = "workbench")]
+        Command::Manual => completions::manual(out),
         Command::ExplainCode(asked) => explain_code::run(&asked, out),
         #[cfg(feature = "workbench")]
         Command::Lsp(_) => lsp::run(reading.overrides).await,

@@ -165,3 +165,10 @@ fn every_link_of_every_page_leads_to_a_file_and_a_heading() {
     }
     assert!(wrong.is_empty(), "these lead nowhere:\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn the_unit_in_the_archives_is_the_one_of_its_page() {
+    let running = page("docs/running.md");
+    let (_, rest) = running.split_once("```ini\n").unwrap();
+    assert_eq!(rest.split("```").next().unwrap(), page("packaging/valvehouse.service"));
+}

@@ -1,0 +1,14 @@
+//! `valvehouse health`: whether a host answers, for containers that hold no other program.
+
+use super::args;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::remote::Remote;
+use crate::config::Config;
+
+pub(super) async fn run(asked: &args::Health, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let way = if asked.ready { "readyz" } else { "livez" };
+    Remote::of(config, asked.at.as_deref())?.open(&[way], &[]).await?;
+    out.line("ok")?;
+    Ok(Exit::Done)
+}
