@@ -154,6 +154,13 @@ fn unseal(item: &Json, text: &str) {
     Seal::of(text).put_on(item);
 }
 
+/// A block that stands alone, as the service sent it.
+pub(super) fn without_index(item: &Json) -> Json {
+    let block = item.copy();
+    block.remove("index");
+    block
+}
+
 struct Building {
     thinking: Track,
     text: Track,
@@ -189,7 +196,7 @@ impl Building {
                 let id = item.text("id").unwrap_or_default();
                 self.blocks.extend(self.calls.take(&id));
             }
-            _ => self.blocks.push(item.copy()),
+            _ => self.blocks.push(without_index(item)),
         }
     }
 

@@ -122,6 +122,8 @@ impl Incoming {
                 if let Ok(input) = Json::parse(input.as_bytes()) {
                     let _ = block.set("input", input);
                 }
+                // Clients of OpenAI's that put streams together know the elements of a list by their index.
+                let _ = block.set("index", index);
                 (block, false)
             }
         };

@@ -1,7 +1,7 @@
 //! Chunks of a chat as the events of Anthropic's stream.
 
 use super::CONTENT_BLOCKS;
-use super::blocks::{REASONING, thinking_in};
+use super::blocks::{REASONING, thinking_in, without_index};
 use super::calls::Calls;
 use super::ending;
 use super::events::Events;
@@ -162,7 +162,7 @@ impl Writer {
                     self.open = Some(Open::Thinking(None));
                     self.close_as(&item);
                 }
-                _ => self.whole(&item),
+                _ => self.whole(&without_index(&item)),
             }
         }
     }

@@ -476,8 +476,8 @@ async fn clients(mut client: Command) {
     let hosts = hosts(made()).await;
     let mut asked = Vec::new();
     for (number, stream) in hosts.streams.iter().enumerate() {
-        // OpenAI's clients cannot put calls of custom tools together, nor lists of a service's own.
-        let is_custom = stream.body.contains("\"custom\"") || stream.body.contains("server_tool_use");
+        // OpenAI's clients cannot put calls of custom tools together.
+        let is_custom = stream.body.contains("\"custom\"");
         for endpoint in ["chat", "messages"]
             .into_iter()
             .take(if stream.choices == 1 { 2 } else { 1 })
