@@ -34,6 +34,8 @@ pub(super) struct Baseline {
     /// None where it never loaded, or loads no longer.
     script: Option<Arc<Script>>,
     has_loaded: bool,
+    /// It is not run any more, since it ended the process: saving another text is what mends it.
+    is_quarantined: bool,
 }
 
 /// A change that waits for an operator.
@@ -58,7 +60,13 @@ impl Reload {
         let Some(row) = self.last_good.get(id) else {
             let plugin = before?;
             let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
-            return Some(Baseline { path, hash, script: plugin.script.clone(), has_loaded: true });
+            return Some(Baseline {
+                path,
+                hash,
+                script: plugin.script.clone(),
+                has_loaded: true,
+                is_quarantined: false,
+            });
         };
         if !is_guards(row) {
             return None;
@@ -67,7 +75,10 @@ impl Reload {
         let runs = runs.filter(|script| *script.file.text == row.source && script.manifest.security);
         let script = runs.or_else(|| self.stored_version(row).map(Arc::new));
         let has_loaded = has_loaded(row);
-        Some(Baseline { path: PathBuf::from(&row.path), hash: row.hash.clone(), script, has_loaded })
+        let is_quarantined =
+            self.quarantine.of_plugin(&row.id).iter().any(|version| version.hash == row.hash);
+        let (path, hash) = (PathBuf::from(&row.path), row.hash.clone());
+        Some(Baseline { path, hash, script, has_loaded, is_quarantined })
     }
 
     /// Returns `true` if an id is a guard's, without compiling the stored version.
@@ -102,7 +113,9 @@ impl Reload {
         if *read.hash != *baseline.hash {
             let mut lost = match &baseline.script {
                 Some(old) => losses(old, script),
-                None if script.manifest.security && !baseline.has_loaded => Vec::new(),
+                None if script.manifest.security && (!baseline.has_loaded || baseline.is_quarantined) => {
+                    Vec::new()
+                }
                 None if script.manifest.security => {
                     vec!["what its last good version does: that one does not load any more".to_owned()]
                 }
