@@ -12,9 +12,16 @@ use super::{
 use super::{completions, dev, lsp, repl, test};
 use clap::Parser;
 use std::ffi::OsString;
+use std::pin::Pin;
 
 /// Does what a command line says, its program's name first.
-pub async fn run(words: Vec<OsString>) -> Exit {
+///
+/// Boxed: all commands are then compiled with the library, not a second time with the binary.
+pub fn run(words: Vec<OsString>) -> Pin<Box<dyn Future<Output = Exit> + Send>> {
+    Box::pin(dispatch(words))
+}
+
+async fn dispatch(words: Vec<OsString>) -> Exit {
     let line = match Line::try_parse_from(words) {
         Ok(line) => line,
         Err(told) => {
