@@ -169,7 +169,7 @@ impl Plugin {
     /// Returns `true` if somebody set any valve of it, in the settings or in the store.
     fn has_values(&self) -> bool {
         let layers = self.script.iter().flat_map(|script| script.valve_layers());
-        layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| values.len() > 0))
+        layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| !values.is_empty()))
     }
 
     /// The tools it brings, and the filters they name; none while it is switched off.

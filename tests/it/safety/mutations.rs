@@ -894,7 +894,7 @@ async fn all_hold(mutations: Vec<Mutation>, holds: impl AsyncFn(&Mutation)) {
         })
         .await;
     let passed = passed.into_inner().unwrap();
-    println!("{count} mutations, {} of them failed", passed.len());
+    eprintln!("{count} mutations, {} of them failed", passed.len());
     assert!(passed.is_empty(), "{} of {count} mutations: {passed:#?}", passed.len());
 }
 
