@@ -45,7 +45,7 @@ pub(super) async fn removal(asked: &args::Confirm, config: &Config, out: &Output
 
 async fn removed(project: Project, id: &str, out: &Output) -> Result<Exit, Failure> {
     let generation = project.store.confirm_removal(id, &project::author()).await?;
-    ended(project, id, "may be gone", generation, out).await
+    ended(project, id, "is given up as confirmed", generation, out).await
 }
 
 /// Gives a plugin what was stored for a removed one of its id, or drops it.

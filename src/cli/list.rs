@@ -91,7 +91,7 @@ fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
 
 /// The plugins, a line each, in the order in which they run.
 pub(super) fn as_table(snapshot: &Snapshot, standing: &Standing, paint: Paint) -> String {
-    let head = ["ID", "KIND", "STATE", "RUNS", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
+    let head = ["ID", "KIND", "STATE", "ENABLED", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     let mut plugins: Vec<_> = snapshot.plugins.values().collect();
     let place = |plugin: &Plugin| plugin.priority().unwrap_or(0.0);

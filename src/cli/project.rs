@@ -152,7 +152,10 @@ impl Reach {
             Self { hosts, late: 0 } => format!("live on {}", count(hosts, "host")),
             Self { hosts, late } => {
                 let seconds = PATIENCE.as_secs();
-                format!("stored; {late} of {} did not take it up within {seconds} s", count(hosts, "host"))
+                format!(
+                    "stored; {late} of {} has not answered within {seconds} s and takes it up later",
+                    count(hosts, "host")
+                )
             }
         }
     }

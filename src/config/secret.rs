@@ -64,7 +64,7 @@ pub enum SecretSource {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretUnread {
     /// The variable is missing or empty.
-    #[error("the environment variable {0} is not set; set it, or change `env:{0}`")]
+    #[error("the environment variable {0} is not set; set it where the host is started, or change `env:{0}`")]
     Env(String),
     /// The file cannot be read.
     #[error("cannot read the secret from {}: {cause}", file.display())]

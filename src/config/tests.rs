@@ -372,7 +372,10 @@ fn a_secret_is_read_from_where_it_is_kept() {
     let source = SecretSource::Env("A_KEY".into());
     assert_eq!(source.read_with(|_| Some("k".into())).unwrap().expose(), "k");
     let unset = source.read_with(|_| None).unwrap_err().to_string();
-    assert_eq!(unset, "the environment variable A_KEY is not set; set it, or change `env:A_KEY`");
+    assert_eq!(
+        unset,
+        "the environment variable A_KEY is not set; set it where the host is started, or change `env:A_KEY`"
+    );
     assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every door");
 }
 

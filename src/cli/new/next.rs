@@ -97,7 +97,10 @@ pub(super) fn of_project(folder: &Path) -> Vec<Step> {
     let mut steps = vec![
         step("valvehouse test", "run the tests of all scripts"),
         step("valvehouse chat --trace \"hello\"", "a turn, and what each filter did"),
-        step("valvehouse serve", "on 127.0.0.1:9099, with a page for operators"),
+        step(
+            "valvehouse dev",
+            "on 127.0.0.1:9099, with a live view of what scripts do; `serve` for operation",
+        ),
     ];
     if folder != Path::new(".") {
         steps.insert(0, step(format!("cd {}", folder.display()), "everything happens there"));
