@@ -178,9 +178,9 @@ proptest! {
     }
 }
 
-#[tokio::test]
-async fn texts_come_in_their_order_wherever_they_are_cut() {
-    let speech = [
+/// Returns thinking, a text and calls of both types, each with what the filters replace.
+fn all_kinds() -> [Speech; 3] {
+    [
         Speech::Thinking("I think of secret-42 now. ".into()),
         Speech::Text("Let me look, secret-42. ".into()),
         Speech::Calls(vec![
@@ -188,8 +188,12 @@ async fn texts_come_in_their_order_wherever_they_are_cut() {
             Call::function("f1", r#"{"place":"Seattle, WA"}"#),
             Call::custom("f2", "print(secret-42)"),
         ]),
-    ];
-    for events in cut_everywhere(&speech) {
+    ]
+}
+
+#[tokio::test]
+async fn texts_come_in_their_order_wherever_they_are_cut() {
+    for events in cut_everywhere(&all_kinds()) {
         for shape in Shape::ALL {
             let got = through(shape, &events).await;
             check(shape, &events, &got).unwrap();

@@ -2,8 +2,8 @@
 //! shape and some that try to tear them. What a client puts together does not depend on the cut.
 
 use super::blocks::{answers, events as blocks_of};
-use super::events::{Call, Speech, events_of};
-use super::{MARK, SECRET, Shape, folded, said};
+use super::events::events_of;
+use super::{MARK, SECRET, Shape, all_kinds, folded, said};
 use crate::host::{Answer, TestHost};
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
@@ -70,15 +70,7 @@ fn made() -> Vec<Stream> {
     let usage = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
         "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}});
     let empty = json!({"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": []});
-    let everything = [
-        Speech::Thinking("I think of secret-42 now. ".into()),
-        Speech::Text("Let me look, secret-42. ".into()),
-        Speech::Calls(vec![
-            Call::function("f0", r#"{"q":"a secret-42"}"#),
-            Call::function("f1", r#"{"place":"Seattle, WA"}"#),
-            Call::custom("f2", "print(secret-42)"),
-        ]),
-    ];
+    let everything = all_kinds();
     let logprob = |token: &str| json!({"token": token, "logprob": -0.5, "bytes": null, "top_logprobs": []});
     let with_logprobs = |piece: &str| {
         let mut event = text(0, piece);
