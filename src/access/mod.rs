@@ -42,7 +42,7 @@ impl Access {
         }
     }
 
-    /// How often everybody may ask; None: as often as they like.
+    /// The limit of requests for all clients; `None` disables it.
     pub fn rate(&self) -> Option<Arc<Rate>> {
         self.rate.read().clone()
     }

@@ -102,7 +102,7 @@ impl Keeper for StoreKeeper<'_> {
     }
 }
 
-/// What sealed results of host calls are about, so that they open for no other run.
+/// The purpose that the results of host calls are sealed for: they open only for their own run.
 fn host_calls_of(run: &str) -> String {
     format!("host calls {run:?}")
 }

@@ -33,7 +33,7 @@ struct Line {
     number: usize,
     column: usize,
     text: String,
-    /// What is underlined, in bytes.
+    /// The underlined range, in bytes.
     word: SourceSpan,
 }
 

@@ -5,7 +5,7 @@ use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::service::{self, Word};
-use super::settings::{self, Asked, SettingsFile};
+use super::settings::{self, SettingsFile, Trigger};
 use crate::app::App;
 use crate::config::{Config, ConfigError, FILE, Listen};
 use crate::memory;
@@ -32,7 +32,7 @@ pub(super) struct Reading {
     pub(super) overrides: Vec<(String, String)>,
     /// The port to listen on, in place of the configured one.
     pub(super) port: Option<u16>,
-    /// What the settings' file held before it was read first; None where there was none.
+    /// The content of the settings' file before the first load; `None` if the file was missing.
     pub(super) text: Option<Vec<u8>>,
 }
 
@@ -124,12 +124,12 @@ async fn serve(
             signal = signals.next() => match signal {
                 Signal::LookAgain => {
                     service::tell(&Word::Reloading);
-                    settings.apply(Asked::ByOperator, app, reading, out).await;
+                    settings.apply(Trigger::Operator, app, reading, out).await;
                     service::tell(&Word::Ready);
                 }
                 Signal::Stop => break,
             },
-            () = settings.changed() => settings.apply(Asked::BySave, app, reading, out).await,
+            () = settings.changed() => settings.apply(Trigger::Save, app, reading, out).await,
         }
     }
     service::tell(&Word::Stopping);

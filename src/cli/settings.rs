@@ -9,7 +9,7 @@ use crate::script::{Code, Problem, Watch};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a save by rename may leave no file, or a truncated one.
+/// The time in which a save by rename may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);
 
 const IN_FORCE: &str = "the settings from before stay in force";
@@ -17,20 +17,20 @@ const IN_FORCE: &str = "the settings from before stay in force";
 /// The settings' file, and when it changes.
 pub(super) struct SettingsFile {
     path: PathBuf,
-    /// What was read last; None where there was none.
+    /// The content that was read last; `None` if the file was missing.
     seen: Option<Vec<u8>>,
-    /// Whether the settings in force came from a file that says something.
+    /// The settings in force were loaded from a file with content.
     is_in_use: bool,
     watch: Watch,
 }
 
-/// Who asks for other settings.
+/// The reason for reading the settings again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Trigger {
     /// A save of the file.
-    BySave,
+    Save,
     /// An operator, by a signal.
-    ByOperator,
+    Operator,
 }
 
 impl SettingsFile {
@@ -52,9 +52,9 @@ impl SettingsFile {
     }
 
     /// Applies the file as it is now, or reports why the settings in force stay.
-    pub(super) async fn apply(&mut self, asked: Asked, app: &App, reading: &Reading, out: &Output) {
+    pub(super) async fn apply(&mut self, trigger: Trigger, app: &App, reading: &Reading, out: &Output) {
         let mut text = read(&self.path);
-        if asked == Asked::BySave {
+        if trigger == Trigger::Save {
             if is_blank(&text) {
                 tokio::time::sleep(GAP).await;
                 text = read(&self.path);
@@ -65,8 +65,8 @@ impl SettingsFile {
         }
         let (is_blank, is_gone) = (is_blank(&text), !self.path.exists());
         self.seen = text;
-        let applied = match asked {
-            Asked::BySave if self.is_in_use && is_blank && (is_gone || self.seen.is_some()) => {
+        let applied = match trigger {
+            Trigger::Save if self.is_in_use && is_blank && (is_gone || self.seen.is_some()) => {
                 Err(vec![self.without_content(is_gone)])
             }
             _ => self.take_up(app, reading).await,
@@ -81,7 +81,7 @@ impl SettingsFile {
                 }
             }
             Err(problems) => {
-                if asked == Asked::ByOperator {
+                if trigger == Trigger::Operator {
                     let why: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
                     out.say(&format!("the settings could not be taken up:\n{}", why.join("\n")));
                 }
@@ -130,7 +130,7 @@ impl SettingsFile {
     }
 }
 
-/// The bytes of the settings' file; None where there is none that can be read.
+/// Returns the bytes of the settings' file; `None` if it cannot be read.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     std::fs::read(path).ok()
 }

@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 8 << 20;
 /// Calls that are recorded for one step.
 const MAX_CALLS: usize = 20_000;
 
-/// What came of a host call.
+/// The result of a host call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostResult {
     /// It returned this.
@@ -25,7 +25,7 @@ pub enum HostResult {
     Unknown,
 }
 
-/// How a host call goes on.
+/// The way in which a host call proceeds.
 #[derive(Debug, PartialEq)]
 pub enum HostCall {
     /// It was made before the step paused.
@@ -119,12 +119,12 @@ impl HostCalls {
     }
 
     /// Counts a line of the log or an event; returns `true` if it was written before the step paused.
-    pub(super) fn was_told(&mut self, by: &str) -> bool {
+    pub(super) fn was_reported(&mut self, by: &str) -> bool {
         let sequence = self.plugins.entry(by.to_owned()).or_default();
         sequence.telling += 1;
-        let was_told = sequence.telling <= sequence.told;
+        let was_reported = sequence.telling <= sequence.told;
         sequence.told = sequence.told.max(sequence.telling);
-        was_told
+        was_reported
     }
 
     /// As one object by plugin; null if nothing was recorded.
@@ -185,14 +185,14 @@ mod tests {
         let mut calls = HostCalls::default();
         made(&mut calls, "kv::incr", 1, 5);
         made(&mut calls, "kv::incr", 1, 6);
-        assert!(!calls.was_told("a"));
+        assert!(!calls.was_reported("a"));
         let mut calls = HostCalls::from_json(&calls.to_json());
         calls.begin();
         for wanted in [5i64, 6] {
             let known = HostCall::Known(HostResult::Value(wanted.into()));
             assert_eq!(calls.call("a", "kv::incr", &1i64.into()), known);
         }
-        assert!(calls.was_told("a") && !calls.was_told("a"));
+        assert!(calls.was_reported("a") && !calls.was_reported("a"));
         assert_eq!(calls.call("a", "kv::incr", &1i64.into()), HostCall::New(2));
     }
 

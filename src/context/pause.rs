@@ -101,8 +101,8 @@ impl Pauses {
     }
 
     /// Counts a line of the log or an event of a plugin; returns `true` if it was written before the step paused.
-    pub fn was_told(&self, by: &str) -> bool {
-        self.0.lock().calls.was_told(by)
+    pub fn was_reported(&self, by: &str) -> bool {
+        self.0.lock().calls.was_reported(by)
     }
 
     /// What the turn waits for.

@@ -39,7 +39,7 @@ pub struct Plan {
     pub native_tools: Vec<Tool>,
     /// Versions of plugins that are not run, beside those that the project's list names.
     pub quarantined: Vec<Quarantined>,
-    /// What is wrong with settings that are not in force: these are.
+    /// The problems of newer settings that could not replace these.
     pub problems: Vec<Problem>,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Reload {
     confirmed: Confirmations,
     /// Guards whose last good versions were taken from their histories.
     restored: HashSet<String>,
-    /// What is set aside of plugins that were removed.
+    /// The values of removed plugins that are set aside.
     aside: Vec<Aside>,
     /// New files under the ids of removed plugins, as long as the values of those are not set aside.
     strangers: HashSet<String>,
@@ -96,7 +96,7 @@ struct Settled {
 /// When what is under way is looked at again, and how long files may go on being saved.
 pub(super) const NEXT_LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(100);
-/// When a look follows one that left a file behind which takes long to compile.
+/// The delay of the next look while a file is still being compiled.
 pub(super) const WHILE_COMPILING: Duration = Duration::from_millis(25);
 /// When a vanished file is looked for again.
 const SECOND_LOOK: Duration = Duration::from_millis(150);
@@ -146,7 +146,7 @@ fn unlike<T: PartialEq>(one: &HashMap<String, T>, other: &HashMap<String, T>) ->
     new.chain(other.keys().filter(|key| !one.contains_key(*key))).cloned().collect()
 }
 
-/// What comes of a plugin at a look.
+/// The outcome of a look for one plugin.
 enum Next {
     Is(Arc<Plugin>, Option<Change>),
     Gone,
@@ -495,7 +495,7 @@ impl Reload {
         self.stored_for(&self.stored.grants, id).map_or(configured.clone(), |stored| configured.merge(stored))
     }
 
-    /// What is stored for a plugin; nothing where it may belong to another one of the same id.
+    /// Returns the stored values of a plugin; `None` if they may belong to a removed one of the same id.
     fn stored_for<'a, T>(&self, stored: &'a HashMap<String, T>, id: &str) -> Option<&'a T> {
         stored.get(id).filter(|_| !self.strangers.contains(id))
     }

@@ -26,7 +26,7 @@ pub const MAX_STUCK: Duration = Duration::from_secs(if cfg!(test) {
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What is known of a lane from outside.
+/// The state of a lane that other threads can read.
 #[derive(Debug)]
 pub(super) struct Health {
     /// The piece that runs, 0 for none, and how many times any has begun to run.

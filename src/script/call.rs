@@ -226,17 +226,17 @@ pub(crate) fn current_that_may_pause() -> Option<Call> {
 }
 
 /// Counts a line of the log or an event; returns `true` if it was written before the running step paused.
-pub(crate) fn was_told() -> bool {
+pub(crate) fn was_reported() -> bool {
     CALL.with_borrow(|call| {
         let Some(call) = call else { return false };
-        call.turn.pauses().is_some_and(|pauses| pauses.was_told(&call.caller.plugin))
+        call.turn.pauses().is_some_and(|pauses| pauses.was_reported(&call.caller.plugin))
     })
 }
 
 /// Writes one line of a script to the log, cut where it is too much. A step that runs again after a pause does not
 /// repeat its lines.
 pub(crate) fn log(level: tracing::Level, text: &str) {
-    if was_told() {
+    if was_reported() {
         return;
     }
     let printed = CALL.with_borrow_mut(|call| {

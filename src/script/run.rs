@@ -126,7 +126,7 @@ impl Script {
         self.settled(result, function, turn, budget, guard)
     }
 
-    /// What came of a call, and what it cost.
+    /// Converts the result of a call, and measures the cost of the call.
     fn settled<T>(
         &self,
         result: Result<T, Box<EvalAltResult>>,

@@ -29,7 +29,7 @@ pub struct Watch {
     folders: Vec<PathBuf>,
     events: mpsc::Receiver<()>,
     watcher: Option<notify::RecommendedWatcher>,
-    /// Whether what lies in folders of these folders counts, too.
+    /// The depth of the watch: the folders alone, or nested ones as well.
     depth: RecursiveMode,
     watched: Vec<PathBuf>,
     /// Folders in which one that is not there yet will appear.

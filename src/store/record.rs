@@ -89,7 +89,7 @@ pub struct Aside {
     pub plugin: String,
     /// The number of the version by which the plugin was removed.
     pub number: u64,
-    /// What became of them.
+    /// Their current state.
     pub fate: Fate,
     /// Is `true` if anything is set aside.
     pub has_rows: bool,
@@ -102,7 +102,7 @@ impl Aside {
     }
 }
 
-/// What became of values that were set aside.
+/// The state of values that were set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// They are set aside.

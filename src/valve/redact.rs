@@ -96,7 +96,7 @@ impl Redactor {
 
     /// Returns the number of bytes that are compared at most to redact a text; 0 for what is over at once.
     pub fn work(&self, text: &str) -> usize {
-        /// What no text of a usual size and no usual number of secrets comes to.
+        /// The work, in compared bytes, up to which a text is not charged for.
         const UNMEASURED: usize = 256 << 10;
         let own = self.own.as_ref().map_or(0, |own| own.work(text));
         let others = self.others.0.read();

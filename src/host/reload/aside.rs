@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The time within which a file that was deleted by hand may come back with another text, in milliseconds.
 const RETURN_WINDOW: i64 = 30_000;
 
-/// What becomes of the values that are stored under the id of a new file.
+/// The owner of the values that are stored under the id of a new file.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Owner {
     /// They are its own.

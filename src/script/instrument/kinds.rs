@@ -87,7 +87,7 @@ impl Guess {
     }
 }
 
-/// What is known of the values in one function.
+/// The kinds of the values in one function, as far as the syntax proves them.
 pub(in crate::script) struct Kinds<'a> {
     variables: HashMap<String, Guess>,
     /// The effective valves, if the function is handed them as `valves`.

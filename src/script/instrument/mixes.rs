@@ -8,7 +8,7 @@ use crate::script::value::{self, Shape, dynamic_of};
 use crate::script::{Kind, Script, Settings, SourceFile};
 use rhai::{Blob, Dynamic};
 
-/// What is done with `a` and `b`, and what is looked at afterwards.
+/// An operation on `a` and `b`, and the value that is compared afterward.
 const OPERATIONS: [(&str, &str); 18] = [
     ("", "a + b"),
     ("a += b;", "a"),
@@ -39,7 +39,7 @@ fn script(before: &str, result: &str) -> Script {
     Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
 }
 
-/// What the script leaves of two values, or why it fails.
+/// Returns the value that the script computes from two others, or the reason for its failure.
 fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
     let out = Json::object();
     let (answer, _) = script.call(Hook::Inlet, vec![a, b, value::live(&out, Shape::Plain)], &Turn::default());
@@ -49,7 +49,7 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
     }
 }
 
-/// What a failure says, with its place.
+/// Returns the message of a failure, with its place.
 fn words_of(failed: Ended) -> String {
     match failed {
         Ended::Refused(refusal) => format!("refused: {}", refusal.message),

@@ -20,7 +20,7 @@ pub(super) fn is_needed(functions: &AST) -> bool {
 
 /// Puts the steps into a body.
 pub(super) struct Rewrite<'a> {
-    /// What is known of the values in the function.
+    /// The kinds of the values in the function.
     pub(super) kinds: &'a Kinds<'a>,
     /// The set in which lines with a probe are recorded; probes are added only if it is present.
     pub(super) lines: Option<&'a Lines>,

@@ -24,7 +24,7 @@ pub(crate) fn register(module: &mut Module) {
     global("emit", &["event: map"], "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`.")
         .set_into_module(module, |event: Dynamic| -> Answer<()> {
             let event = checked_event(&event)?;
-            if !call::was_told()
+            if !call::was_reported()
                 && let Some(call) = call::current()
             {
                 call.turn.emit(&call.caller.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
