@@ -18,7 +18,7 @@ use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, Wish};
-use valvehouse::llm::{Answer, Provider, Request};
+use valvehouse::provider::{Answer, Provider, Request};
 use valvehouse::store::{Conversations as _, Sqlite};
 
 #[global_allocator]

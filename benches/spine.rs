@@ -20,8 +20,8 @@ use valvehouse::filter::Verdict::Continue;
 use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, Wish};
-use valvehouse::llm::{Answer, Piece, Provider, Request};
 use valvehouse::net::sse::Parser;
+use valvehouse::provider::{Answer, Piece, Provider, Request};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::trace::{Asked, Traces};
 

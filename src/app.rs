@@ -15,10 +15,9 @@ use crate::figures::{Doors, Service};
 use crate::host::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Ready, Snapshot, Writer};
 use crate::json::{Json, Object};
 use crate::kernel::{ModelSettings, Reply, Wish};
-use crate::llm::{
-    Anthropic, Choice, Demo, Fallback, Measured, Ollama, OpenAi, Patient, Piece, Provider, Rekeyed,
-};
+use crate::llm::{Anthropic, Choice, Demo, Fallback, Measured, Ollama, OpenAi, Patient, Rekeyed};
 use crate::net::Client;
+use crate::provider::{Piece, Provider};
 use crate::script::{Code, Kind, Problem, Rehearsal, Settings, beginning};
 use crate::store::{self, Kv, Run, Store};
 use crate::trace::Traces;

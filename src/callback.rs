@@ -1,5 +1,9 @@
 //! The moments at which an agent tells of itself, by the names that callbacks have in scripts and in Rust.
 
+use crate::context::Turn;
+use crate::json::Json;
+use futures::future::BoxFuture;
+
 /// A moment of an agent's run. The agent's callbacks say what is told at each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -131,4 +135,23 @@ impl std::fmt::Display for Callback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Somebody who is told by and by what happened in a run.
+pub trait Listener: Send + Sync {
+    /// Who it is, a script's id.
+    fn name(&self) -> &str;
+
+    /// Whether it wants to be told of this moment.
+    fn hears(&self, callback: Callback) -> bool;
+
+    /// It is told. `event` is its own; `state` is its scratch map of the run; the turn is beside that of the
+    /// run, which may be over already.
+    fn hear(
+        &self,
+        callback: Callback,
+        event: Json,
+        state: Json,
+        turn: Turn,
+    ) -> BoxFuture<'_, Result<(), String>>;
 }

@@ -6,7 +6,7 @@
 //! (`tests/it/floors.rs` checks it).
 //!
 //! To follow one request: [`server`] (`openai/chat.rs`) takes a [`host`] snapshot and runs the
-//! [`kernel`]'s turn, which folds the [`filter`] chain around a model of [`llm`] and around each call of
+//! [`kernel`]'s turn, which folds the [`filter`] chain around a provider of [`llm`] and around each call of
 //! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
 //! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
 
@@ -24,7 +24,6 @@ pub mod anthropic;
 pub mod limits;
 pub mod valve;
 pub mod breaker;
-pub mod callback;
 pub mod figures;
 pub mod config;
 
@@ -34,6 +33,7 @@ pub mod seal;
 pub mod access;
 pub mod trace;
 pub mod context;
+pub mod callback;
 pub mod lanes;
 pub mod net;
 pub mod machine;
@@ -42,6 +42,7 @@ pub mod otlp;
 
 // -- parts: one contract each, and its native fulfilments
 pub mod filter;
+pub mod provider;
 pub mod store;
 pub mod tool;
 pub mod llm;

@@ -20,7 +20,8 @@ use crate::fault::Fault;
 use crate::filter::Filter;
 use crate::json::{Json, Object};
 use crate::kernel::{Kernel, ModelSettings, Next, Progress};
-use crate::llm::{Choice, Formatted, Provider};
+use crate::llm::{Choice, Formatted};
+use crate::provider::Provider;
 use crate::store::Store;
 use crate::tool::{SchemaDialect, Tool};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 /// An agent and its conversation.
 ///
 /// ```no_run
-/// # async fn example(provider: std::sync::Arc<dyn valvehouse::llm::Provider>) -> Result<(), valvehouse::fault::Fault> {
+/// # async fn example(provider: std::sync::Arc<dyn valvehouse::provider::Provider>) -> Result<(), valvehouse::fault::Fault> {
 /// use valvehouse::agent::{Agent, Decision};
 /// let mut agent = Agent::builder("helper").provider(provider).system_prompt("Be brief.").build()?;
 /// let mut said = agent.run("delete the old files").await?;

@@ -4,7 +4,7 @@
 //! ```
 //! use valvehouse::agent::{Agent, Decision};
 //! use valvehouse::json::Json;
-//! use valvehouse::llm::{Canned, Reply};
+//! use valvehouse::provider::{Canned, Reply};
 //! use valvehouse::tool::Tool;
 //! # tokio_test(async {
 //! # let call = br#"{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}"#;

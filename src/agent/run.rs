@@ -8,7 +8,7 @@ use crate::chat::{message, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 

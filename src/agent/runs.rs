@@ -10,7 +10,7 @@ use crate::context::{Context, Events, TurnFacts};
 use crate::fault::{Fault, RequestFault};
 use crate::json::Json;
 use crate::kernel::Progress;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use crate::store::{Beginning, Begun, First, Prune, Run, Store};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -18,7 +18,8 @@ use crate::fault::Breakage;
 use crate::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use crate::json::Json;
 use crate::lanes::Pace;
-use crate::llm::{Choice, Provider};
+use crate::llm::Choice;
+use crate::provider::Provider;
 use look::{Look, Plan};
 use std::sync::Arc;
 

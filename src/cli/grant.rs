@@ -6,9 +6,9 @@ use super::output::{Output, clean, table};
 use super::project::{self, Project, Reach};
 use super::report;
 use crate::config::{Capability, Config, GrantWord, Grants};
+use crate::host::builtin::GUARDED;
 use crate::json::Json;
 use crate::store::{self, Store};
-use crate::tool::builtin::GUARDED;
 use crate::words::{did_you_mean, nearest};
 use std::sync::Arc;
 

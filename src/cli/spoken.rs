@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::chat::{event, message, response};
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use std::io;
 use tokio::sync::mpsc;
 

@@ -29,12 +29,13 @@ mod schema;
 mod settings;
 mod tree;
 
+pub use crate::provider::PIPES;
 pub use error::{ConfigError, ConfigProblem};
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use network::Network;
 pub use origin::Origin;
-pub use provider::{KINDS, Offered, PIPES, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
+pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
 pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
 #[cfg(feature = "workbench")]
 pub use schema::schema;

@@ -79,9 +79,6 @@ pub const KINDS: [ProviderKind; 32] = [
     like_openai("vllm", "http://127.0.0.1:8000/v1", ""),
 ];
 
-/// What the provider of all scripts that offer models is called.
-pub const PIPES: &str = "pipes";
-
 impl ProviderKind {
     /// The kind of this name.
     pub fn named(name: &str) -> Option<Self> {

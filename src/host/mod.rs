@@ -1,6 +1,7 @@
 //! The host: the one snapshot that turns take, and the one writer that puts the next in its place.
 
 mod asking;
+pub mod builtin;
 mod crowd;
 mod kept;
 mod leftovers;

@@ -8,7 +8,7 @@ use crate::crash::Quarantined;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::ModelSettings;
-use crate::llm::Provider;
+use crate::provider::Provider;
 use crate::script::{Kind, Problem, Settings};
 use crate::store::Source;
 use crate::tool::Tool;

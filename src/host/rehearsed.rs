@@ -4,9 +4,9 @@ use super::Snapshot;
 use super::plugin::{Plugin, State};
 use super::shelf::Shelf;
 use crate::config::Grants;
+use crate::host::builtin;
 use crate::script::{Other, Rehearsal, Script};
 use crate::store::Kv;
-use crate::tool::builtin;
 use std::sync::Arc;
 
 impl Snapshot {

@@ -18,12 +18,13 @@ use super::{Change, Report};
 use crate::config::Grants;
 use crate::crash::Quarantine;
 use crate::figures::{Figures, Tools};
+use crate::host::builtin;
 use crate::json::Json;
 use crate::script::{
     Code, Found, Imports, Kind, Loader, Problem, Read, Script, Settings, SourceFile, UserValves,
 };
 use crate::store::{Aside, Confirmed, Kv, LastGood, Seen, Store, StoreError, StoredValves, Switch, now};
-use crate::tool::{Tool, builtin};
+use crate::tool::Tool;
 use crate::valve::SecretGroup;
 use compiling::Compiling;
 use guards::{Cause, Confirmations, Weakened};

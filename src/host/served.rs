@@ -5,7 +5,7 @@ use crate::config::PIPES;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::{ModelSettings, Route, Routes};
-use crate::llm::Provider;
+use crate::provider::Provider;
 use crate::script::{Offer, Pipes};
 use std::sync::Arc;
 

@@ -3,8 +3,9 @@
 use super::plan::Plan;
 use super::plugin::{Plugin, State};
 use crate::filter::Filter;
+use crate::host::builtin;
 use crate::script::{Code, Kind, Problem, ScriptedTool};
-use crate::tool::{Tool, builtin};
+use crate::tool::Tool;
 use crate::words::did_you_mean;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

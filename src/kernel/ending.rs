@@ -4,7 +4,7 @@ use super::parts::{choices, deltas, is_only_usage, messages, reasons};
 use crate::chat::response::natural_finish;
 use crate::chat::{delta, event};
 use crate::json::Json;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use compact_str::CompactString;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@
 
 use crate::chat::{delta, message};
 use crate::json::Json;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::collections::BTreeMap;

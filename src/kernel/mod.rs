@@ -5,7 +5,7 @@
 //! door runs the same turn. Build a kernel aside, share it, swap it for another; it never changes.
 //!
 //! ```no_run
-//! # async fn example(provider: std::sync::Arc<dyn valvehouse::llm::Provider>) -> Result<(), valvehouse::fault::Fault> {
+//! # async fn example(provider: std::sync::Arc<dyn valvehouse::provider::Provider>) -> Result<(), valvehouse::fault::Fault> {
 //! use valvehouse::filter::{Filter, Verdict::Continue};
 //! use valvehouse::kernel::{ChatOptions, Kernel};
 //! let kernel = Kernel::builder()
@@ -41,7 +41,7 @@ use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::filter::{Chain, Filter, Hooks};
 use crate::json::Json;
-use crate::llm::Provider;
+use crate::provider::Provider;
 use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, tools_of};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::chat::response::{LAST_CALL, TEXT_BREAK};
 use crate::chat::{Call, delta, event, message, split};
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use crate::tool::Toolbox;
 use compact_str::CompactString;
 use std::collections::BTreeMap;

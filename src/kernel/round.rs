@@ -8,7 +8,7 @@ use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::Json;
-use crate::llm::{Answer, Piece, Provider, Request, Traced};
+use crate::provider::{Answer, Piece, Provider, Request, Traced};
 use crate::tool::SchemaDialect;
 use futures::StreamExt;
 use std::sync::Arc;

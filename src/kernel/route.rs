@@ -2,7 +2,7 @@
 
 use super::{Kernel, ModelSettings, Parts};
 use crate::json::Json;
-use crate::llm::Provider;
+use crate::provider::Provider;
 use std::sync::Arc;
 
 /// Knows models by the names clients ask for.

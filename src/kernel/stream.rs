@@ -6,7 +6,7 @@ use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::filter::{Filter, Hook, Outcome, broken_stream, step};
 use crate::json::Json;
-use crate::llm::Piece;
+use crate::provider::Piece;
 
 impl Kernel {
     /// What the stream hooks make of one event, for who looks at them alone.

@@ -11,7 +11,7 @@ use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::json::{Json, Object};
-use crate::llm::{Forwarded, Piece, Traced};
+use crate::provider::{Forwarded, Piece, Traced};
 use compact_str::CompactString;
 use tokio::sync::mpsc::Sender;
 

@@ -4,11 +4,11 @@
 //! What has begun is never taken over by another.
 
 use super::served::note;
-use super::{Answer, Forwarded, Passed, Piece, Provider, Request};
 use crate::breaker::Open;
 use crate::fault::Fault;
 use crate::json::{Json, Object};
 use crate::net::sse;
+use crate::provider::{Answer, Forwarded, Passed, Piece, Provider, Request};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::chat::{message, response};
     use crate::llm::served::noticing;
-    use crate::llm::{Canned, Reply};
+    use crate::provider::{Canned, Reply};
 
     fn answered(status: u16) -> Fault {
         Fault::Answered { provider: "a".into(), status, body: Json::Null, retry_after: None }

@@ -1,10 +1,10 @@
 //! A service whose calls are counted and timed, whatever its wire.
 
-use super::{Answer, Forwarded, Passed, Piece, Provider, Request};
 use crate::breaker::Open;
 use crate::fault::Fault;
 use crate::figures::{Answered, Asking, Service};
 use crate::json::Json;
+use crate::provider::{Answer, Forwarded, Passed, Piece, Provider, Request};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream, StreamExt};
@@ -201,7 +201,7 @@ impl<T, L: Looks<T>> Stream for Watched<T, L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::{Canned, Reply};
+    use crate::provider::{Canned, Reply};
 
     fn measured(reply: Reply) -> Measured {
         Measured::new(Arc::new(Canned::named("lab", [reply])), Arc::default())

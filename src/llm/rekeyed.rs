@@ -1,10 +1,10 @@
 //! A service whose key is in a file: where the file holds another key, that one is used from then on.
 
-use super::{Answer, Forwarded, Provider, Request};
 use crate::breaker::Open;
 use crate::config::{Secret, SecretSource};
 use crate::fault::Fault;
 use crate::json::Json;
+use crate::provider::{Answer, Forwarded, Provider, Request};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -109,7 +109,7 @@ impl Provider for Rekeyed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::{Canned, Reply};
+    use crate::provider::{Canned, Reply};
 
     #[tokio::test]
     async fn a_key_that_changes_in_its_file_is_used_and_one_that_goes_is_kept() {

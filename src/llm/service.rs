@@ -1,12 +1,11 @@
 //! A service over HTTP, whatever its wire: where it is, what it is paid with, and what goes wrong with it.
 
-use super::Piece;
 use super::origin::Origin;
-use crate::chat::Fold;
 use crate::config::Secret;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::net::{Call, Client, Response, shown};
+use crate::provider::Piece;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -154,13 +153,4 @@ pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Faul
         }
     })
     .boxed()
-}
-
-/// The answer that pieces are pieces of.
-pub(crate) async fn whole(mut pieces: BoxStream<'static, Result<Piece, Fault>>) -> Result<Json, Fault> {
-    let mut fold = Fold::default();
-    while let Some(piece) = pieces.next().await {
-        fold.push(&piece?.event);
-    }
-    Ok(fold.finish())
 }

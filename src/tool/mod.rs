@@ -1,6 +1,5 @@
 //! Tools: what a model may call, and the box they are kept in.
 
-pub mod builtin;
 mod declare;
 mod module;
 mod parameters;

@@ -8,7 +8,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::Value;
 use valvehouse::json::Json;
 use valvehouse::kernel::ModelSettings;
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 
 /// Asks for usage, and brings a tool of its own.
 const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;

@@ -186,7 +186,7 @@ async fn live_and_plain_values_are_joined_alike() {
     );
     let said = valvehouse::chat::message::assistant("x");
     said.set("images", valvehouse::json::Json::from(vec!["drawn".into()])).unwrap();
-    let kernel = asking([valvehouse::llm::Reply::message(said)]).0.filter(filter).build();
+    let kernel = asking([valvehouse::provider::Reply::message(said)]).0.filter(filter).build();
     assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "1 drawn");
 }
 

@@ -8,7 +8,7 @@ use valvehouse::fault::Fault;
 use valvehouse::filter::{Filter, FilterContext, Hook, Run, Verdict};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Builder, ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
-use valvehouse::llm::{Canned, Piece, Reply};
+use valvehouse::provider::{Canned, Piece, Reply};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::tool::Tool;
 

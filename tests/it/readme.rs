@@ -9,7 +9,7 @@ use valvehouse::config::{Config, KINDS, Retry, Timeouts};
 use valvehouse::context::Context;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings};
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 use valvehouse::script::{Kind, Pipes, Script, Settings, SourceFile};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

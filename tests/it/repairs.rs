@@ -6,7 +6,7 @@ use valvehouse::chat::Fold;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings};
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 
 /// An event of one answer about one of its choices, or about none.
 fn chunk(choices: &str) -> Json {

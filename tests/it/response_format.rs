@@ -4,7 +4,8 @@ use crate::kernel::{asking, calls, echo, stream_body};
 use std::sync::Arc;
 use valvehouse::fault::Fault;
 use valvehouse::kernel::Kernel;
-use valvehouse::llm::{Canned, Formatted, Reply};
+use valvehouse::llm::Formatted;
+use valvehouse::provider::{Canned, Reply};
 
 const ASKS: &str = r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},
     "messages":[{"role":"user","content":"how much?"}],

@@ -9,7 +9,7 @@ use valvehouse::context::Context;
 use valvehouse::filter::{Filter, Hook, Verdict, Verdict::Continue, Verdict::Error, Verdict::Skip};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel};
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 use valvehouse::tool::Tool;
 
 fn tooled(tool: Tool, filters: impl IntoIterator<Item = Filter>) -> Kernel {

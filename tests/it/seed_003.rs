@@ -8,7 +8,7 @@ use valvehouse::fault::{Fault, RequestFault};
 use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Error};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Chatted, Kernel, ModelSettings};
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 use valvehouse::tool::{Retry, Tool, ToolError, ToolResult};
 
 fn with_context(variables: &str) -> ChatOptions {

@@ -10,7 +10,8 @@ use valvehouse::fault::Fault;
 use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, Reply as Answered, Wish};
-use valvehouse::llm::{Canned, Demo, Provider, Reply};
+use valvehouse::llm::Demo;
+use valvehouse::provider::{Canned, Provider, Reply};
 use valvehouse::script::{Budget, Kind, Script, Settings, UserValves, read_file};
 use valvehouse::store::Kv;
 

@@ -12,7 +12,7 @@ use valvehouse::fault::{Breakage, Fault};
 use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings, Reply as Answered, Wish};
-use valvehouse::llm::{Answer, Canned, Forwarded, Passed, Piece, Provider, Reply, Request};
+use valvehouse::provider::{Answer, Canned, Forwarded, Passed, Piece, Provider, Reply, Request};
 
 /// A kernel whose model streams these pieces of text.
 fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = Filter>) -> Kernel {

@@ -4,7 +4,7 @@ use crate::kernel::*;
 use std::sync::Arc;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 use valvehouse::script::{Kind, Script, Settings, SourceFile, UserValves};
 
 fn script(text: &str) -> Filter {

@@ -37,14 +37,12 @@
 mod event;
 mod filters;
 mod handlers;
-mod listener;
 mod queue;
 mod teller;
 #[cfg(test)]
 mod tests;
 
-pub use crate::callback::Callback;
+pub use crate::callback::{Callback, Listener};
 pub use event::{CallbackEvent, Who};
 pub use handlers::{Callbacks, Outcome};
-pub use listener::Listener;
 pub use teller::Teller;

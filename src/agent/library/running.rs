@@ -12,7 +12,7 @@ use crate::context::{Context, Events, TurnFacts};
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::kernel::Progress;
-use crate::llm::Piece;
+use crate::provider::Piece;
 use crate::store::RunStatus;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;

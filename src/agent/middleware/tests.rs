@@ -6,7 +6,7 @@ use crate::context::{Context, Event, Events, Notice, Observer, Pauses, Questions
 use crate::fault::{Fault, Refusal};
 use crate::filter::Verdict;
 use crate::kernel::{ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
-use crate::llm::{Canned, Reply};
+use crate::provider::{Canned, Reply};
 use crate::tool::ToolError;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

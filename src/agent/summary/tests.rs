@@ -7,7 +7,7 @@ use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use crate::filter::{Chain, Outcome};
 use crate::json::Object;
-use crate::llm::{Canned, Reply};
+use crate::provider::{Canned, Reply};
 use proptest::prelude::*;
 
 const MODEL: &str = "gpt-4o";

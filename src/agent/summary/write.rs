@@ -7,7 +7,8 @@ use crate::agent::middleware::wait;
 use crate::chat::{Call, message, response};
 use crate::context::Turn;
 use crate::json::Json;
-use crate::llm::{self, Answer, Choice, Request};
+use crate::llm::Choice;
+use crate::provider::{self, Answer, Request};
 use crate::words::shortened;
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,7 @@ async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String
     let answered = async {
         match writer.provider.chat(request).await? {
             Answer::Whole(whole) => Ok(whole),
-            Answer::Stream(pieces) => llm::whole(pieces).await,
+            Answer::Stream(pieces) => provider::whole(pieces).await,
         }
     };
     let answer = tokio::time::timeout(PATIENCE, answered).await;

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::host::Snapshot;
 use crate::json::Json;
 use crate::kernel::{Kernel, Reply as Answered, Route, Routes, Wish};
-use crate::llm::{Canned, Provider, Reply};
+use crate::provider::{Canned, Provider, Reply};
 use crate::script::Rehearsal;
 use crate::server::status_of;
 use crate::tool::{Handler, Tool, ToolError, ToolResult};

@@ -5,7 +5,7 @@ use super::mention::{Offer, offers, rounds};
 use crate::chat::{Call, Head, message, request, response, split};
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::{Answer, Piece, Provider, Request};
+use crate::provider::{Answer, Piece, Provider, Request};
 use crate::words::hex;
 use futures::StreamExt;
 use futures::future::BoxFuture;

@@ -8,12 +8,12 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Forwarded, Provider, Request, whole};
 use crate::breaker::Open;
 use crate::chat::{Call, message};
 use crate::context::Notice;
 use crate::fault::Fault;
 use crate::json::{Json, Object};
+use crate::provider::{Answer, Forwarded, Provider, Request, whole};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shape::Shape;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::chat::response;
-use crate::llm::{Canned, Reply};
+use crate::provider::{Canned, Reply};
 
 const PRICE: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
     {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}"#;

@@ -3,9 +3,9 @@
 use super::answer::Reading;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
 use crate::llm::service::{Reads, drain, read};
+use crate::provider::Piece;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::BoxStream;

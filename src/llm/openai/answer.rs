@@ -7,9 +7,9 @@ use crate::fault::Fault;
 use crate::json::Json;
 use crate::llm::hidden::{hidden, without};
 use crate::llm::origin::{Shape, guess, is_error};
-use crate::llm::service::whole;
-use crate::llm::{Forwarded, Passed};
 use crate::net::{Response, sse};
+use crate::provider::whole;
+use crate::provider::{Forwarded, Passed};
 use bytes::{Bytes, BytesMut};
 use memchr::memmem;
 

@@ -3,10 +3,10 @@
 use crate::chat::delta;
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Piece;
 use crate::llm::origin::{Origin, is_error};
 use crate::llm::service::{Reads, drain, read};
 use crate::net::sse::{Event, Parser};
+use crate::provider::Piece;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;

@@ -1,7 +1,7 @@
 //! Answers whose first item has come, and answers that must come to their end in time.
 
 use crate::fault::Fault;
-use crate::llm::{Answer, Forwarded, Passed};
+use crate::provider::{Answer, Forwarded, Passed};
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -9,13 +9,13 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Forwarded, Passed, Provider, Request};
 use crate::breaker::{Admission, Breaker, BreakerSettings, Open};
 use crate::config::Retry;
 use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::figures::Service;
 use crate::json::Json;
+use crate::provider::{Answer, Forwarded, Passed, Provider, Request};
 use begun::{begin, begin_forwarded};
 use bytes::Bytes;
 use futures::future::BoxFuture;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::chat::{message, response};
 use crate::context::Observer;
-use crate::llm::{Canned, Piece, Reply};
+use crate::provider::{Canned, Piece, Reply};
 use futures::StreamExt;
 use parking_lot::Mutex;
 

@@ -16,11 +16,12 @@ use super::hooks::Param;
 use super::run::Ended;
 use super::value::live;
 use crate::breaker::Admission;
-use crate::callback::Callback;
+use crate::callback::{Callback, Listener};
 use crate::context::Turn;
 use crate::figures::{Ending, Tally};
 use crate::json::Json;
 use crate::lanes::{self, LaneError, Pace, STUCK};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -122,5 +123,25 @@ impl ScriptCallbacks {
         self.kept.store(0, Relaxed);
         let is_fine = state.weight() <= most;
         is_fine.then_some(()).ok_or_else(|| format!("keeps more than {} MB in `state`", most >> 20))
+    }
+}
+
+impl Listener for ScriptCallbacks {
+    fn name(&self) -> &str {
+        self.id()
+    }
+
+    fn hears(&self, callback: Callback) -> bool {
+        self.callbacks().any(|own| own == callback)
+    }
+
+    fn hear(
+        &self,
+        callback: Callback,
+        event: Json,
+        state: Json,
+        turn: Turn,
+    ) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(ScriptCallbacks::hear(self, callback, event, state, turn))
     }
 }

@@ -22,7 +22,7 @@ use crate::figures::{Ending, Tally};
 use crate::json::Json;
 use crate::kernel::answer_of;
 use crate::lanes::{self, LaneError, Pace, STUCK};
-use crate::llm::{self, Answer, Piece, Provider, Request};
+use crate::provider::{self, Answer, Piece, Provider, Request};
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt, stream};
@@ -170,7 +170,7 @@ impl Pipe {
         let pieces = pieces(first, sent, work);
         match streams {
             true => Ok(Answer::Stream(pieces)),
-            false => llm::whole(pieces).await.map(Answer::Whole),
+            false => provider::whole(pieces).await.map(Answer::Whole),
         }
     }
 

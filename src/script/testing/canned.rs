@@ -4,8 +4,8 @@ use crate::chat::{Head, delta, message, response};
 use crate::context::{Event, Questions, Turn};
 use crate::fault::Fault;
 use crate::json::{Json, Object};
-use crate::llm::{self, Answer, Provider, Reply, Request};
 use crate::net::web::{self, Ask, WebError};
+use crate::provider::{self, Answer, Provider, Reply, Request};
 use crate::script::package::Models;
 use crate::words;
 use bytes::Bytes;
@@ -65,7 +65,7 @@ impl Model {
 
     async fn answer(&self, request: Request) -> Result<Answer, Fault> {
         let reply = self.next(&request.body)?;
-        llm::Canned::new([reply]).chat(request).await
+        provider::Canned::new([reply]).chat(request).await
     }
 }
 
@@ -101,7 +101,7 @@ impl Models for Model {
             }
             let answer = match this.answer(Request::new(request, false)).await? {
                 Answer::Whole(whole) => whole,
-                Answer::Stream(pieces) => llm::whole(pieces).await?,
+                Answer::Stream(pieces) => provider::whole(pieces).await?,
             };
             let said = response::message_of(&answer);
             Ok(Json::from([

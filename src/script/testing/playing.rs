@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::filter::{Hook, Hooks, Outcome, Told, told};
 use crate::json::Json;
 use crate::kernel::{Kernel, ModelSettings, Reply, Wish};
-use crate::llm::Piece;
+use crate::provider::Piece;
 use crate::script::pipe::Pipes;
 use crate::tool::Tool;
 use std::sync::Arc;

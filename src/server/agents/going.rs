@@ -98,7 +98,7 @@ async fn go<W>(
     parts: &Parts,
     told: Told,
     stream: bool,
-    work: impl FnOnce(Events, Option<tokio::sync::mpsc::Sender<crate::llm::Piece>>) -> W,
+    work: impl FnOnce(Events, Option<tokio::sync::mpsc::Sender<crate::provider::Piece>>) -> W,
 ) -> Result<Response, Fault>
 where
     W: Future<Output = Result<Reply, Fault>> + Send + 'static,

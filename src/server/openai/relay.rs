@@ -3,9 +3,9 @@
 use super::keep_alive::{End, KeepAlive};
 use super::wire;
 use crate::fault::Fault;
-use crate::llm::{Forwarded, Passed};
 use crate::net::MAX_BODY;
 use crate::net::sse::{self, MAX_LINE, Parser, TooLong};
+use crate::provider::{Forwarded, Passed};
 use crate::trace::Trace;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};

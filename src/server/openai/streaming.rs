@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::host::Ready;
 use crate::json::Json;
 use crate::kernel::{Reply, Wish};
-use crate::llm::{Forwarded, Piece};
+use crate::provider::{Forwarded, Piece};
 use crate::server::{auth, facts, reply};
 use crate::store::Run;
 use crate::trace::Trace;

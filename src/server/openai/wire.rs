@@ -2,8 +2,8 @@
 
 use crate::fault::Fault;
 use crate::json::Json;
-use crate::llm::Piece;
 use crate::net::sse;
+use crate::provider::Piece;
 use crate::server::reply;
 use bytes::{Bytes, BytesMut};
 

@@ -5,7 +5,7 @@ use crate::kernel::{asking, json, stream};
 use valvehouse::anthropic::{Reader, Writer};
 use valvehouse::json::Json;
 use valvehouse::kernel::ModelSettings;
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 
 /// The events of an answer of these blocks, their texts in pieces of so many characters.
 pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {

@@ -15,7 +15,7 @@ use valvehouse::fault::Fault;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
 use valvehouse::kernel::{ModelSettings, Reply as Answered, Wish};
-use valvehouse::llm::Reply;
+use valvehouse::provider::Reply;
 
 pub(crate) const SECRET: &str = "secret-42";
 pub(crate) const MARK: &str = "[x]";

@@ -17,7 +17,7 @@ use valvehouse::context::Turn;
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings, Reply, Wish};
-use valvehouse::llm::{Answer, Piece, Provider, Request};
+use valvehouse::provider::{Answer, Piece, Provider, Request};
 use valvehouse::tool::{Tool, ToolResult};
 
 /// Cases that are tried unless `VALVEHOUSE_CASES` says another number.

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use valvehouse::agent::{Agent, Builder};
 use valvehouse::chat::message;
 use valvehouse::json::Json;
-use valvehouse::llm::{Canned, Reply};
+use valvehouse::provider::{Canned, Reply};
 use valvehouse::store::{Sqlite, Store};
 use valvehouse::tool::Tool;
 

@@ -12,7 +12,7 @@ use valvehouse::agent::{Agent, Decision};
 use valvehouse::chat::{Call, message, response::Head};
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
-use valvehouse::llm::{self, Provider, Request};
+use valvehouse::provider::{self, Provider, Request};
 use valvehouse::store::Store;
 use valvehouse::tool::{Tool, ToolError};
 
@@ -41,13 +41,13 @@ struct Model {
 }
 
 impl Model {
-    fn answer(&self, request: &Request) -> Result<llm::Answer, Fault> {
+    fn answer(&self, request: &Request) -> Result<provider::Answer, Fault> {
         let body = &request.body;
         let down = || Fault::Provider { message: "it is down".into(), timeout: false };
         let head = Head::new("m");
         // Who writes summaries is offered no tools.
         if body.get("tools").is_none() {
-            let summary = || llm::Answer::Whole(head.text("they talked"));
+            let summary = || provider::Answer::Whole(head.text("they talked"));
             return if self.writes { Ok(summary()) } else { Err(down()) };
         }
         self.asked.lock().push(body.copy());
@@ -56,7 +56,7 @@ impl Model {
         let mut next = self.next.lock();
         match answer {
             Answer::Fails => Err(down()),
-            Answer::Text => Ok(llm::Answer::Whole(head.text(&format!("text {next}")))),
+            Answer::Text => Ok(provider::Answer::Whole(head.text(&format!("text {next}")))),
             Answer::Calls(kinds) => {
                 let said = message::assistant("");
                 let calls = kinds.iter().enumerate().map(|(place, kind)| {
@@ -67,7 +67,7 @@ impl Model {
                 });
                 said.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
                 *next += kinds.len();
-                Ok(llm::Answer::Whole(head.completion(said, "tool_calls")))
+                Ok(provider::Answer::Whole(head.completion(said, "tool_calls")))
             }
         }
     }
@@ -82,7 +82,7 @@ impl Provider for Model {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<llm::Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<provider::Answer, Fault>> {
         Box::pin(std::future::ready(self.answer(&request)))
     }
 }

@@ -5,10 +5,10 @@ mod human;
 mod shell;
 mod todo;
 
-use super::{Handler, Tool, ToolSpec};
 use crate::config::{Capability, Grants};
 use crate::json::Json;
 use crate::store::Kv;
+use crate::tool::{Handler, Tool, ToolSpec};
 use std::sync::Arc;
 
 /// The tools that touch the machine, each with the capabilities it can use: none is there until the

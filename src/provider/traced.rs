@@ -1,7 +1,6 @@
 //! A model's call, as the trace of its turn tells of it.
 
-use super::{Forwarded, Passed};
-use crate::config::PIPES;
+use super::{Forwarded, PIPES, Passed};
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::trace::{Step, Tokens, Trace, What};
