@@ -1,5 +1,5 @@
 //! Lists the scripts that come with the binary, for `valvehouse new --from`: whatever lies in `filters/` and
-//! `tools/`, and the migrations of the store, so that nothing is to be written by hand when one is added.
+//! `tools/`, so that nothing is to be written by hand when one is added.
 
 // That is how a build script talks to Cargo.
 #![allow(clippy::print_stdout)]
@@ -22,26 +22,7 @@ fn main() -> io::Result<()> {
     }
     list.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    fs::write(out.join("shipped.rs"), list)?;
-    fs::write(out.join("migrations.rs"), migrations(&root.join("src/store/migrations"))?)
-}
-
-/// Number, title and text of each migration, `0001_state.sql`.
-fn migrations(folder: &Path) -> io::Result<String> {
-    println!("cargo::rerun-if-changed={}", folder.display());
-    let mut files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    files.sort();
-    let mut list = String::from("&[\n");
-    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "sql")) {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let named =
-            name.split_once('_').and_then(|(number, title)| Some((number.parse::<i64>().ok()?, title)));
-        let (number, title) =
-            named.ok_or_else(|| io::Error::other(format!("{name}: expected NUMBER_TITLE.sql")))?;
-        list.push_str(&format!("    ({number}, {:?}, include_str!({file:?})),\n", title.replace('_', " ")));
-    }
-    list.push_str("]\n");
-    Ok(list)
+    fs::write(out.join("shipped.rs"), list)
 }
 
 /// The files in a folder and below, without hidden ones.

@@ -3,10 +3,10 @@
 use super::exit::Failure;
 use super::lines::Lines;
 use super::output::{Output, Paint, clean};
-use crate::context::{Event, Events, Questions};
-use crate::json::Json;
-use crate::words::yes_or_no;
 use tokio::sync::mpsc;
+use valvehouse_core::context::{Event, Events, Questions};
+use valvehouse_core::words::yes_or_no;
+use valvehouse_json::Json;
 
 /// Questions as they are asked: events with an `id`.
 pub(super) type Asked = mpsc::UnboundedReceiver<Json>;

@@ -1,8 +1,8 @@
 //! A file of tests and the script that it is about.
 
 use super::report;
-use crate::script::{Code, Kind, Problem, SourceFile, is_module, read_file, read_tests, script_of_tests};
 use std::path::Path;
+use valvehouse_script::{Code, Kind, Problem, SourceFile, is_module, read_file, read_tests, script_of_tests};
 
 /// A file of tests and the script it is about.
 #[derive(Debug)]

@@ -8,18 +8,18 @@ use super::loads::{self, Loads};
 use super::output::{Output, count};
 use super::placed::Placed;
 use super::{report, sarif};
-use crate::app;
-use crate::config::{Config, Grants};
-use crate::crash::Quarantine;
-use crate::json::Json;
-use crate::script::testing::Suite;
-use crate::script::{
-    Code, Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
-};
-use crate::words::did_you_mean;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use valvehouse_config::{Config, Grants};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_host::app;
+use valvehouse_json::Json;
+use valvehouse_script::crash::Quarantine;
+use valvehouse_script::testing::Suite;
+use valvehouse_script::{
+    Code, Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
+};
 
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
     app::check(config)?;

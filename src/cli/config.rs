@@ -3,8 +3,8 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, table};
-use crate::config::{self, Config, Effective, Origin};
-use crate::json::Json;
+use valvehouse_config::{self as config, Config, Effective, Origin};
+use valvehouse_json::Json;
 
 pub(super) fn run(asked: &args::Config, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let wanted = |one: &Effective| {

@@ -5,10 +5,10 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::project::{self, Project};
 use super::report;
-use crate::config::Config;
-use crate::host::{State, adoptable};
-use crate::json::Json;
-use crate::store::Confirmed;
+use valvehouse_config::Config;
+use valvehouse_host::{State, adoptable};
+use valvehouse_json::Json;
+use valvehouse_store::Confirmed;
 
 /// Confirms whatever a guard waits for: that it may be gone, or may become what its file says now.
 pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Output) -> Result<Exit, Failure> {

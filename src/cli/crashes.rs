@@ -1,7 +1,7 @@
 //! The crash record of this process, and the log entries for versions that are quarantined after a crash.
 
-use crate::config::Config;
-use crate::crash::Record;
+use valvehouse_config::Config;
+use valvehouse_script::crash::Record;
 
 /// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.
 pub(super) fn record(config: &Config) -> Option<Record> {

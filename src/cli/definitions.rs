@@ -3,9 +3,9 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
-use crate::json::Json;
-use crate::script::reference;
 use std::path::Path;
+use valvehouse_json::Json;
+use valvehouse_script::reference;
 
 /// Needs no project, only the folder of one.
 pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Output) -> Result<Exit, Failure> {

@@ -1,11 +1,11 @@
 //! Problems of scripts, drawn for terminals.
 
-use crate::script::{Code, Problem, Severity};
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
     SourceCode, SourceSpan, SpanContents,
 };
 use std::fmt;
+use valvehouse_script::{Code, Problem, Severity};
 
 /// The place, the message, the line with what is meant underlined, the help; None where it cannot be drawn.
 pub(super) fn drawn(problem: &Problem) -> Option<String> {

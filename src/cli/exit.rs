@@ -1,11 +1,11 @@
 //! How a command ends: its exit code, and what it could not do.
 
-use crate::app::OpenError;
-use crate::config::ConfigError;
-use crate::fault::{Blame, Fault, RequestFault};
-use crate::store::StoreError;
 use std::io;
 use std::process::{ExitCode, Termination};
+use valvehouse_config::ConfigError;
+use valvehouse_core::fault::{Blame, Fault, RequestFault};
+use valvehouse_host::app::OpenError;
+use valvehouse_store::StoreError;
 
 /// How a command ended, as scripts around it read it; the numbers are those of `sysexits.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl From<Fault> for Failure {
 }
 
 /// What a service's error says.
-fn said(body: &crate::json::Json) -> String {
+fn said(body: &valvehouse_json::Json) -> String {
     let message = body.at_path("error.message");
     match message.as_str() {
         Some(text) => text.to_owned(),

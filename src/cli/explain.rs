@@ -6,10 +6,10 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use super::providers;
-use crate::config::Config;
-use crate::host::{Decision, HostPart, Part, Plugin};
-use crate::json::Json;
-use crate::tool::Tool;
+use valvehouse_config::Config;
+use valvehouse_core::tool::Tool;
+use valvehouse_host::{Decision, HostPart, Part, Plugin};
+use valvehouse_json::Json;
 
 pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;

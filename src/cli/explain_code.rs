@@ -3,9 +3,9 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, table};
-use crate::json::Json;
-use crate::script::Code;
-use crate::words::did_you_mean;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_script::Code;
 
 pub(super) fn run(asked: &args::ExplainCode, out: &Output) -> Result<Exit, Failure> {
     match &asked.code {

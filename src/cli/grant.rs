@@ -5,12 +5,12 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, clean, table};
 use super::project::{self, Project, Reach};
 use super::report;
-use crate::config::{Capability, Config, GrantWord, Grants};
-use crate::host::builtin::GUARDED;
-use crate::json::Json;
-use crate::store::{self, Store};
-use crate::words::{did_you_mean, nearest};
 use std::sync::Arc;
+use valvehouse_config::{Capability, Config, GrantWord, Grants};
+use valvehouse_core::words::{did_you_mean, nearest};
+use valvehouse_host::builtin::GUARDED;
+use valvehouse_json::Json;
+use valvehouse_store::{self as store, Store};
 
 /// How often a change is tried again because somebody else was faster.
 const TRIES: usize = 20;

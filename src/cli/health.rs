@@ -4,7 +4,7 @@ use super::args;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::remote::Remote;
-use crate::config::Config;
+use valvehouse_config::Config;
 
 pub(super) async fn run(asked: &args::Health, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let way = if asked.ready { "readyz" } else { "livez" };

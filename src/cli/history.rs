@@ -4,9 +4,9 @@ use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, Paint, clean, table};
 use super::project::Project;
-use crate::admin::{self, Against, Detail, Entry, Refused};
-use crate::config::Config;
-use crate::json::Json;
+use valvehouse_config::Config;
+use valvehouse_host::admin::{self, Against, Detail, Entry, Refused};
+use valvehouse_json::Json;
 
 /// As much of a hash tells texts apart.
 const SHORT: usize = 8;

@@ -5,13 +5,13 @@ use super::exit::{Exit, Failure};
 use super::lines::Lines;
 use super::output::Output;
 use super::{answering, list, report};
-use crate::app::App;
-use crate::config::Config;
-use crate::context::{Context, Turn, TurnFacts};
-use crate::fault::Fault;
-use crate::json::Json;
-use crate::kernel::Invoked;
 use std::io::Read;
+use valvehouse_config::Config;
+use valvehouse_core::context::{Context, Turn, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::Invoked;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
 
 pub(super) async fn run(asked: args::Invoke, config: Config, out: &Output) -> Result<Exit, Failure> {
     let arguments = arguments(&asked)?;
@@ -34,7 +34,7 @@ async fn invoke(
     let kernel = snapshot.invoking();
     if kernel.find_tool(&asked.tool).is_none() {
         // What is wrong with its file says more than that there is no such tool.
-        let about = |problem: &crate::script::Problem| {
+        let about = |problem: &valvehouse_script::Problem| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
         for problem in list::problems(&snapshot).iter().filter(|problem| about(problem)) {
@@ -70,7 +70,7 @@ fn failed(tool: &str, fault: Fault) -> Failure {
     }
 }
 
-fn facts(asked: &args::Invoke, snapshot: &crate::host::Snapshot) -> TurnFacts {
+fn facts(asked: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFacts {
     let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
     let request = Json::from([
         ("method", "INVOKE".into()),

@@ -3,10 +3,10 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use crate::access::Digest;
-use crate::json::Json;
-use crate::seal::random_word;
 use std::io::Read as _;
+use valvehouse_host::access::Digest;
+use valvehouse_json::Json;
+use valvehouse_store::seal::random_word;
 
 /// No key is longer.
 const LONGEST: u64 = 64 * 1024;

@@ -5,12 +5,12 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use super::{providers, report, stats};
-use crate::breaker::Open;
-use crate::config::Config;
-use crate::host::{Plugin, Snapshot, Standing, State};
-use crate::json::{Json, Object};
-use crate::script::{Code, Kind, Problem};
-use crate::tool::Tool;
+use valvehouse_config::Config;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::tool::Tool;
+use valvehouse_host::{Plugin, Snapshot, Standing, State};
+use valvehouse_json::{Json, Object};
+use valvehouse_script::{Code, Kind, Problem};
 
 pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;

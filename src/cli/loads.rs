@@ -6,14 +6,14 @@
 
 use super::exit::{Exit, Failure};
 use super::placed::Placed;
-use crate::app;
-use crate::config::{Config, Grants};
-use crate::crash::Quarantined;
-use crate::script::{Code, Problem, Script, SourceFile, read_file};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use valvehouse_config::{Config, Grants};
+use valvehouse_host::app;
+use valvehouse_script::crash::Quarantined;
+use valvehouse_script::{Code, Problem, Script, SourceFile, read_file};
 
 /// The process beside this one, once it is needed.
 #[derive(Default)]

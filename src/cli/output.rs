@@ -2,10 +2,10 @@
 
 use super::args::{Format, Global};
 use super::exit::{Exit, Failure};
-use crate::json::Json;
 use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
+use valvehouse_json::Json;
 
 /// Results to stdout, talk to stderr.
 #[derive(Debug, Clone)]
@@ -284,7 +284,7 @@ fn wide(cell: &str) -> usize {
     count
 }
 
-pub(super) use crate::words::count;
+pub(super) use valvehouse_core::words::count;
 
 #[cfg(test)]
 mod tests {

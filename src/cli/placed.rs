@@ -1,9 +1,9 @@
 //! Where a script named on the command line belongs: its folder of plugins, and its path as that names it.
 
-use crate::app;
-use crate::config::Config;
-use crate::script::Kind;
 use std::path::{Path, PathBuf};
+use valvehouse_config::Config;
+use valvehouse_host::app;
+use valvehouse_script::Kind;
 
 /// A file or folder among plugins.
 pub(super) struct Placed {

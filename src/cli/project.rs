@@ -3,16 +3,16 @@
 use super::exit::{Exit, Failure};
 use super::output::count;
 use super::report;
-use crate::app;
-use crate::config::{Config, Origin};
-use crate::host::{Owner, Plugin, Snapshot, Standing, State, owner};
-use crate::json::Json;
-use crate::script::{Code, Script};
-use crate::store::{Seen, Store, StoreError, now};
-use crate::words::nearest;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use valvehouse_config::{Config, Origin};
+use valvehouse_core::words::nearest;
+use valvehouse_host::app;
+use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, owner};
+use valvehouse_json::Json;
+use valvehouse_script::{Code, Script};
+use valvehouse_store::{Seen, Store, StoreError, now};
 
 /// How long running hosts may take to follow.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,11 +1,11 @@
 //! The providers as `list` and `explain` show them: where they are, and which of them are left alone.
 
 use super::output::{Output, Paint, clean, count, table};
-use crate::breaker::Open;
-use crate::config::{Config, Offered, ProviderSettings, Wire};
-use crate::host::Standing;
-use crate::json::Json;
 use std::io;
+use valvehouse_config::{Config, Offered, ProviderSettings, Wire};
+use valvehouse_core::breaker::Open;
+use valvehouse_host::Standing;
+use valvehouse_json::Json;
 
 /// The table of providers, where there are any beside the demo, and why some rest.
 pub(super) fn show(config: &Config, standing: &Standing, out: &Output) -> io::Result<()> {

@@ -3,9 +3,9 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
-use crate::config::Config;
-use crate::crash::Quarantine;
-use crate::json::Json;
+use valvehouse_config::Config;
+use valvehouse_json::Json;
+use valvehouse_script::crash::Quarantine;
 
 pub(super) fn run(asked: &args::Release, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let id = asked.id.as_str();

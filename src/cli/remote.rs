@@ -1,12 +1,12 @@
 //! A host that runs, asked over HTTP as operators ask it.
 
 use super::exit::{Exit, Failure};
-use crate::config::{Config, Listen, Secret};
-use crate::json::Json;
-use crate::net::{Call, Client, Response};
 use bytes::Bytes;
 use std::net::IpAddr;
 use url::Url;
+use valvehouse_config::{Config, Listen, Secret};
+use valvehouse_json::Json;
+use valvehouse_net::{Call, Client, Response};
 
 /// A host and the key to it.
 pub(super) struct Remote {

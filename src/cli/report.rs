@@ -1,9 +1,9 @@
 //! Problems of scripts as people and programs read them.
 
 use super::output::{Paint, clean};
-use crate::json::Json;
-use crate::script::{Problem, Severity};
 use std::path::{Path, PathBuf};
+use valvehouse_json::Json;
+use valvehouse_script::{Problem, Severity};
 
 /// Longer lines are shown in part, which only the plain form does.
 const LONG: usize = 160;
@@ -89,7 +89,7 @@ fn presentable(problem: &Problem) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::Code;
+    use valvehouse_script::Code;
 
     fn problem() -> Problem {
         let mut problem = Problem::new(Code::Syntax, "x", Path::new("filters/x.rhai"), "unknown word")

@@ -5,12 +5,12 @@ use super::exit::{Exit, Failure};
 use super::lines::Lines;
 use super::output::Output;
 use super::{answering, list, report, spoken};
-use crate::agent::{Decision, Runs};
-use crate::app::{self, App};
-use crate::config::Config;
-use crate::json::Json;
 use std::io::{self, IsTerminal};
 use tokio::sync::mpsc;
+use valvehouse_agent::{Decision, Runs};
+use valvehouse_config::Config;
+use valvehouse_host::app::{self, App};
+use valvehouse_json::Json;
 
 pub(super) async fn run(asked: args::Resume, config: Config, out: &Output) -> Result<Exit, Failure> {
     let decision = decision(&asked)?;

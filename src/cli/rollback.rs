@@ -5,9 +5,9 @@ use super::exit::{Exit, Failure};
 use super::history::refused;
 use super::output::Output;
 use super::project;
-use crate::config::Config;
-use crate::json::Json;
 use crate::{admin, app};
+use valvehouse_config::Config;
+use valvehouse_json::Json;
 
 pub(super) async fn run(asked: &args::Rollback, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let (snapshot, writer) = app::writer(config).await?;

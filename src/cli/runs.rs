@@ -4,16 +4,16 @@ use super::args::{Runs as Asked, RunsDo};
 use super::exit::{Exit, Failure};
 use super::output::{Output, Paint, clean, count, table};
 use super::spoken::{waits_in_words, ways_on};
-use crate::agent::{
-    INTERRUPTED, Runs, Setup, Wanted, checkpoint_to_json, conversation_to_json, run_to_json, standing,
-};
-use crate::app;
-use crate::chat::{Call, message};
-use crate::config::Config;
-use crate::json::Json;
-use crate::store::{self, Prune, Run};
 use std::io::Read;
 use std::path::Path;
+use valvehouse_agent::{
+    INTERRUPTED, Runs, Setup, Wanted, checkpoint_to_json, conversation_to_json, run_to_json, standing,
+};
+use valvehouse_config::Config;
+use valvehouse_core::chat::{Call, message};
+use valvehouse_host::app;
+use valvehouse_json::Json;
+use valvehouse_store::{self as store, Prune, Run};
 
 /// As much of a text fits into a line of a table.
 const IN_A_LINE: usize = 60;

@@ -1,10 +1,10 @@
 //! What `check` finds in the form that services for code scanning read: SARIF 2.1.0.
 
 use super::report::near;
-use crate::json::Json;
-use crate::script::{Code, Problem, Severity};
 use std::collections::BTreeSet;
 use std::path::Path;
+use valvehouse_json::Json;
+use valvehouse_script::{Code, Problem, Severity};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 

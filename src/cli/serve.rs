@@ -5,15 +5,15 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, count};
 use super::serving::{Reading, Serving};
 use super::{list, report};
-use crate::agent::{INTERRUPTED, Wanted};
-use crate::app::App;
-use crate::config::{Config, FILE};
-use crate::host::{Change, Report, Snapshot, Standing};
-use crate::json::Json;
-use crate::script::{Kind, Problem};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::broadcast;
+use valvehouse_agent::{INTERRUPTED, Wanted};
+use valvehouse_config::{Config, FILE};
+use valvehouse_host::app::App;
+use valvehouse_host::{Change, Report, Snapshot, Standing};
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Problem};
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
     let serving = Serving::open(&config.server.listen).await?;

@@ -6,10 +6,6 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::service::{self, Word};
 use super::settings::{self, SettingsFile, Trigger};
-use crate::app::App;
-use crate::config::{Config, ConfigError, FILE, Listen};
-use crate::memory;
-use crate::server;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +14,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
+use valvehouse_config::{Config, ConfigError, FILE, Listen};
+use valvehouse_host::app::App;
+use valvehouse_memory as memory;
+use valvehouse_server as server;
 
 /// How long answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);

@@ -3,11 +3,11 @@
 
 use super::output::Output;
 use super::serving::Reading;
-use crate::app::App;
-use crate::config::{ConfigError, ConfigProblem, FILE, Origin};
-use crate::script::{Code, Problem, Watch};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use valvehouse_config::{ConfigError, ConfigProblem, FILE, Origin};
+use valvehouse_host::app::App;
+use valvehouse_script::{Code, Problem, Watch};
 
 /// The time in which a save by rename may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);

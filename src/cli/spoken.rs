@@ -5,14 +5,14 @@ use super::answering::{self, Asked};
 use super::exit::Failure;
 use super::lines::Lines;
 use super::output::{Output, clean};
-use crate::agent::in_words;
-use crate::app::App;
-use crate::chat::{event, message, response};
-use crate::fault::Fault;
-use crate::json::Json;
-use crate::provider::Piece;
 use std::io;
 use tokio::sync::mpsc;
+use valvehouse_agent::in_words;
+use valvehouse_core::chat::{event, message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Piece;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
 
 /// Pieces that may wait for a slow terminal.
 pub(super) const AHEAD: usize = 32;

@@ -1,7 +1,7 @@
 //! A request as people read it: its steps, what each cost, what it changed.
 
 use super::output::{Paint, clean, table};
-use crate::json::Json;
+use valvehouse_json::Json;
 
 /// Changed values of one step that are shown.
 const SHOWN: usize = 10;

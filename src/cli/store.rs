@@ -3,9 +3,9 @@
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
-use crate::config::Config;
-use crate::json::Json;
-use crate::store;
+use valvehouse_config::Config;
+use valvehouse_json::Json;
+use valvehouse_store as store;
 
 pub(super) async fn run(asked: &args::Store, config: &Config, out: &Output) -> Result<Exit, Failure> {
     match asked {

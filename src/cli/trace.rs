@@ -5,11 +5,11 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, clean, table};
 use super::remote::Remote;
 use super::steps::{difference, number, shown, standing, word};
-use crate::config::Config;
-use crate::json::Json;
-use crate::net::sse::Parser;
 use futures::StreamExt;
 use std::path::Path;
+use valvehouse_config::Config;
+use valvehouse_json::Json;
+use valvehouse_net::sse::Parser;
 
 /// Where a host tells of its requests.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];

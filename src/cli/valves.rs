@@ -4,11 +4,11 @@ use super::args;
 use super::exit::{Exit, Failure};
 use super::output::{Output, table};
 use super::project::{self, Project, Reach};
-use crate::config::Config;
-use crate::json::Json;
-use crate::script::Kind;
-use crate::valve::{Schema, ValveError};
-use crate::words::did_you_mean;
+use valvehouse_config::Config;
+use valvehouse_core::valve::{Schema, ValveError};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_script::Kind;
 
 pub(super) async fn run(asked: args::Valves, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
@@ -174,7 +174,7 @@ impl<'a> Valves<'a> {
             let value = now.values.get(key).unwrap_or_default();
             (key.into(), Json::from([("value", value), ("source", now.source(self, key).into())]))
         });
-        let valves: crate::json::Object = valves.collect();
+        let valves: valvehouse_json::Object = valves.collect();
         Json::from([("id", self.id.into()), ("user", self.user.into()), ("valves", valves.into())])
     }
 

@@ -39,7 +39,7 @@ async fn every_file_that_the_page_names_comes_with_it() {
         let names = answer.body().split(['"', '\'']).filter(|part| part.starts_with("/page/"));
         open.extend(names.map(str::to_owned).filter(|name| known.insert(name.clone())));
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server/page/files");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src/page/files");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
     let files: BTreeSet<String> = files
         .map(|name| format!("/page/{}", name.to_str().unwrap()))

@@ -1,8 +1,8 @@
 //! What can be asked for of new scripts.
 
-use crate::filter::Hook;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
+use valvehouse_core::filter::Hook;
 
 /// `valvehouse new`
 #[derive(Debug, Args)]

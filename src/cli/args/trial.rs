@@ -1,9 +1,9 @@
 //! What can be asked for of one hook, or of a turn, on a body.
 
 use super::pair;
-use crate::filter::Hook;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
+use valvehouse_core::filter::Hook;
 
 /// `valvehouse run`
 #[derive(Debug, Clone, Args)]

@@ -1,13 +1,13 @@
 //! What is said at the start.
 
 use super::view::View;
-use crate::app::App;
 use crate::cli::args::Dev as Asked;
 use crate::cli::serve::{how_to_try, what_is_there};
 use crate::cli::{list, report};
-use crate::json::Json;
 use std::net::SocketAddr;
 use std::path::Path;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
 
 /// Where it is, what is there, and what to do first.
 pub(super) fn greet(app: &App, address: SocketAddr, asked: &Asked, has_keys: bool, view: &View) {

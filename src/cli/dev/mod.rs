@@ -16,10 +16,10 @@ use super::crashes;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::serving::{Reading, Serving};
-use crate::app::App;
-use crate::config::Config;
 use keys::Keys;
 use session::Session;
+use valvehouse_config::Config;
+use valvehouse_host::app::App;
 use view::View;
 
 pub(super) async fn run(

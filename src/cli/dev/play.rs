@@ -1,21 +1,21 @@
 //! A request once more, through the chain as it is now. Nothing it does stays, and no client hears of it.
 
-use crate::app::App;
 use crate::cli::args::Models;
-use crate::context::{Events, Turn, TurnFacts, begun_again};
-use crate::fault::Fault;
-use crate::host::Snapshot;
-use crate::json::Json;
-use crate::kernel::{Kernel, Reply as Answered, Route, Routes, Wish};
-use crate::provider::{Canned, Provider, Reply};
-use crate::script::Rehearsal;
-use crate::server::status_of;
-use crate::tool::{Handler, Tool, ToolError, ToolResult};
-use crate::trace::{Asked, Record, Trace, Traces};
 use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Kernel, Reply as Answered, Route, Routes, Wish};
+use valvehouse_core::provider::{Canned, Provider, Reply};
+use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::trace::{Asked, Record, Trace, Traces};
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_script::Rehearsal;
+use valvehouse_server::status_of;
 
 /// How long it may take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 use super::view::{View, in_short};
 use crate::cli::output::Paint;
 use crate::cli::report;
-use crate::host::{Change, Plugin, Report, Snapshot, State};
-use crate::json::Json;
-use crate::script::Problem;
 use std::sync::Arc;
+use valvehouse_host::{Change, Plugin, Report, Snapshot, State};
+use valvehouse_json::Json;
+use valvehouse_script::Problem;
 
 /// What is told of reloads, compared with what ran before.
 pub(super) struct Reloads {

@@ -2,10 +2,10 @@
 
 use super::view::{View, change_in_short};
 use crate::cli::output::{Paint, clean};
-use crate::json::Json;
-use crate::json::diff::{Change, diff};
-use crate::trace::{Record, Trace};
 use std::sync::Arc;
+use valvehouse_core::trace::{Record, Trace};
+use valvehouse_json::Json;
+use valvehouse_json::diff::{Change, diff};
 
 /// Changed values that are shown.
 const SHOWN: usize = 10;

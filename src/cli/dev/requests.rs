@@ -5,11 +5,11 @@ use crate::cli::args::Open;
 use crate::cli::output::{Paint, clean};
 use crate::cli::report::Broke;
 use crate::cli::steps::{opened, standing, word};
-use crate::json::Json;
-use crate::trace::{Record, Trace};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
+use valvehouse_core::trace::{Record, Trace};
+use valvehouse_json::Json;
 
 /// Requests that can still be opened.
 const KEPT: usize = 100;

@@ -7,18 +7,18 @@ use super::replay::{Difference, Outcome};
 use super::requests::{self, Requests};
 use super::tests::{self, Tests};
 use super::view::View;
-use crate::app::App;
 use crate::cli::args::{Dev as Asked, Models, Open};
-use crate::host::{Change, Report};
-use crate::json::Json;
-use crate::script::{Watch, tests_of_script};
-use crate::trace::{News, Trace};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::{Notify, mpsc};
+use valvehouse_core::trace::{News, Trace};
+use valvehouse_host::app::App;
+use valvehouse_host::{Change, Report};
+use valvehouse_json::Json;
+use valvehouse_script::{Watch, tests_of_script};
 
 /// How long more of one save may take to come: a script and its tests are often saved together.
 const MORE: Duration = Duration::from_millis(60);

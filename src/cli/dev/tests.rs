@@ -3,13 +3,13 @@
 use super::view::View;
 use crate::cli::output::{Paint, clean, count};
 use crate::cli::test::{FileRan, Found, How, Shown, Sum, running, told};
-use crate::config::Config;
-use crate::json::Json;
-use crate::script::{Kind, Loader, Problem};
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
+use valvehouse_config::Config;
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Loader, Problem};
 
 /// The test files of a project.
 pub(super) struct Tests {

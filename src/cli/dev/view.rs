@@ -1,11 +1,11 @@
 //! Where happenings are shown: lines for people, one JSON value each for programs.
 
 use crate::cli::output::{Output, Paint, clean};
-use crate::json::Json;
-use crate::words::shortened;
 use jiff::Zoned;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use valvehouse_core::words::shortened;
+use valvehouse_json::Json;
 
 /// What is shown of a value in a line.
 const SHORT: usize = 90;

@@ -1,11 +1,11 @@
 //! What the editor asked for, in the words of the protocol.
 
 use super::document::range_of;
-use crate::script::editor::{Call, Hover, Suggestion, SuggestionKind, Symbol, SymbolKind};
 use lsp_types::{
     CompletionItem, CompletionItemKind, DocumentSymbol, Documentation, HoverContents, InsertTextFormat,
     MarkupContent, MarkupKind, ParameterInformation, ParameterLabel, SignatureHelp, SignatureInformation,
 };
+use valvehouse_script::editor::{Call, Hover, Suggestion, SuggestionKind, Symbol, SymbolKind};
 
 fn markdown(value: String) -> MarkupContent {
     MarkupContent { kind: MarkupKind::Markdown, value }

@@ -1,19 +1,19 @@
 //! What is wrong with a text: what `check` would say of the file, were it saved.
 
 use super::document::{Document, range_of, range_of_problem};
-use crate::app;
 use crate::cli::case::{Case, case};
 use crate::cli::placed::Placed;
 use crate::cli::report;
-use crate::config::{Config, Grants};
-use crate::script::testing::Suite;
-use crate::script::{
-    Kind, Problem, Read, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
-};
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Position, Range};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
+use valvehouse_config::{Config, Grants};
+use valvehouse_host::app;
+use valvehouse_script::testing::Suite;
+use valvehouse_script::{
+    Kind, Problem, Read, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
+};
 
 /// A project as far as its scripts depend on it.
 pub(super) struct Project {

@@ -1,12 +1,12 @@
 //! A text that is open in the editor, and places in it as the protocol counts them: lines from 0, and
 //! columns in units of UTF-16.
 
-use crate::script::Problem;
-use crate::script::editor::Sketch;
 use lsp_types::{Position, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use valvehouse_script::Problem;
+use valvehouse_script::editor::Sketch;
 
 /// A text as the editor has it.
 pub(super) struct Document {
@@ -81,8 +81,8 @@ pub(super) fn range_of_problem(text: &str, problem: &Problem) -> Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::Code;
     use std::path::Path;
+    use valvehouse_script::Code;
 
     #[test]
     fn places_are_counted_in_utf_16() {

@@ -1,7 +1,7 @@
 //! `valvehouse lsp`: a language server for scripts, spoken to over stdin and stdout.
 //!
 //! What is wrong with a script is what `check` says; everything else is read from its text by
-//! [`crate::script::editor`], so that it also works while the text does not parse.
+//! [`valvehouse_script::editor`], so that it also works while the text does not parse.
 
 mod answers;
 mod diagnose;

@@ -3,7 +3,6 @@
 use super::answers;
 use super::diagnose::{Project, folder_of, imported};
 use super::document::{Document, byte_at, range_of};
-use crate::script::editor::{Place, Sketch};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use lsp_types::{
     CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
@@ -18,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use valvehouse_script::editor::{Place, Sketch};
 
 /// A text is looked through when its author has paused for as long.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -6,14 +6,14 @@ use super::super::output::Output;
 use super::super::report;
 use super::templates::{self, Folder, NewFile, word};
 use super::{examples, index, next};
-use crate::app;
-use crate::config::Config;
-use crate::filter::Hook;
-use crate::json::Json;
-use crate::script::{Kind, Loader, Problem, Read, Script, is_id, read_file};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use valvehouse_config::Config;
+use valvehouse_core::filter::Hook;
+use valvehouse_host::app;
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Loader, Problem, Read, Script, is_id, read_file};
 
 /// What needs no project, nor one that is right: a new one, and a look at what comes along.
 pub(in crate::cli) fn without_project(asked: &args::New, out: &Output) -> Option<Result<Exit, Failure>> {

@@ -5,9 +5,9 @@ use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, table};
 use super::shipped::{self, Shipped};
 use super::templates::{Folder, NewFile, word};
-use crate::json::Json;
-use crate::script::Kind;
-use crate::words::{count, did_you_mean};
+use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_json::Json;
+use valvehouse_script::Kind;
 
 /// A description is listed as far as its first sentence.
 const LONGEST: usize = 100;

@@ -3,8 +3,8 @@
 use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
 use super::shipped::{self, Shipped};
-use crate::script::Kind;
-use crate::words::count;
+use valvehouse_core::words::count;
+use valvehouse_script::Kind;
 
 const HEAD: &str = "# The collection
 

@@ -2,13 +2,13 @@
 
 use super::super::output::{Paint, table};
 use super::super::report;
-use crate::config::Config;
-use crate::filter::Hook;
-use crate::json::Json;
-use crate::script::Script;
-use crate::tool::SchemaDialect;
 use std::path::Path;
 use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::tool::SchemaDialect;
+use valvehouse_json::Json;
+use valvehouse_script::Script;
 
 /// A command, and what it is for.
 pub(super) struct Step {

@@ -1,7 +1,7 @@
 //! The scripts that come with the binary, as `filters/` and `tools/` had them when it was built.
 
-use crate::script::{Kind, frontmatter, imported_by, is_module};
 use std::path::Path;
+use valvehouse_script::{Kind, frontmatter, imported_by, is_module};
 
 /// Their files and texts, by path.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
@@ -90,7 +90,7 @@ mod tests {
     fn every_script_of_the_two_folders_comes_along() {
         for (folder, kind) in [("filters", Kind::Filter), ("tools", Kind::Tool)] {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-            let found = crate::script::Loader::default().look(kind, &root);
+            let found = valvehouse_script::Loader::default().look(kind, &root);
             let mut come: Vec<&str> =
                 all().iter().filter(|shipped| shipped.kind == kind).map(|shipped| shipped.id).collect();
             come.sort_unstable();

@@ -1,11 +1,11 @@
 //! What new files say, with a name put in.
 
 use super::super::args::{Place, What};
-#[cfg(feature = "workbench")]
-use crate::config;
-use crate::filter::Hook;
-use crate::words::title_case;
 use std::path::PathBuf;
+#[cfg(feature = "workbench")]
+use valvehouse_config as config;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::words::title_case;
 
 /// A file to be made, below the project's folder or one of its folders.
 pub(super) struct NewFile {

@@ -1,6 +1,6 @@
 //! Lines that begin with a colon.
 
-use crate::words::nearest;
+use valvehouse_core::words::nearest;
 
 /// What they begin with.
 pub(super) const NAMES: [&str; 10] =

@@ -2,8 +2,6 @@
 
 use super::super::exit::Failure;
 use super::super::lines::Lines;
-use crate::script::is_whole;
-use crate::script::reference::{Function, functions};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -13,6 +11,8 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Context, Editor, Helper};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use valvehouse_script::is_whole;
+use valvehouse_script::reference::{Function, functions};
 
 /// Lines that are remembered from one session to the next.
 const REMEMBERED: usize = 1_000;

@@ -8,18 +8,18 @@ use super::super::{answering, report};
 use super::commands::{Command, HELP};
 use super::input::{Input, Typed};
 use super::shown;
-use crate::app::App;
-use crate::chat::message;
-use crate::config::{Capability, Config};
-use crate::context::{Context, EndOfTurn, States, Turn, TurnFacts};
-use crate::filter::Hook;
-use crate::host::{Change, Report, Snapshot};
-use crate::json::Json;
-use crate::lanes::{self, Pace};
-use crate::script::{Code, Kind, Problem, Rehearsal, Repl, Script, SourceFile, UserValves};
-use crate::trace::{Asked, Traces};
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
+use valvehouse_config::{Capability, Config};
+use valvehouse_core::chat::message;
+use valvehouse_core::context::{Context, EndOfTurn, States, Turn, TurnFacts};
+use valvehouse_core::filter::Hook;
+use valvehouse_core::lanes::{self, Pace};
+use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_host::app::App;
+use valvehouse_host::{Change, Report, Snapshot};
+use valvehouse_json::Json;
+use valvehouse_script::{Code, Kind, Problem, Rehearsal, Repl, Script, SourceFile, UserValves};
 
 /// What lines stand for where no script is loaded.
 const ID: &str = "repl";

@@ -2,11 +2,11 @@
 
 use super::super::output::{Output, clean, table};
 use super::super::report;
-use crate::json::Json;
-use crate::script::reference::{Function, functions as all};
-use crate::script::{Came, Problem};
-use crate::words::did_you_mean;
 use std::io;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_script::reference::{Function, functions as all};
+use valvehouse_script::{Came, Problem};
 
 /// A value of so many characters stands in one line.
 const SHORT: usize = 100;

@@ -4,10 +4,10 @@ use crate::cli::case::{Case, case};
 use crate::cli::exit::Failure;
 use crate::cli::placed::Placed;
 use crate::cli::report;
-use crate::config::Config;
-use crate::script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
-use crate::words::did_you_mean;
 use std::path::{Path, PathBuf};
+use valvehouse_config::Config;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
 
 /// The tests that are meant.
 #[derive(Debug, Default)]

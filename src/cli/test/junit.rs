@@ -5,10 +5,10 @@ use super::shown::Shown;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::PLAIN;
 use crate::cli::report;
-use crate::script::Problem;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::path::Path;
 use std::time::Duration;
+use valvehouse_script::Problem;
 
 /// Writes the file, and its folder where there is none.
 pub(super) fn write(

@@ -3,10 +3,10 @@
 use super::covered;
 use super::running::{Covered, FileRan, Sum, TestRan};
 use crate::cli::report;
-use crate::json::Json;
-use crate::script::Problem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use valvehouse_json::Json;
+use valvehouse_script::Problem;
 
 /// Everything, as one object.
 pub(in crate::cli) fn told(files: &[FileRan], problems: &[Problem], untested: &[PathBuf], sum: &Sum) -> Json {

@@ -15,10 +15,10 @@ pub(super) use shown::Shown;
 use super::args;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use crate::config::Config;
-use crate::words::count;
 use futures::StreamExt;
 use std::time::Instant;
+use valvehouse_config::Config;
+use valvehouse_core::words::count;
 
 pub(super) async fn run(asked: args::Test, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let found = Found::of(&asked.paths, config)?;

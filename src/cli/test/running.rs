@@ -1,12 +1,8 @@
 //! Runs tests, many at a time, and tells of the files in their order.
 
-use crate::app;
 use crate::cli::args;
 use crate::cli::case::Case;
 use crate::cli::exit::Exit;
-use crate::config::Config;
-use crate::script::testing::{Asked, Ran, Suite, Test};
-use crate::script::{Coverage, Problem, Settings};
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
@@ -16,6 +12,10 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use valvehouse_config::Config;
+use valvehouse_host::app;
+use valvehouse_script::testing::{Asked, Ran, Suite, Test};
+use valvehouse_script::{Coverage, Problem, Settings};
 
 /// Which tests, and how they are run.
 #[derive(Debug, Clone)]

@@ -4,11 +4,11 @@ use super::running::{FileRan, Sum, TestRan};
 use crate::cli::output::{Paint, clean, count, table};
 use crate::cli::report::{self, Broke};
 use crate::cli::steps::difference;
-use crate::json::Json;
-use crate::script::Problem;
-use crate::script::testing::Failed;
 use std::path::PathBuf;
 use std::time::Duration;
+use valvehouse_json::Json;
+use valvehouse_script::Problem;
+use valvehouse_script::testing::Failed;
 
 /// How it is to look.
 pub(in crate::cli) struct Shown {

@@ -5,8 +5,8 @@ use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
 use super::stage::Stage;
 use super::{given, hooks, streams, turns};
-use crate::config::Config;
-use crate::filter::Hook;
+use valvehouse_config::Config;
+use valvehouse_core::filter::Hook;
 
 pub(in crate::cli) async fn run(asked: args::Run, config: Config, out: &Output) -> Result<Exit, Failure> {
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {

@@ -2,13 +2,13 @@
 
 use super::super::args;
 use super::super::exit::Failure;
-use crate::chat::{message, response};
-use crate::context::Turn;
-use crate::filter::Hook;
-use crate::host::Snapshot;
-use crate::json::Json;
-use crate::net::sse::Parser;
 use std::io::Read;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::filter::Hook;
+use valvehouse_host::Snapshot;
+use valvehouse_json::Json;
+use valvehouse_net::sse::Parser;
 
 /// What was given, as far as it is understood without its hook.
 pub(in crate::cli) enum Body {

@@ -6,9 +6,9 @@ use super::super::output::Output;
 use super::given::{self, Body};
 use super::stage::{self, Stage, Tried};
 use super::told::{self, Came};
-use crate::chat::{message, request};
-use crate::filter::{Chain, Hook, Outcome};
-use crate::json::Json;
+use valvehouse_core::chat::{message, request};
+use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_json::Json;
 
 pub(super) async fn run(
     stage: &Stage,

@@ -4,16 +4,16 @@ use super::super::args;
 use super::super::exit::Failure;
 use super::super::output::PLAIN;
 use super::super::{report, valves};
-use crate::app::{self, App, Keys};
-use crate::config::Config;
-use crate::context::{Context, Events, Turn, TurnFacts};
-use crate::host::{Plugin, Snapshot, State};
-use crate::json::Json;
-use crate::script::{Other, Problem, Read, Rehearsal, Script, UserValves, read_file};
-use crate::trace::{Asked, Recording, Traces};
-use crate::words::did_you_mean;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::trace::{Asked, Recording, Traces};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_host::app::{self, App, Keys};
+use valvehouse_host::{Plugin, Snapshot, State};
+use valvehouse_json::Json;
+use valvehouse_script::{Other, Problem, Read, Rehearsal, Script, UserValves, read_file};
 
 /// A script in its project.
 pub(in crate::cli) struct Stage {

@@ -7,12 +7,12 @@ use super::super::{report, steps};
 use super::given::Body;
 use super::stage::{self, Stage};
 use super::told::{self, Came};
-use crate::chat::{delta, event, response};
-use crate::context::Turn;
-use crate::fault::Fault;
-use crate::filter::Hook;
-use crate::json::Json;
-use crate::kernel::Kernel;
+use valvehouse_core::chat::{delta, event, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::kernel::Kernel;
+use valvehouse_json::Json;
 
 /// An event that went in, or nothing for the end of the stream, and what came out for it.
 struct Passed {

@@ -6,11 +6,11 @@ use super::super::output::{Output, clean};
 use super::super::report::{self, Broke};
 use super::super::steps;
 use super::stage::Stage;
-use crate::fault::Fault;
-use crate::json::Json;
-use crate::json::diff::{Change, diff};
-use crate::script::{Code, Problem};
-use crate::trace::Recording;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::trace::Recording;
+use valvehouse_json::Json;
+use valvehouse_json::diff::{Change, diff};
+use valvehouse_script::{Code, Problem};
 
 /// How a call ended.
 pub(super) struct Came {

@@ -7,14 +7,14 @@ use super::super::{list, report, steps};
 use super::given;
 use super::stage::{self, Tried};
 use super::told::{self, Came};
-use crate::app::{App, Keys};
-use crate::chat::{message, request, response};
-use crate::config::Config;
-use crate::fault::Fault;
-use crate::host::{Ready, Snapshot};
-use crate::json::Json;
-use crate::kernel::{Reply, Wish};
 use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::chat::{message, request, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_host::app::{App, Keys};
+use valvehouse_host::{Ready, Snapshot};
+use valvehouse_json::Json;
 
 pub(super) async fn run(asked: &args::Run, config: Config, out: &Output) -> Result<Exit, Failure> {
     if let Some(script) = &asked.script {
@@ -88,7 +88,7 @@ fn said(answer: &Json) -> String {
 async fn answer(
     ready: &Ready,
     body: Json,
-    turn: &crate::context::Turn,
+    turn: &valvehouse_core::context::Turn,
     app: Option<&App>,
 ) -> Result<Json, Fault> {
     let wish = Wish { stream: None, raw: false };

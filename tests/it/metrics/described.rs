@@ -41,7 +41,7 @@ fn every_figure_is_explained_and_no_other() {
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let told: BTreeSet<String> = rows.flat_map(|(names, _)| words_of(names)).collect();
     let mut files = Vec::new();
-    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server/metrics"), &mut files);
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src/metrics"), &mut files);
     let mut there = BTreeSet::new();
     for file in files.iter().filter(|file| !file.ends_with("families.rs")) {
         let text = std::fs::read_to_string(file).unwrap();
@@ -71,7 +71,7 @@ fn described(document: &Value) -> BTreeSet<Route> {
 /// What the sources say: each `.route("path", method(…))`, and the pipelines' words for several at once.
 fn routes_of_the_sources() -> BTreeSet<Route> {
     let mut files = Vec::new();
-    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server"), &mut files);
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src"), &mut files);
     let mut routes = BTreeSet::new();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();

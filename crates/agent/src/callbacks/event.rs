@@ -1,0 +1,60 @@
+//! What a callback is told.
+
+use valvehouse_core::callback::Callback;
+use valvehouse_json::{Json, Object};
+use valvehouse_store as store;
+
+/// Whose run it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Who {
+    /// The agent's id.
+    pub agent_id: String,
+    /// The agent's name.
+    pub agent_name: String,
+    /// The run's id.
+    pub run_id: String,
+}
+
+/// Something that happened in a run.
+#[derive(Debug, Clone)]
+pub struct CallbackEvent {
+    /// Which moment it is.
+    pub callback: Callback,
+    /// What is told of it, an object.
+    pub data: Json,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The agent's name.
+    pub agent_name: String,
+    /// The run's id.
+    pub run_id: String,
+    /// Milliseconds since 1970.
+    pub timestamp: i64,
+}
+
+impl CallbackEvent {
+    pub(super) fn now(callback: Callback, data: Json, who: &Who) -> Self {
+        Self {
+            callback,
+            data,
+            agent_id: who.agent_id.clone(),
+            agent_name: who.agent_name.clone(),
+            run_id: who.run_id.clone(),
+            timestamp: store::now(),
+        }
+    }
+
+    /// All of it as one object: `{event, …, agent_id, agent_name, run_id, timestamp}`.
+    pub fn to_json(&self) -> Json {
+        let data = self.data.as_object().map(Object::entries).unwrap_or_default();
+        let data = data.into_iter().map(|(key, value)| (key, value.copy()));
+        let whose = [
+            ("agent_id".into(), self.agent_id.as_str().into()),
+            ("agent_name".into(), self.agent_name.as_str().into()),
+            ("run_id".into(), self.run_id.as_str().into()),
+            ("timestamp".into(), self.timestamp.into()),
+        ];
+        let name = ("event".into(), self.callback.name().into());
+        [name].into_iter().chain(data).chain(whose).collect::<Object>().into()
+    }
+}

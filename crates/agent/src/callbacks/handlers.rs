@@ -1,0 +1,144 @@
+//! Callbacks written in Rust: closures, called where things happen.
+
+use super::CallbackEvent;
+use std::fmt::{self, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use valvehouse_core::callback::Callback;
+
+type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
+
+/// Whom an agent tells what it does. They should not take long: the run waits for them.
+///
+/// ```
+/// use valvehouse_agent::callbacks::Callbacks;
+/// let callbacks = Callbacks::new()
+///     .on_tool_start(|event| eprintln!("calls {}", event.data.text("tool").unwrap_or_default()))
+///     .on_chain_end(|_| std::fs::write("/tmp/done", ""));
+/// # drop(callbacks);
+/// ```
+#[derive(Clone, Default)]
+pub struct Callbacks(Vec<(Callback, Handler)>);
+
+/// What a closure may answer: nothing, or that it failed.
+pub trait Outcome {
+    /// Why it failed, where it did.
+    fn failure(self) -> Option<String>;
+}
+
+impl Outcome for () {
+    fn failure(self) -> Option<String> {
+        None
+    }
+}
+
+impl<T, E: Display> Outcome for Result<T, E> {
+    fn failure(self) -> Option<String> {
+        self.err().map(|error| error.to_string())
+    }
+}
+
+impl Callbacks {
+    /// Nobody.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more closure at some moment.
+    #[must_use]
+    pub fn on<O: Outcome>(
+        mut self,
+        callback: Callback,
+        heard: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
+    ) -> Self {
+        self.0.push((callback, Arc::new(move |event| heard(event).failure())));
+        self
+    }
+
+    /// The moments at which somebody listens, by name, each once.
+    pub fn names(&self) -> Vec<&'static str> {
+        let heard = Callback::ALL.into_iter().filter(|callback| self.hears(*callback));
+        heard.map(Callback::name).collect()
+    }
+
+    /// Whether nobody listens at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether anybody listens at this moment.
+    pub fn hears(&self, callback: Callback) -> bool {
+        self.0.iter().any(|(own, _)| *own == callback)
+    }
+
+    /// Tells those who listen. Whoever fails is named in the log; the others are told all the same.
+    pub(super) fn tell(&self, event: &CallbackEvent) {
+        for (_, heard) in self.0.iter().filter(|(own, _)| *own == event.callback) {
+            let failure = catch_unwind(AssertUnwindSafe(|| heard(event)));
+            if let Some(why) = failure.unwrap_or_else(|_| Some("it panicked".to_owned())) {
+                tracing::warn!(
+                    agent = event.agent_name,
+                    run = event.run_id,
+                    "{} failed: {why}",
+                    event.callback
+                );
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(callback, _)| callback.name())).finish()
+    }
+}
+
+/// A method for each moment: they differ in nothing but the name.
+macro_rules! by_name {
+    ($($name:ident => $callback:ident,)*) => {
+        impl Callbacks {
+            $(
+                #[doc = concat!("The same with one more closure for `", stringify!($name), "`.")]
+                #[must_use]
+                pub fn $name<O: Outcome>(
+                    self,
+                    heard: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
+                ) -> Self {
+                    self.on(Callback::$callback, heard)
+                }
+            )*
+
+            #[cfg(test)]
+            pub(super) const METHODS: &[(&str, Callback)] = &[$((stringify!($name), Callback::$callback)),*];
+        }
+    };
+}
+
+by_name! {
+    on_chain_start => ChainStart,
+    on_chain_end => ChainEnd,
+    on_chain_error => ChainError,
+    on_llm_start => LlmStart,
+    on_llm_end => LlmEnd,
+    on_llm_error => LlmError,
+    on_llm_new_token => LlmNewToken,
+    on_text => Text,
+    on_agent_action => AgentAction,
+    on_agent_finish => AgentFinish,
+    on_tool_start => ToolStart,
+    on_tool_end => ToolEnd,
+    on_tool_error => ToolError,
+    on_retry => Retry,
+    on_custom_event => CustomEvent,
+    on_retriever_start => RetrieverStart,
+    on_retriever_end => RetrieverEnd,
+    on_retriever_error => RetrieverError,
+    on_turn_start => TurnStart,
+    on_turn_end => TurnEnd,
+    on_turn_error => TurnError,
+    on_llm_call => LlmCall,
+    on_tool_call => ToolCall,
+    on_token => Token,
+    on_interrupt => Interrupt,
+    on_resume => Resume,
+}

@@ -1,0 +1,299 @@
+//! What a turn tells of itself, and what the agent adds to it, as callbacks.
+
+use super::filters::LAST;
+use super::queue::{LONGEST, Queue};
+use super::{CallbackEvent, Callbacks, Listener, Who};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+use valvehouse_core::callback::Callback;
+use valvehouse_core::chat::{Call, message, response};
+use valvehouse_core::context::{Notice, Observer, ToolCalled, Turn};
+use valvehouse_core::filter::{Chain, Filter, FilterContext};
+use valvehouse_json::Json;
+
+/// The tag of tools that look something up.
+const RETRIEVER: &str = "retriever";
+
+/// Tells of one run. It watches the run's turn; the agent tells it the rest.
+pub struct Teller {
+    who: Who,
+    callbacks: Callbacks,
+    queue: Option<Queue>,
+    /// Who listens at all, a bit for each callback.
+    heard: u32,
+    round: Mutex<Round>,
+}
+
+/// How far the run is.
+#[derive(Default)]
+struct Round {
+    /// Whether a model is being asked.
+    asking: bool,
+    /// What the last filter saw, where that was before the model was said to be asked.
+    call: Option<Json>,
+    /// Whether there was a final answer.
+    finished: bool,
+    /// The tool call whose start was told before the run stopped within it.
+    told_start: Option<String>,
+    /// Whether it was told to `on_tool_call`, too.
+    told_call: bool,
+}
+
+/// The teller of a turn, for the filters in it.
+#[derive(Default)]
+struct Watching(OnceLock<Arc<Teller>>);
+
+impl Teller {
+    /// Tells these of a run.
+    pub fn new(who: Who, callbacks: Callbacks) -> Self {
+        let heard = bits(|callback| callbacks.hears(callback));
+        Self { who, callbacks, queue: None, heard, round: Mutex::default() }
+    }
+
+    /// The same, which also tells those who listen beside the run; needs a runtime. They share their
+    /// scratch maps with the turn's hooks.
+    #[must_use]
+    pub fn with_listeners(mut self, listeners: &[Arc<dyn Listener>], turn: &Turn) -> Self {
+        if listeners.is_empty() {
+            return self;
+        }
+        self.heard |= bits(|callback| listeners.iter().any(|listener| listener.hears(callback)));
+        let places = listeners.iter().map(|listener| (listener.clone(), turn.state(listener.name())));
+        // A turn beside that of the run: it holds nothing that holds this, and is not over with it.
+        let beside = Turn::new(turn.facts().clone(), turn.context().clone(), turn.events().clone());
+        self.queue = Some(Queue::start(places.collect(), beside));
+        self
+    }
+
+    /// The turn, watched.
+    #[must_use]
+    pub fn watch(self: &Arc<Self>, turn: Turn) -> Turn {
+        // A turn is watched once.
+        let _ = turn.local::<Watching>().0.set(self.clone());
+        turn.observed_by(self.clone())
+    }
+
+    pub(super) fn of(turn: &Turn) -> Option<Arc<Self>> {
+        turn.local::<Watching>().0.get().cloned()
+    }
+
+    /// The run begins with this input.
+    pub fn started(&self, input: &Json) {
+        self.tell_both(Callback::ChainStart, Callback::TurnStart, || [("input", input.copy())]);
+    }
+
+    /// The run has its answer. An answer that no model gave is told as the final one here.
+    pub fn ended(&self, answer: &str, result: &Json) {
+        if !std::mem::replace(&mut self.round.lock().finished, true) {
+            self.tell(Callback::AgentFinish, || [("text", answer.into())]);
+        }
+        self.tell_both(Callback::TurnEnd, Callback::ChainEnd, || [("result", result.copy())]);
+    }
+
+    /// The run failed.
+    pub fn failed(&self, error: &str) {
+        self.tell_both(Callback::TurnError, Callback::ChainError, || [("error", error.into())]);
+    }
+
+    /// The run stops for a person, who is asked this.
+    pub fn interrupted(&self, pending: &Json) {
+        self.tell(Callback::Interrupt, || [("pending", pending.copy())]);
+    }
+
+    /// The run goes on with this decision. What was told of a tool call before it stopped is not told again:
+    /// who asks behind the callbacks' filters, or is the tool itself, stopped it after all was told.
+    pub fn resumed(&self, decision: &Json, pending: &Json, chain: &Chain) {
+        let (call, by) = (pending.at_path("call"), pending.text("by").unwrap_or_default());
+        let name = call.text("name").or_else(|| call.at_path("function").text("name"));
+        let is_tool = name.is_some_and(|name| name == by);
+        let is_behind = |filter: &Filter| filter.name() == by && filter.place() > LAST;
+        {
+            let mut round = self.round.lock();
+            round.told_start = call.text("id").map(String::from);
+            round.told_call = is_tool || chain.filters().iter().any(is_behind);
+        }
+        self.tell(Callback::Resume, || [("decision", decision.copy())]);
+    }
+
+    /// Something that only who tells it knows of.
+    pub fn custom(&self, name: &str, data: &Json) {
+        self.tell(Callback::CustomEvent, || [("name", name.into()), ("data", data.copy())]);
+    }
+
+    /// Waits until everybody was told, five seconds at most.
+    pub async fn drain(&self) {
+        if let Some(queue) = &self.queue {
+            queue.drain(LONGEST, &self.who.run_id).await;
+        }
+    }
+
+    /// What the last filter before a model sees. It is told behind the start of that call, whichever comes
+    /// first.
+    pub(super) fn llm_call(&self, ctx: &FilterContext) {
+        if !self.hears(Callback::LlmCall) {
+            return;
+        }
+        let model = ctx.value.get("model").unwrap_or_default();
+        let call = Json::from([("messages", ctx.messages().copy()), ("model", model)]);
+        {
+            let mut round = self.round.lock();
+            if !round.asking {
+                round.call = Some(call);
+                return;
+            }
+        }
+        self.say(Callback::LlmCall, call);
+    }
+
+    /// What the last filter before a tool sees.
+    pub(super) fn tool_call(&self, ctx: &FilterContext) {
+        if std::mem::take(&mut self.round.lock().told_call) {
+            return;
+        }
+        let tool = || ctx.tool().get("name").unwrap_or_default();
+        self.tell(Callback::ToolCall, || [("tool", tool()), ("args", ctx.args().copy())]);
+    }
+
+    fn hears(&self, callback: Callback) -> bool {
+        self.heard & bit(callback) != 0
+    }
+
+    /// Tells of something; it is put together only where somebody listens.
+    fn tell<const N: usize>(&self, callback: Callback, data: impl FnOnce() -> [(&'static str, Json); N]) {
+        if self.hears(callback) {
+            self.say(callback, Json::from(data()));
+        }
+    }
+
+    /// The same moment under the names of both seeds.
+    fn tell_both<const N: usize>(
+        &self,
+        first: Callback,
+        second: Callback,
+        data: impl Fn() -> [(&'static str, Json); N],
+    ) {
+        self.tell(first, &data);
+        self.tell(second, &data);
+    }
+
+    fn say(&self, callback: Callback, data: Json) {
+        let event = CallbackEvent::now(callback, data, &self.who);
+        self.callbacks.tell(&event);
+        if let Some(queue) = &self.queue {
+            queue.push(event);
+        }
+    }
+
+    fn asked(&self, messages: &Json) {
+        let call = {
+            let mut round = self.round.lock();
+            round.asking = true;
+            round.call.take()
+        };
+        self.tell(Callback::LlmStart, || [("messages", messages.copy())]);
+        if let Some(call) = call {
+            self.say(Callback::LlmCall, call);
+        }
+    }
+
+    /// The model is not asked any more; whether this is its final answer.
+    fn no_longer_asking(&self, is_final: bool) {
+        let mut round = self.round.lock();
+        round.finished |= is_final;
+        (round.asking, round.call) = (false, None);
+    }
+
+    fn answered(&self, answer: &Json) {
+        let said = response::message_of(answer);
+        let text = message::text_of(&said);
+        let is_final = Call::all(&said).is_empty();
+        self.no_longer_asking(is_final);
+        self.tell(Callback::LlmEnd, || [("response", answer.copy())]);
+        if !text.is_empty() {
+            self.tell(Callback::Text, || [("text", text.clone().into())]);
+        }
+        if is_final {
+            self.tell(Callback::AgentFinish, || [("text", text.into())]);
+        } else {
+            let calls = || said.get("tool_calls").unwrap_or_default().copy();
+            self.tell(Callback::AgentAction, || [("text", text.into()), ("tool_calls", calls())]);
+        }
+    }
+
+    /// Of a tool, and the same of a retriever where it is one.
+    fn tell_of_tool(
+        &self,
+        of_tool: Callback,
+        of_retriever: Callback,
+        call: &ToolCalled,
+        outcome: Option<(&'static str, &str)>,
+    ) {
+        let is_retriever = call.tags.iter().any(|tag| tag == RETRIEVER);
+        for callback in [Some(of_tool), is_retriever.then_some(of_retriever)].into_iter().flatten() {
+            if self.hears(callback) {
+                let data = Json::from([
+                    ("tool", call.name.as_str().into()),
+                    ("args", call.arguments.copy()),
+                    ("tool_call_id", call.id.as_str().into()),
+                ]);
+                if let Some((name, text)) = outcome {
+                    // A text, in an object just made.
+                    let _ = data.set(name, text);
+                }
+                self.say(callback, data);
+            }
+        }
+    }
+}
+
+impl Observer for Teller {
+    fn notice(&self, notice: Notice) {
+        match notice {
+            Notice::LlmStart { messages } => self.asked(&messages),
+            Notice::LlmToken { text } => {
+                let token = || [("token", text.as_str().into())];
+                self.tell_both(Callback::LlmNewToken, Callback::Token, token);
+            }
+            Notice::LlmEnd { response } => self.answered(&response),
+            Notice::LlmError { message } => {
+                self.no_longer_asking(false);
+                self.tell(Callback::LlmError, || [("error", message.into())]);
+            }
+            Notice::ToolStart { call } => {
+                if self.round.lock().told_start.take().is_some_and(|told| told == call.id) {
+                    return;
+                }
+                self.tell_of_tool(Callback::ToolStart, Callback::RetrieverStart, &call, None);
+            }
+            Notice::ToolEnd { call, result } => {
+                let outcome = Some(("result", result.as_str()));
+                self.tell_of_tool(Callback::ToolEnd, Callback::RetrieverEnd, &call, outcome);
+            }
+            Notice::ToolError { call, message } => {
+                let outcome = Some(("error", message.as_str()));
+                self.tell_of_tool(Callback::ToolError, Callback::RetrieverError, &call, outcome);
+            }
+            Notice::Retry { what, attempt, most, error, delay } => self.tell(Callback::Retry, || {
+                [
+                    ("what", what.into()),
+                    ("attempt", i64::from(attempt).into()),
+                    ("max_retries", i64::from(most).into()),
+                    ("error", error.into()),
+                    ("delay", i64::try_from(delay.as_millis()).unwrap_or(i64::MAX).into()),
+                ]
+            }),
+            Notice::Emitted { event } => {
+                let data = event.get("data").unwrap_or_default();
+                self.custom(&event.text("type").unwrap_or_default(), &data);
+            }
+        }
+    }
+}
+
+const fn bit(callback: Callback) -> u32 {
+    1 << callback as u8
+}
+
+fn bits(hears: impl Fn(Callback) -> bool) -> u32 {
+    Callback::ALL.into_iter().filter(|callback| hears(*callback)).fold(0, |all, one| all | bit(one))
+}

@@ -1,0 +1,317 @@
+//! A run told by hand, and those who listen to it.
+
+use super::queue::Queue;
+use super::*;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::{Events, Notice, Observer, ToolCalled, Turn};
+use valvehouse_core::filter::{Chain, Hook, Outcome as Done};
+use valvehouse_json::Json;
+
+type Log = Arc<Mutex<Vec<CallbackEvent>>>;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn who() -> Who {
+    Who { agent_id: "a-1".into(), agent_name: "helper".into(), run_id: "r-1".into() }
+}
+
+/// Callbacks that write down everything.
+fn all() -> (Callbacks, Log) {
+    let log = Log::default();
+    let callbacks = Callback::ALL.into_iter().fold(Callbacks::new(), |callbacks, callback| {
+        let log = log.clone();
+        callbacks.on(callback, move |event| log.lock().push(event.clone()))
+    });
+    (callbacks, log)
+}
+
+fn names(log: &Log) -> Vec<&'static str> {
+    log.lock().iter().map(|event| event.callback.name()).collect()
+}
+
+fn data(log: &Log, callback: Callback) -> String {
+    let events = log.lock();
+    events.iter().find(|event| event.callback == callback).expect("it was told").data.to_string()
+}
+
+fn says(text: &str) -> Notice {
+    let head = response::Head::with_id("c", "m");
+    Notice::LlmEnd { response: head.text(text) }
+}
+
+fn calls(tool: &str) -> Notice {
+    let said = message::assistant("let me see");
+    let call =
+        format!(r#"[{{"id":"c1","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]"#);
+    said.set("tool_calls", json(&call)).unwrap();
+    Notice::LlmEnd { response: response::Head::with_id("c", "m").completion(said, "tool_calls") }
+}
+
+fn called(tags: &[&str]) -> ToolCalled {
+    let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    ToolCalled { id: "c1".into(), name: "look".into(), arguments: json(r#"{"q":"tea"}"#), tags }
+}
+
+fn asks() -> Notice {
+    Notice::LlmStart { messages: vec![message::user("hi")].into() }
+}
+
+async fn through_filters(hook: Hook, ctx: &str, turn: &Turn) {
+    let chain = Chain::new(Callbacks::filters());
+    assert!(matches!(chain.run(hook, json(ctx), turn).await, Ok(Done::Done(_))));
+}
+
+#[tokio::test]
+async fn a_run_is_told_in_its_order_and_each_thing_once() {
+    let (callbacks, log) = all();
+    let teller = Arc::new(Teller::new(who(), callbacks));
+    let turn = teller.watch(Turn::default());
+    let tell = |notice: Notice| turn.tell(|| notice);
+    teller.started(&"hi".into());
+    through_filters(Hook::PreChat, r#"{"messages":[1],"model":"m"}"#, &turn).await;
+    tell(asks());
+    tell(Notice::LlmToken { text: "let me see".into() });
+    tell(calls("look"));
+    tell(Notice::ToolStart { call: called(&["retriever"]) });
+    through_filters(Hook::PreInvocation, r#"{"tool":{"name":"look"},"args":{"q":"tea"}}"#, &turn).await;
+    tell(Notice::ToolEnd { call: called(&["retriever"]), result: "found".into() });
+    tell(asks());
+    // Here the filters come behind the start.
+    through_filters(Hook::PreChat, r#"{"messages":[2],"model":"m"}"#, &turn).await;
+    tell(says("done"));
+    teller.ended("done", &json(r#"{"content":"done"}"#));
+    let expected = [
+        "on_chain_start",
+        "on_turn_start",
+        "on_llm_start",
+        "on_llm_call",
+        "on_llm_new_token",
+        "on_token",
+        "on_llm_end",
+        "on_text",
+        "on_agent_action",
+        "on_tool_start",
+        "on_retriever_start",
+        "on_tool_call",
+        "on_tool_end",
+        "on_retriever_end",
+        "on_llm_start",
+        "on_llm_call",
+        "on_llm_end",
+        "on_text",
+        "on_agent_finish",
+        "on_turn_end",
+        "on_chain_end",
+    ];
+    assert_eq!(names(&log), expected);
+    assert_eq!(data(&log, Callback::LlmCall), r#"{"messages":[1],"model":"m"}"#);
+    assert_eq!(data(&log, Callback::Token), r#"{"token":"let me see"}"#);
+    assert_eq!(data(&log, Callback::ToolCall), r#"{"tool":"look","args":{"q":"tea"}}"#);
+    let end = r#"{"tool":"look","args":{"q":"tea"},"tool_call_id":"c1","result":"found"}"#;
+    assert_eq!((data(&log, Callback::ToolEnd), data(&log, Callback::RetrieverEnd)), (end.into(), end.into()));
+    assert!(
+        data(&log, Callback::AgentAction).starts_with(r#"{"text":"let me see","tool_calls":[{"id":"c1""#)
+    );
+    assert_eq!(data(&log, Callback::ChainEnd), r#"{"result":{"content":"done"}}"#);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_and_a_call_that_was_not_made_is_not() {
+    let (callbacks, log) = all();
+    let teller = Arc::new(Teller::new(who(), callbacks));
+    let turn = teller.watch(Turn::default());
+    through_filters(Hook::PreChat, r#"{"messages":[1]}"#, &turn).await;
+    teller.notice(Notice::LlmError { message: "refused".into() });
+    teller.notice(asks());
+    teller.notice(Notice::Retry {
+        what: "provider p".into(),
+        attempt: 1,
+        most: 2,
+        error: "busy".into(),
+        delay: Duration::from_millis(250),
+    });
+    teller.notice(Notice::LlmError { message: "down".into() });
+    teller.notice(Notice::ToolError { call: called(&["retriever"]), message: "no".into() });
+    teller.failed("down");
+    let expected = [
+        "on_llm_error",
+        "on_llm_start",
+        "on_retry",
+        "on_llm_error",
+        "on_tool_error",
+        "on_retriever_error",
+        "on_turn_error",
+        "on_chain_error",
+    ];
+    assert_eq!(names(&log), expected);
+    let retry = r#"{"what":"provider p","attempt":1,"max_retries":2,"error":"busy","delay":250}"#;
+    assert_eq!(data(&log, Callback::Retry), retry);
+}
+
+#[test]
+fn pauses_and_custom_events_are_told() {
+    let (callbacks, log) = all();
+    let teller = Teller::new(who(), callbacks);
+    teller.interrupted(&json(r#"{"tool":"pay"}"#));
+    teller.resumed(&"confirm".into(), &Json::Null, &Chain::default());
+    teller.custom("progress", &50_i64.into());
+    teller.notice(Notice::Emitted { event: json(r#"{"type":"status","data":{"done":true}}"#) });
+    assert_eq!(names(&log), ["on_interrupt", "on_resume", "on_custom_event", "on_custom_event"]);
+    assert_eq!(data(&log, Callback::CustomEvent), r#"{"name":"progress","data":50}"#);
+    assert_eq!(log.lock()[3].data.to_string(), r#"{"name":"status","data":{"done":true}}"#);
+}
+
+#[test]
+fn a_final_answer_that_no_model_gave_is_told_once_at_the_end() {
+    let (callbacks, log) = all();
+    Teller::new(who(), callbacks).ended("from a filter", &Json::Null);
+    assert_eq!(names(&log), ["on_agent_finish", "on_turn_end", "on_chain_end"]);
+    assert_eq!(data(&log, Callback::AgentFinish), r#"{"text":"from a filter"}"#);
+}
+
+#[test]
+fn an_event_says_whose_run_it_is_and_when() {
+    let (callbacks, log) = all();
+    Teller::new(who(), callbacks).started(&"hi".into());
+    let event = log.lock()[0].clone();
+    let told = event.to_json();
+    assert!(event.timestamp > 1_600_000_000_000);
+    told.remove("timestamp");
+    let expected =
+        r#"{"event":"on_chain_start","input":"hi","agent_id":"a-1","agent_name":"helper","run_id":"r-1"}"#;
+    assert_eq!(told.to_string(), expected);
+}
+
+#[test]
+fn a_callback_that_fails_or_panics_changes_nothing() {
+    let log = Log::default();
+    let heard = log.clone();
+    let callbacks = Callbacks::new()
+        .on_custom_event(|_| Err::<(), _>("as told"))
+        .on_custom_event(|event| assert!(event.data.is_null(), "as told"))
+        .on_custom_event(move |event| heard.lock().push(event.clone()));
+    Teller::new(who(), callbacks).custom("x", &Json::Null);
+    assert_eq!(names(&log), ["on_custom_event"]);
+}
+
+#[test]
+fn there_is_a_method_for_each_callback_by_its_name() {
+    assert_eq!(Callbacks::METHODS.len(), Callback::ALL.len());
+    for callback in Callback::ALL {
+        assert!(Callbacks::METHODS.contains(&(callback.name(), callback)), "{callback}");
+        assert_eq!(Callback::named(callback.name()), Some(callback));
+    }
+}
+
+#[test]
+fn what_is_told_does_not_change_with_what_it_was_told_of() {
+    let (callbacks, log) = all();
+    let messages = json("[1]");
+    Teller::new(who(), callbacks).notice(Notice::LlmStart { messages: messages.clone() });
+    messages.as_array().unwrap().push(2_i64.into()).unwrap();
+    assert_eq!(data(&log, Callback::LlmStart), r#"{"messages":[1]}"#);
+}
+
+/// Writes down what it hears, as slowly as told.
+struct Slow {
+    heard: Arc<Mutex<Vec<String>>>,
+    pause: Duration,
+}
+
+impl Listener for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+    fn hears(&self, callback: Callback) -> bool {
+        callback == Callback::CustomEvent
+    }
+    fn hear(&self, _: Callback, event: Json, state: Json, turn: Turn) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            tokio::time::sleep(self.pause).await;
+            let count = state.get("count").and_then(|count| count.as_i64()).unwrap_or_default() + 1;
+            state.set("count", count).unwrap();
+            assert!(!turn.is_over());
+            let name = event.text("name").unwrap_or_default();
+            self.heard.lock().push(name.to_string());
+            if name == "bad" { Err("as told".into()) } else { Ok(()) }
+        })
+    }
+}
+
+fn slow(pause: Duration) -> (Arc<Mutex<Vec<String>>>, Arc<dyn Listener>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    (heard.clone(), Arc::new(Slow { heard, pause }))
+}
+
+#[tokio::test]
+async fn who_listens_beside_the_run_is_told_in_order_and_holds_nothing_up() {
+    let (heard, listener) = slow(Duration::from_millis(5));
+    let turn = Turn::default();
+    let teller = Teller::new(who(), Callbacks::new()).with_listeners(&[listener], &turn);
+    ["one", "bad", "three"].into_iter().for_each(|name| teller.custom(name, &Json::Null));
+    teller.started(&Json::Null);
+    assert!(heard.lock().is_empty(), "the run went on meanwhile");
+    // The run is over; whoever listens is told all the same.
+    drop(turn.until_dropped());
+    teller.drain().await;
+    assert_eq!(*heard.lock(), ["one", "bad", "three"]);
+    assert_eq!(turn.state("slow").get("count").unwrap().as_i64(), Some(3));
+}
+
+#[tokio::test]
+async fn a_run_does_not_wait_for_ever_for_who_still_listens() {
+    let (heard, listener) = slow(Duration::from_millis(100));
+    let queue = Queue::start(vec![(listener, Json::object())], Turn::default());
+    let event = CallbackEvent::now(Callback::CustomEvent, Json::object(), &who());
+    queue.push(event);
+    queue.drain(Duration::from_millis(5), "r-1").await;
+    assert!(heard.lock().is_empty());
+    // What waits is told also when nobody waits for it.
+    drop(queue);
+    while heard.lock().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn more_than_there_is_room_for_is_lost() {
+    let (heard, listener) = slow(Duration::from_millis(1));
+    let queue = Queue::with_room(2, vec![(listener, Json::object())], Turn::default());
+    let event = CallbackEvent::now(Callback::CustomEvent, Json::object(), &who());
+    (0..5).for_each(|_| queue.push(event.clone()));
+    queue.drain(Duration::from_secs(60), "r-1").await;
+    assert_eq!(heard.lock().len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_run_that_is_dropped() {
+    let (_, listener) = slow(Duration::ZERO);
+    let turn = Turn::default();
+    let teller =
+        Arc::new(Teller::new(who(), Callbacks::new()).with_listeners(std::slice::from_ref(&listener), &turn));
+    let gone = Arc::downgrade(&teller);
+    drop(teller.watch(turn));
+    drop(teller);
+    assert!(gone.upgrade().is_none());
+    // The task that handed events on lets go of who listened.
+    while Arc::strong_count(&listener) > 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn turns_that_nobody_watches_pass_the_filters() {
+    through_filters(
+        Hook::PreChat,
+        r#"{"messages":[]}"#,
+        &Turn::new(Default::default(), Default::default(), Events::default()),
+    )
+    .await;
+    through_filters(Hook::PreInvocation, r#"{"args":{}}"#, &Turn::default()).await;
+}

@@ -1,0 +1,138 @@
+//! Conversations as people handle them: looked at, branched off, carried elsewhere, forgotten.
+
+use super::Runs;
+use super::memory;
+use super::pending::conflict;
+use super::saved::Saved;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_json::Json;
+use valvehouse_store::{Checkpoint, Conversation, StoreError, Trouble};
+
+/// A conversation without its messages.
+pub fn conversation_to_json(conversation: &Conversation) -> Json {
+    let summary = conversation.kept.at_path("summarization.summary");
+    let forked_from = conversation
+        .forked_from
+        .as_ref()
+        .map(|(from, length)| Json::from([("chat_id", from.as_str().into()), ("length", (*length).into())]));
+    Json::from([
+        ("chat_id", conversation.id.as_str().into()),
+        ("agent", conversation.agent.as_str().into()),
+        ("length", conversation.length.into()),
+        ("user", conversation.kept.get("user").map(|user| user.copy()).into()),
+        ("conversation_summary", summary.copy()),
+        ("forked_from", forked_from.into()),
+        ("created_at", conversation.created_at.into()),
+        ("updated_at", conversation.updated_at.into()),
+    ])
+}
+
+/// A checkpoint without its state.
+pub fn checkpoint_to_json(checkpoint: &Checkpoint) -> Json {
+    Json::from([
+        ("checkpoint_id", checkpoint.id.as_str().into()),
+        ("chat_id", checkpoint.conversation.as_str().into()),
+        ("run_id", checkpoint.run.as_str().into()),
+        ("step", checkpoint.step.into()),
+        ("name", checkpoint.name.as_str().into()),
+        ("length", checkpoint.length.into()),
+        ("saved_at", checkpoint.saved_at.into()),
+    ])
+}
+
+impl Runs {
+    /// The conversation of that id.
+    pub async fn conversation(&self, id: &str) -> Result<Conversation, Fault> {
+        let conversation = self.store().conversation(id).await?;
+        conversation.ok_or_else(|| {
+            missing(format!("there is no conversation `{id}`"), "chat_id", "conversation_not_found")
+        })
+    }
+
+    /// The checkpoint of that id.
+    pub async fn checkpoint(&self, id: &str) -> Result<Checkpoint, Fault> {
+        let checkpoint = self.store().checkpoint(id).await?;
+        checkpoint.ok_or_else(|| {
+            let message = format!(
+                "there is no checkpoint `{id}`, or it was dropped since; `valvehouse runs checkpoints CHAT` lists them"
+            );
+            missing(message, "checkpoint_id", "checkpoint_not_found")
+        })
+    }
+
+    /// A new conversation that goes on from where another stood at a checkpoint.
+    pub async fn fork(&self, checkpoint: &str, id: &str) -> Result<Conversation, Fault> {
+        if id.is_empty() {
+            return Err(Fault::invalid("`chat_id` is missing: name the new conversation", Some("chat_id")));
+        }
+        let checkpoint = self.checkpoint(checkpoint).await?;
+        let saved = Saved::from_json(&checkpoint.state)?;
+        let original = self.conversation(&checkpoint.conversation).await?;
+        let spoken = self.store().messages(&original.id, 0, checkpoint.length).await?;
+        let kept = kept_then(&original, &saved, &spoken);
+        let forked = self.store().fork(&original.id, checkpoint.length, id, &kept).await;
+        if !forked.map_err(refused)? {
+            return Err(taken(id));
+        }
+        self.conversation(id).await
+    }
+
+    /// A conversation as one object, with everything of it.
+    pub async fn export(&self, id: &str) -> Result<Json, Fault> {
+        let exported = self.store().export(id).await?;
+        match exported {
+            Some(exported) => Ok(exported),
+            // Says that it is not there.
+            None => self.conversation(id).await.map(|_| Json::Null),
+        }
+    }
+
+    /// Puts an exported conversation in, under its own id or another.
+    pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Fault> {
+        let own = exported.text("id").unwrap_or_default();
+        let id = id.unwrap_or(&own);
+        if !self.store().import(exported, Some(id)).await.map_err(refused)? {
+            return Err(taken(id));
+        }
+        self.conversation(id).await
+    }
+
+    /// Forgets a conversation and everything of it.
+    pub async fn forget(&self, id: &str) -> Result<(), Fault> {
+        if self.store().forget_conversation(id).await? {
+            return Ok(());
+        }
+        self.conversation(id).await.map(drop)
+    }
+}
+
+/// What a conversation kept when it had only this much said in it.
+fn kept_then(original: &Conversation, saved: &Saved, spoken: &[Json]) -> Json {
+    let before = Json::object();
+    // New values in a new object: they fit.
+    if let Some(user) = original.kept.get("user") {
+        let _ = before.set("user", user.copy());
+    }
+    memory::leaving(&memory::remembering(&before, spoken), saved)
+}
+
+fn missing(message: String, param: &'static str, code: &'static str) -> Fault {
+    Fault::Request { message, param: Some(param), code: Some(code), kind: RequestFault::NotFound }
+}
+
+fn taken(id: &str) -> Fault {
+    conflict(format!("there is a conversation `{id}` already; name another chat_id, or forget that one"))
+}
+
+/// What the store would not do because of what it was given is the caller's to mend.
+fn refused(error: StoreError) -> Fault {
+    match error.trouble {
+        Trouble::Refused => Fault::Request {
+            message: format!("failed to {}: {}", error.doing, error.cause),
+            param: None,
+            code: None,
+            kind: RequestFault::Unusable,
+        },
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,208 @@
+//! What is kept of a run while it goes, and where.
+
+use super::saved::Saved;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use valvehouse_core::chat::{Call, message, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Journal, Next, Progress};
+use valvehouse_json::Json;
+use valvehouse_store::RunStatus;
+
+/// One thing to keep: all of it or nothing.
+pub(super) struct Kept<'a> {
+    /// What the step was.
+    pub(super) name: &'a str,
+    /// Where the run stands; none where that is known already.
+    pub(super) saved: Option<&'a Saved>,
+    /// What was said in the step.
+    pub(super) messages: &'a [Json],
+    /// How the run stands.
+    pub(super) status: RunStatus,
+    /// What it waits for, or null.
+    pub(super) pending: &'a Json,
+    /// Why it failed, or "".
+    pub(super) error: &'a str,
+}
+
+/// Where a run is kept.
+pub(super) trait Keeper: Send + Sync {
+    /// Keeps one step.
+    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// What somebody who wants to go on with it calls it.
+    fn run(&self) -> &str;
+
+    /// Seals the results of host calls, which may hold secrets, for where the run is kept.
+    fn seal(&self, host_calls: Json) -> Json {
+        host_calls
+    }
+}
+
+/// Keeps one run.
+pub(super) struct Keeping<'a> {
+    keeper: &'a dyn Keeper,
+    stand: Mutex<Stand>,
+}
+
+/// What is known of the latest step.
+struct Stand {
+    saved: Saved,
+    /// How much of what was said is kept.
+    said: usize,
+    /// What the run waits for, once it does.
+    pending: Json,
+}
+
+impl<'a> Keeping<'a> {
+    /// A run of which so many of the messages said in it are kept already.
+    pub(super) fn new(keeper: &'a dyn Keeper, saved: Saved, said: usize) -> Self {
+        Self { keeper, stand: Mutex::new(Stand { saved, said, pending: Json::Null }) }
+    }
+
+    /// What the run waits for, where it paused.
+    pub(super) fn pending(&self) -> Json {
+        self.stand.lock().pending.clone()
+    }
+
+    /// Where the run stood after its last step.
+    pub(super) fn saved(&self) -> Saved {
+        self.stand.lock().saved.clone()
+    }
+
+    /// Keeps what a decision has said before the run goes on: the result of a tool that never gave one.
+    pub(super) async fn decided(&self) -> Result<(), Fault> {
+        let (before, kept_before) = {
+            let stand = self.stand.lock();
+            (stand.saved.clone(), stand.said)
+        };
+        let said = before.progress.said.items();
+        let messages = said.get(kept_before..).unwrap_or_default();
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let count = u64::try_from(messages.len()).unwrap_or_default();
+        let saved = Saved { length: before.length + count, ..before };
+        let (name, status, pending) = ("decided", RunStatus::Running, Json::Null);
+        let kept = Kept { name, saved: Some(&saved), messages, status, pending: &pending, error: "" };
+        self.keeper.keep(kept).await?;
+        let mut stand = self.stand.lock();
+        (stand.saved, stand.said) = (saved, said.len());
+        Ok(())
+    }
+
+    /// The run failed: it can be tried again from its last step.
+    pub(super) async fn fail(&self, fault: &Fault) -> Result<(), Fault> {
+        let (error, status, pending) = (fault.to_string(), RunStatus::Failed, Json::Null);
+        let kept =
+            Kept { name: "failed", saved: None, messages: &[], status, pending: &pending, error: &error };
+        self.keeper.keep(kept).await
+    }
+
+    async fn step(&self, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+        let is_end = progress.next == Next::End;
+        let (before, kept_before) = {
+            let stand = self.stand.lock();
+            (stand.saved.clone(), stand.said)
+        };
+        let said = progress.said.items();
+        let mut messages = said.get(kept_before..).unwrap_or_default().to_vec();
+        if is_end {
+            messages.push(final_message(&progress.response));
+        }
+        let count = u64::try_from(messages.len()).unwrap_or_default();
+        let saved = before.of(progress, turn, before.length + count);
+        let status = if is_end { RunStatus::Done } else { RunStatus::Running };
+        let (name, pending) = (step_name(progress), Json::Null);
+        let kept =
+            Kept { name, saved: Some(&saved), messages: &messages, status, pending: &pending, error: "" };
+        self.keeper.keep(kept).await?;
+        let mut stand = self.stand.lock();
+        (stand.saved, stand.said) = (saved, said.len());
+        Ok(())
+    }
+}
+
+impl Journal for Keeping<'_> {
+    fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.step(progress, turn))
+    }
+
+    fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Fault>> {
+        Box::pin(async move {
+            let asked = turn
+                .pauses()
+                .and_then(|pauses| Some((pauses.pending()?, pauses.answers(), pauses.host_calls())));
+            let (asked, answers, host_calls) =
+                asked.ok_or_else(|| Fault::Host("a turn paused that waits for nothing".into()))?;
+            let pending = super::pending::of_question(&asked);
+            let host_calls = self.keeper.seal(host_calls);
+            let saved = Saved { answers, host_calls, pending: pending.copy(), ..self.saved() };
+            let (name, status) = ("paused", RunStatus::Paused);
+            let kept =
+                Kept { name, saved: Some(&saved), messages: &[], status, pending: &pending, error: "" };
+            self.keeper.keep(kept).await?;
+            let answer = super::pending::answer(self.keeper.run(), &pending, turn);
+            let mut stand = self.stand.lock();
+            (stand.pending, stand.saved) = (pending, saved);
+            Ok(answer)
+        })
+    }
+
+    fn starting<'a>(
+        &'a self,
+        call: &'a Call,
+        arguments: &'a Json,
+        _: &'a Progress,
+        _: &'a Turn,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let in_flight = Json::from([
+                ("id", call.id.as_str().into()),
+                ("name", call.name.as_str().into()),
+                ("arguments", arguments.copy()),
+            ]);
+            let saved = Saved { in_flight, ..self.saved() };
+            let status = RunStatus::Running;
+            let pending = Json::Null;
+            let kept = Kept {
+                name: "tool_start",
+                saved: Some(&saved),
+                messages: &[],
+                status,
+                pending: &pending,
+                error: "",
+            };
+            self.keeper.keep(kept).await
+        })
+    }
+}
+
+/// The step that was done, by what is next.
+fn step_name(progress: &Progress) -> &'static str {
+    match progress.next {
+        Next::Inlet => "begin",
+        Next::Model if progress.iterations == 0 => "inlet",
+        Next::PostChat | Next::Outlet => "model",
+        Next::Tools
+            if progress
+                .messages()
+                .at(-1)
+                .is_some_and(|last| last.text("role").as_deref() == Some("tool")) =>
+        {
+            "tool"
+        }
+        Next::Tools => "model",
+        Next::Model => "tools",
+        Next::End => "end",
+    }
+}
+
+/// The answer as it is remembered.
+fn final_message(answer: &Json) -> Json {
+    match response::message_of(answer) {
+        said @ Json::Object(_) => said,
+        _ => message::assistant(""),
+    }
+}

@@ -1,0 +1,82 @@
+//! The agent: a kernel with a memory. It keeps everything that was said, shows the model what fits, keeps
+//! each step of a run, stops for a person and goes on in another process.
+//!
+//! ```
+//! use valvehouse_agent::{Agent, Decision};
+//! use valvehouse_json::Json;
+//! use valvehouse_core::provider::{Canned, Reply};
+//! use valvehouse_core::tool::Tool;
+//! # tokio_test(async {
+//! # let call = br#"{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}"#;
+//! # let provider = std::sync::Arc::new(Canned::new([Reply::message(Json::parse(call).unwrap()), Reply::text("It is warm.")]));
+//! let mut agent = Agent::builder("helper")
+//!     .provider(provider)
+//!     .tool(Tool::from_fn("look", |_| Ok("22 degrees".into())))
+//!     .middleware("human_approval", Json::object())
+//!     .build()?;
+//! let waits = agent.run("is it warm?").await?;
+//! assert_eq!(waits.pending_action.at_path("question.data.tool"), "look".into());
+//!
+//! // Perhaps much later, perhaps elsewhere: `export_state` and `import_state`, or a storage.
+//! let said = agent.resume(Decision::Approve { arguments: None }).await?;
+//! assert_eq!(said.text(), "It is warm.");
+//! assert_eq!(agent.state().messages.len(), 4);
+//! # Ok::<(), valvehouse_core::fault::Fault>(()) });
+//! # fn tokio_test(test: impl Future<Output = Result<(), valvehouse_core::fault::Fault>>) {
+//! #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test).unwrap();
+//! # }
+//! ```
+
+pub mod callbacks;
+mod journal;
+mod library;
+mod conversations;
+mod looking;
+mod memory;
+pub mod middleware;
+mod pending;
+mod run;
+mod runs;
+mod saved;
+mod state;
+mod stored;
+pub mod summary;
+
+pub use conversations::{checkpoint_to_json, conversation_to_json};
+pub use library::{Agent, Builder, Said};
+pub use looking::{INTERRUPTED, Wanted, run_to_json, standing};
+pub use pending::{Decision, in_words};
+pub use runs::{Begin, Ended, Given, Runs};
+pub use saved::Saved;
+pub use state::State;
+
+use callbacks::{Callbacks, Listener};
+use std::sync::Arc;
+use valvehouse_core::context::TurnFacts;
+use valvehouse_core::kernel::Kernel;
+use valvehouse_json::Json;
+
+/// What a run is run with.
+pub struct Setup {
+    /// The agent: a model's name in the configuration.
+    pub id: String,
+    /// Filters, tools and provider, the middleware's among them.
+    pub kernel: Kernel,
+    /// What scripts see of the model.
+    pub model: Json,
+    /// What scripts see of all models.
+    pub models: Json,
+    /// Its name, for callbacks.
+    pub name: String,
+    /// Closures that are told what it does.
+    pub callbacks: Callbacks,
+    /// Scripts that are told.
+    pub listeners: Vec<Arc<dyn Listener>>,
+}
+
+impl Setup {
+    /// What a turn that goes on knows of the models.
+    fn known(&self) -> TurnFacts {
+        TurnFacts { model: self.model.clone(), models: self.models.clone(), ..TurnFacts::default() }
+    }
+}

@@ -1,0 +1,123 @@
+//! Checkpoints of an agent of the library: to be kept, and to be gone back to.
+
+use super::Agent;
+use crate::memory;
+use crate::pending::conflict;
+use crate::saved::Saved;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+use valvehouse_store::{Beginning, Begun, Checkpoint, Run, RunStatus, Step, Store};
+
+impl Agent {
+    /// Keeps the agent as it is now; gives the checkpoint's id. With `auto_checkpoint` it is kept already.
+    pub async fn save_checkpoint(&mut self) -> Result<String, Fault> {
+        let store = self.storage()?.clone();
+        if self.runs.is_none() {
+            self.save_to(&*store).await?;
+        }
+        let latest = store.checkpoints(&self.conversation, 1).await?;
+        let latest = latest.into_iter().next().map(|checkpoint| checkpoint.id);
+        latest.ok_or_else(|| conflict("nothing was said yet that could be kept"))
+    }
+
+    /// Keeps it in the store as a run of its own, which is named.
+    pub(super) async fn save_to(&self, store: &dyn Store) -> Result<String, Fault> {
+        let stored = store.conversation(&self.conversation).await?;
+        let expected = stored.map_or(0, |stored| stored.length);
+        let known = usize::try_from(expected).unwrap_or(usize::MAX);
+        let news = self.state.messages.get(known..).ok_or_else(|| {
+            conflict("the stored conversation has gone on elsewhere; load its latest checkpoint first")
+        })?;
+        let (run, owner) = (uuid::Uuid::now_v7().to_string(), self.state.id.as_str());
+        let beginning = Beginning {
+            run: &run,
+            conversation: &self.conversation,
+            agent: &self.state.id,
+            owner,
+            pid: std::process::id(),
+            expected,
+            messages: news,
+            first: None,
+        };
+        let begun = match store.begin_run(&beginning).await? {
+            Begun::Begun(begun) => begun,
+            Begun::Busy(_) | Begun::Moved(_) => {
+                return Err(conflict("somebody else works on this conversation right now"));
+            }
+        };
+        let unfinished = self.unfinished().cloned();
+        let status = if unfinished.is_some() { RunStatus::Paused } else { RunStatus::Done };
+        let saved = unfinished.unwrap_or_else(|| self.standing());
+        let (state, pending) = (saved.to_json(), saved.pending.clone());
+        let step = Step {
+            run: &run,
+            owner,
+            expected: begun.step,
+            messages: &[],
+            checkpoint: Some(("saved", &state)),
+            status,
+            pending: &pending,
+            error: "",
+            kept: Some(&self.kept),
+        };
+        store.keep_step(&step).await?;
+        Ok(run)
+    }
+
+    /// The checkpoints of its conversation, newest first, without their states.
+    pub async fn list_checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
+        self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Fault::from)
+    }
+
+    /// Goes back, or forward, to the latest checkpoint of its conversation.
+    pub async fn load_latest(&mut self) -> Result<(), Fault> {
+        let latest = self.storage()?.checkpoints(&self.conversation, 1).await?;
+        let none = || conflict(format!("the conversation `{}` has no checkpoint", self.conversation));
+        let id = latest.into_iter().next().ok_or_else(none)?.id;
+        self.load_checkpoint(&id).await
+    }
+
+    /// Becomes what a checkpoint says. Where more was said after it, the conversation goes on in a branch:
+    /// nothing that was said is lost.
+    pub async fn load_checkpoint(&mut self, id: &str) -> Result<(), Fault> {
+        let store = self.storage()?.clone();
+        let checkpoint = store.checkpoint(id).await?;
+        let checkpoint = checkpoint.ok_or_else(|| conflict(format!("there is no checkpoint `{id}`")))?;
+        let saved = Saved::from_json(&checkpoint.state)?;
+        let messages = store.messages(&checkpoint.conversation, 0, checkpoint.length).await?;
+        let kept = memory::leaving(&memory::remembering(&Json::object(), &messages), &saved);
+        let stored = store.conversation(&checkpoint.conversation).await?;
+        self.conversation.clone_from(&checkpoint.conversation);
+        let is_latest = stored.is_some_and(|stored| stored.length == checkpoint.length);
+        if !is_latest {
+            self.conversation = branch(&*store, &checkpoint, &kept).await?;
+        }
+        let run = store.run(&checkpoint.run).await?;
+        let latest = store.latest_checkpoint(&checkpoint.run).await?;
+        let stands_here = is_latest && latest.is_some_and(|latest| latest.id == checkpoint.id);
+        let goes_on = stands_here && run.as_ref().is_some_and(is_open);
+        self.state.run_id = run.filter(|_| goes_on).map(|run| run.id);
+        self.state.pending_action =
+            Some(saved.pending.copy()).filter(|pending| goes_on && !pending.is_null());
+        self.state.messages = messages;
+        self.note(&saved);
+        self.kept = kept;
+        Ok(())
+    }
+}
+
+/// Whether a run has not ended.
+fn is_open(run: &Run) -> bool {
+    !matches!(run.status, RunStatus::Done | RunStatus::Cancelled)
+}
+
+/// A branch of a conversation where a checkpoint was made.
+async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Fault> {
+    for number in 1.. {
+        let id = format!("{}~{number}", checkpoint.conversation);
+        if store.fork(&checkpoint.conversation, checkpoint.length, &id, kept).await? {
+            return Ok(id);
+        }
+    }
+    Err(Fault::Host("there are as many branches as there are numbers".into()))
+}

@@ -1,0 +1,223 @@
+//! The runs of an agent of the library: kept in memory, or by its storage.
+
+use super::{Agent, Said, no_storage};
+use crate::journal::{Keeper, Kept};
+use crate::pending::{Decision, cancelled, conflict, decide, look_at_unfinished};
+use crate::run::{self, Drive, Opening, Stopped};
+use crate::saved::Saved;
+use crate::summary::NAME as SUMMARIZATION;
+use crate::{Begin, Ended, Given, Setup, memory};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::Sender;
+use valvehouse_core::chat::message;
+use valvehouse_core::context::{Context, Events, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::Progress;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+use valvehouse_store::RunStatus;
+
+impl Agent {
+    /// Says something, and runs until there is an answer or a person is needed.
+    pub async fn run(&mut self, text: &str) -> Result<Said, Fault> {
+        self.run_messages(vec![message::user(text)], None).await
+    }
+
+    /// The same, with pieces of the answer as they come. The model is asked once.
+    pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<Said, Fault> {
+        self.run_messages(vec![message::user(text)], Some(pieces)).await
+    }
+
+    /// The same with messages of any kind. What an earlier run waited for is cancelled.
+    pub async fn run_messages(
+        &mut self,
+        messages: Vec<Json>,
+        pieces: Option<Sender<Piece>>,
+    ) -> Result<Said, Fault> {
+        let setup = self.setup();
+        let facts = TurnFacts {
+            model: setup.model.copy(),
+            models: Json::array(),
+            chat_id: self.conversation.clone(),
+            message_id: uuid::Uuid::new_v4().to_string(),
+            ..TurnFacts::default()
+        };
+        if self.runs.is_some() {
+            return self.run_stored(&setup, messages, facts, pieces).await;
+        }
+        let mut new = cancelled(&self.state.messages);
+        new.extend(messages.iter().map(Json::copy));
+        self.state.messages.extend(new.iter().cloned());
+        self.latest = None;
+        self.kept = memory::remembering(&self.kept, &new);
+        let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
+        let _ = summary.set("offset", 0i64);
+        let working = memory::through(self.window(), self.state.messages.clone(), &summary);
+        let states = Json::from([(SUMMARIZATION, summary)]);
+        let progress = Progress::new(self.body(working));
+        let length = u64::try_from(self.state.messages.len()).unwrap_or_default();
+        let saved = Saved::new(progress, &facts, self.variables.copy(), states, length);
+        let run = uuid::Uuid::now_v7().to_string();
+        self.drive(&setup, run, saved, 0, Opening::Begins(new.into()), pieces).await
+    }
+
+    /// So many messages a run begins with at most, where there is a window.
+    fn window(&self) -> Option<usize> {
+        self.state.buffer_config.as_ref().map(|config| config.window_size)
+    }
+
+    /// A conversation that was imported goes into the storage before it goes on there.
+    async fn bring_along(&mut self) -> Result<(), Fault> {
+        if self.runs.is_none() || self.state.messages.is_empty() {
+            return Ok(());
+        }
+        let store = self.storage()?.clone();
+        if store.conversation(&self.conversation).await?.is_some() {
+            return Ok(());
+        }
+        let remembered = memory::remembering(&Json::object(), &self.state.messages);
+        self.kept = self
+            .latest
+            .as_ref()
+            .map_or_else(|| remembered.copy(), |saved| memory::leaving(&remembered, saved));
+        let run = self.save_to(&*store).await?;
+        if self.unfinished().is_some() {
+            self.state.run_id = Some(run);
+        }
+        Ok(())
+    }
+
+    async fn run_stored(
+        &mut self,
+        setup: &Setup,
+        messages: Vec<Json>,
+        facts: TurnFacts,
+        stream: Option<Sender<Piece>>,
+    ) -> Result<Said, Fault> {
+        self.bring_along().await?;
+        let Some(runs) = &self.runs else { return Err(no_storage()) };
+        let begin = Begin {
+            conversation: self.conversation.clone(),
+            body: self.body(messages),
+            facts,
+            context: Context::new(self.variables.copy()),
+            events: Events::default(),
+            stream,
+            given: Given::New,
+            window: self.window(),
+        };
+        let mut begun = None;
+        let ended = runs.begin(setup, begin, |run| begun = Some(run.id.clone())).await;
+        self.state.run_id = begun.or(self.state.run_id.take());
+        self.take_up(ended).await
+    }
+
+    /// Goes on with the latest run, which waits for a person, failed, or died with its process.
+    pub async fn resume(&mut self, decision: Decision) -> Result<Said, Fault> {
+        self.resume_stream(decision, None).await
+    }
+
+    /// The same, with pieces of the answer as they come.
+    pub async fn resume_stream(
+        &mut self,
+        decision: Decision,
+        pieces: Option<Sender<Piece>>,
+    ) -> Result<Said, Fault> {
+        let setup = self.setup();
+        self.bring_along().await?;
+        let run = self.state.run_id.clone().ok_or_else(|| conflict("this agent has no run to go on with"))?;
+        if let Some(runs) = &self.runs {
+            let made = |_: &Saved| Ok(setup);
+            let ended = runs.resume(&run, &decision, None, made, Events::default(), pieces).await;
+            return self.take_up(ended).await;
+        }
+        let saved = self.unfinished().cloned();
+        let mut saved = saved.ok_or_else(|| conflict("the latest run ended; say something new"))?;
+        let said = saved.progress.said.items().len();
+        look_at_unfinished(&setup.kernel, &run, &mut saved, &decision)?;
+        let pending = saved.pending.clone();
+        decide(&mut saved, &decision)?;
+        let opening = Opening::GoesOn { decision: decision.to_json(), pending };
+        self.drive(&setup, run, saved, said, opening, pieces).await
+    }
+
+    async fn drive(
+        &mut self,
+        setup: &Setup,
+        run: String,
+        saved: Saved,
+        said: usize,
+        opening: Opening,
+        stream: Option<Sender<Piece>>,
+    ) -> Result<Said, Fault> {
+        let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
+        let teller = run::teller(setup, &run, &turn);
+        // Where it stands before its first step, it can be gone on with, too.
+        let kept = Mutex::new((Vec::new(), Some(saved.clone())));
+        let keeper = InMemory { run: run.clone(), kept };
+        (self.state.run_id, self.state.pending_action) = (Some(run), None);
+        let drive = Drive { setup, saved, said, turn, stream, opening, teller: teller.clone() };
+        let stopped = run::drive(drive, &keeper).await;
+        if let Some(teller) = teller {
+            teller.drain().await;
+        }
+        let (messages, saved) = keeper.kept.into_inner();
+        self.kept = memory::remembering(&self.kept, &messages);
+        self.state.messages.extend(messages);
+        if let Some(saved) = &saved {
+            self.note(saved);
+        }
+        let Stopped { answer, pending, saved: stands } = stopped?;
+        self.note(&stands);
+        self.state.pending_action = Some(pending.clone()).filter(|pending| !pending.is_null());
+        Ok(Said { response: answer, pending_action: pending })
+    }
+
+    /// What a stored run leaves to the agent.
+    async fn take_up(&mut self, ended: Result<Ended, Fault>) -> Result<Said, Fault> {
+        if let Ok(ended) = &ended {
+            self.conversation.clone_from(&ended.conversation);
+        }
+        self.catch_up().await?;
+        ended.map(|ended| Said { response: ended.answer, pending_action: ended.pending_action })
+    }
+
+    /// Reads what the storage has beyond what the agent knows.
+    async fn catch_up(&mut self) -> Result<(), Fault> {
+        let store = self.storage()?.clone();
+        let known = u64::try_from(self.state.messages.len()).unwrap_or_default();
+        let news = store.messages(&self.conversation, known, u64::MAX).await?;
+        self.state.messages.extend(news);
+        let Some(id) = self.state.run_id.clone() else { return Ok(()) };
+        let run = store.run(&id).await?;
+        let pending = run.filter(|run| run.status == RunStatus::Paused).map(|run| run.pending);
+        self.state.pending_action = pending.filter(|pending| !pending.is_null());
+        if let Some(checkpoint) = store.latest_checkpoint(&id).await? {
+            let saved = Saved::from_json(&checkpoint.state)?;
+            self.note(&saved);
+        }
+        Ok(())
+    }
+}
+
+/// Keeps one run of an agent that stores nothing by itself.
+struct InMemory {
+    run: String,
+    kept: Mutex<(Vec<Json>, Option<Saved>)>,
+}
+
+impl Keeper for InMemory {
+    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+        let mut own = self.kept.lock();
+        own.0.extend(kept.messages.iter().map(Json::copy));
+        if let Some(saved) = kept.saved {
+            own.1 = Some(saved.clone());
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn run(&self) -> &str {
+        &self.run
+    }
+}

@@ -1,0 +1,327 @@
+//! What a conversation remembers, and what of it the model sees.
+//!
+//! The store has every message once. A request brings along what is new, or the whole conversation as
+//! its client knows it: a beginning that repeats what was said is recognised and not said again. What
+//! the summary stands for is not even read, so that a turn costs the same however long the talk was.
+
+use super::pending::{cancelled, is_waiting};
+use super::saved::Saved;
+pub(super) use super::summary::NAME as SUMMARIZATION;
+use sha2::{Digest, Sha256};
+use valvehouse_core::chat::history::{is_role, keep_last};
+use valvehouse_core::chat::{Call, message};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::words::hex;
+use valvehouse_json::{Json, Object};
+use valvehouse_store::{Conversation, Store, StoreError};
+
+/// How far back a call without a result is looked for.
+const TAIL: u64 = 64;
+
+/// A conversation as a new turn finds it.
+pub(super) struct Recalled {
+    /// Its id: the one that was asked for, or a branch of it.
+    pub(super) id: String,
+    /// How many messages there are.
+    pub(super) length: u64,
+    /// What is said now.
+    pub(super) new: Vec<Json>,
+    /// What the model's filters begin with: the newest part, and what is said now.
+    pub(super) working: Vec<Json>,
+    /// What goes on from run to run, with what is said now.
+    pub(super) kept: Json,
+    /// The plugins' states to begin with.
+    pub(super) states: Json,
+}
+
+/// Finds the conversation that a request goes on with.
+pub(super) async fn recall(
+    store: &dyn Store,
+    id: &str,
+    user: &Json,
+    said: Vec<Json>,
+) -> Result<Recalled, Fault> {
+    let lines = lines(store, id).await?;
+    let user = user.get("id").unwrap_or_default();
+    let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
+    if own.is_empty() && !lines.is_empty() {
+        return Err(Fault::Request {
+            message: "this conversation is somebody else's; use another chat_id".into(),
+            param: Some("chat_id"),
+            code: Some("not_your_conversation"),
+            kind: RequestFault::Forbidden,
+        });
+    }
+    let repeats = own.iter().rev().find_map(|line| Some((*line, Seen::of(&line.kept).rest_of(&said)?)));
+    let knows_answers = said.iter().any(|message| is_role(message, "assistant"));
+    let said: Vec<Json> = said.into_iter().filter(|message| !is_told(message)).collect();
+    let (line, rest, systems) = match repeats {
+        Some((line, rest)) => (Some(line), rest, systems_in(&said)),
+        // The client's history is another one: it edited what was said, or wants another answer.
+        None if knows_answers && !lines.is_empty() => {
+            return Ok(begin(format!("{id}~{}", lines.len()), &user, said));
+        }
+        None => (own.last().copied(), said, Vec::new()),
+    };
+    match line {
+        None => Ok(begin(id.to_owned(), &user, rest)),
+        Some(line) => go_on(store, line, rest, systems).await.map_err(Fault::from),
+    }
+}
+
+/// Whether a conversation is this user's. One that was begun without a user is nobody's in particular.
+fn is_of(kept: &Json, user: &Json) -> bool {
+    kept.get("user").is_none_or(|owner| owner == *user)
+}
+
+/// Goes on with exactly this conversation; all of it is new.
+pub(super) async fn goes_on(store: &dyn Store, id: &str, said: Vec<Json>) -> Result<Recalled, Fault> {
+    match store.conversation(id).await? {
+        None => Ok(begin(id.to_owned(), &Json::Null, said)),
+        Some(line) => {
+            let past = Past::of(store, &line).await?;
+            let mut new = cancelled(&past.tail);
+            new.extend(said);
+            Ok(past.with(&line, new, Vec::new()))
+        }
+    }
+}
+
+/// What a run begins with, through the window of an old configuration.
+pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json) -> Vec<Json> {
+    let Some(window) = window else { return messages };
+    let kept = keep_last(&messages, window);
+    let offset = summary.get("offset").and_then(|offset| offset.as_i64()).unwrap_or_default();
+    let left_out = i64::try_from(messages.len() - kept.len()).unwrap_or_default();
+    // A number in an object of plain values.
+    let _ = summary.set("offset", offset + left_out);
+    kept
+}
+
+/// A conversation and its branches, in the order in which they began.
+async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreError> {
+    let mut lines = Vec::new();
+    let mut next = id.to_owned();
+    while let Some(line) = store.conversation(&next).await? {
+        lines.push(line);
+        next = format!("{id}~{}", lines.len());
+    }
+    Ok(lines)
+}
+
+fn begin(id: String, user: &Json, new: Vec<Json>) -> Recalled {
+    let kept = remembering(&Json::object(), &new);
+    // A plain value of an object that nobody else holds: it fits.
+    let _ = kept.set("user", user.copy());
+    let states = Json::from([(SUMMARIZATION, Json::object())]);
+    Recalled { id, length: 0, working: new.clone(), new, kept, states }
+}
+
+/// `systems` are those that the client says hold now, where it says everything again: a clock in them must
+/// not make the model read all the times there were.
+async fn go_on(
+    store: &dyn Store,
+    line: &Conversation,
+    rest: Vec<Json>,
+    systems: Vec<Json>,
+) -> Result<Recalled, StoreError> {
+    let past = Past::of(store, line).await?;
+    let known = past.system(line);
+    let rest = rest.into_iter().filter(|message| !(is_system(message) && known.contains(message)));
+    let rest: Vec<Json> = rest.filter(|message| !is_known(message, &past.tail)).collect();
+    let mut new = cancelled(&[past.tail.clone(), rest.clone()].concat());
+    new.extend(rest);
+    Ok(past.with(line, new, systems))
+}
+
+/// What is read of a conversation to go on with it.
+struct Past {
+    /// The summary's state.
+    summary: Json,
+    /// So many messages are told by the summary or, where nobody writes one, shown to no model any more.
+    covered: u64,
+    /// The newest messages, some of which may be covered.
+    tail: Vec<Json>,
+}
+
+impl Past {
+    async fn of(store: &dyn Store, line: &Conversation) -> Result<Self, StoreError> {
+        let summary = line.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
+        let place = |name: &str| summary.get(name).and_then(|place| u64::try_from(place.as_i64()?).ok());
+        let covered = place("shown_from").or_else(|| place("covers")).unwrap_or_default().min(line.length);
+        let from = covered.min(line.length.saturating_sub(TAIL));
+        let tail = store.messages(&line.id, from, line.length).await?;
+        Ok(Self { summary, covered, tail })
+    }
+
+    fn system(&self, line: &Conversation) -> Vec<Json> {
+        line.kept.get("system").unwrap_or_default().items()
+    }
+
+    /// The conversation with what is said now, and the system messages that hold now where they are known.
+    fn with(self, line: &Conversation, new: Vec<Json>, systems: Vec<Json>) -> Recalled {
+        let before = line.length - u64::try_from(self.tail.len()).unwrap_or_default();
+        let read = usize::try_from(self.covered.saturating_sub(before)).unwrap_or_default();
+        let recent = self.tail.get(read..).unwrap_or_default();
+        let all = [recent, new.as_slice()].concat();
+        let kept = remembering(&line.kept, &new);
+        let working = if !systems.is_empty() && (self.covered > 0 || systems_in(&all) != systems) {
+            [systems.clone(), talk_in(&all)].concat()
+        } else if self.covered == 0 {
+            all
+        } else {
+            [self.system(line), talk_in(recent), new.clone()].concat()
+        };
+        if !systems.is_empty() {
+            // Copies in an object that nobody else holds: they fit.
+            let _ = kept.set("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+        }
+        let _ = self.summary.set("offset", i64::try_from(self.covered).unwrap_or_default());
+        let states = Json::from([(SUMMARIZATION, self.summary)]);
+        Recalled { id: line.id.clone(), length: line.length, new, working, kept, states }
+    }
+}
+
+/// What goes on after a run has said something.
+pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
+    let kept = if kept.as_object().is_some() { kept.copy() } else { Json::object() };
+    let seen = new.iter().fold(Seen::of(&kept), Seen::and);
+    let systems = new.iter().filter(|message| is_system(message)).cloned();
+    let systems: Vec<Json> =
+        kept.get("system").unwrap_or_default().items().into_iter().chain(systems).collect();
+    // Values of an object that nobody else holds: they fit.
+    let _ = kept.set("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+    let _ = kept.set("seen", seen.to_json());
+    kept
+}
+
+/// The same with what a run leaves to the next one.
+pub(super) fn leaving(kept: &Json, saved: &Saved) -> Json {
+    let kept = kept.copy();
+    if let Some(summary) = saved.states.get(SUMMARIZATION) {
+        let _ = kept.set(SUMMARIZATION, summary.copy());
+    }
+    let _ = kept.set("variables", saved.variables.copy());
+    let configured = saved.facts.get("configured_variables").unwrap_or_default();
+    let names = configured.as_object().map(Object::entries).unwrap_or_default();
+    let names: Vec<Json> = names.into_iter().map(|(name, _)| (*name).into()).collect();
+    let _ = kept.set("configured", names);
+    kept
+}
+
+/// Variables of earlier runs, and a request's own over them. What the configuration set for an earlier run is
+/// not kept: it may have been taken back.
+pub(super) fn variables(kept: &Json, given: &Json) -> Json {
+    let entries = |of: &Json| of.as_object().map(Object::entries).unwrap_or_default();
+    let all = Json::object();
+    let configured = kept.get("configured").unwrap_or_default().items();
+    let is_configured = |key: &str| configured.iter().any(|name| name.as_str() == Some(key));
+    let kept = entries(&kept.get("variables").unwrap_or_default()).into_iter();
+    let kept = kept.filter(|(key, _)| !is_configured(key));
+    for (key, value) in kept.chain(entries(given)) {
+        let _ = all.set(&key, value.copy());
+    }
+    all
+}
+
+/// What a conversation is recognised by: what its user said, how often, and a hash over it. Answers do not
+/// count: a streamed one has more of a run's words than the one that is kept, and a client may never have
+/// seen the one that came after a pause.
+#[derive(Clone, Default)]
+struct Seen {
+    count: usize,
+    hash: String,
+    /// Whether what was said last has its answer.
+    answered: bool,
+}
+
+impl Seen {
+    fn of(kept: &Json) -> Self {
+        let seen = kept.get("seen").unwrap_or_default();
+        let count = seen.get("count").and_then(|count| count.as_i64()).unwrap_or_default();
+        Self {
+            count: usize::try_from(count).unwrap_or_default(),
+            hash: seen.text("hash").unwrap_or_default().into(),
+            answered: seen.get("answered").and_then(|answered| answered.as_bool()).unwrap_or_default(),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        Json::from([
+            ("count", self.count.into()),
+            ("hash", self.hash.as_str().into()),
+            ("answered", self.answered.into()),
+        ])
+    }
+
+    fn and(self, message: &Json) -> Self {
+        if is_answer(message) {
+            return Self { answered: true, ..self };
+        }
+        if !is_role(message, "user") {
+            return self;
+        }
+        // Pictures count as they are; clients tend to drop blanks at the ends of a text.
+        let content = match message.get("content") {
+            Some(parts @ Json::Array(_)) => parts.to_string(),
+            _ => message::text_of(message).trim().to_owned(),
+        };
+        let hash = Sha256::digest(format!("{}\n{content}", self.hash));
+        Self { count: self.count + 1, hash: hex(&hash), answered: false }
+    }
+
+    /// What is new in messages whose beginning is all of this; none where it is not. Also the system
+    /// messages of the beginning: they may have changed.
+    fn rest_of(&self, said: &[Json]) -> Option<Vec<Json>> {
+        let users = said.iter().enumerate().filter(|(_, message)| is_role(message, "user"));
+        let (place, _) = users.take(self.count).last().filter(|_| self.count > 0)?;
+        let (before, after) = said.split_at(place + 1);
+        let seen = before.iter().filter(|message| is_role(message, "user")).fold(Self::default(), Self::and);
+        let is_repeated = seen.count == self.count && seen.hash == self.hash;
+        // Without the answer that there is, it is no repetition: somebody says the same again, or wants
+        // another answer.
+        let knows_the_last = after.iter().any(|message| is_role(message, "assistant"));
+        if !is_repeated || (self.answered && !knows_the_last) {
+            return None;
+        }
+        let next = after.iter().position(|message| is_role(message, "user")).unwrap_or(after.len());
+        let (answers, new) = after.split_at(next);
+        let systems = before.iter().filter(|message| is_system(message));
+        let answers = answers.iter().filter(|message| !is_answer(message));
+        Some(systems.chain(answers).chain(new).filter(|message| !is_told(message)).cloned().collect())
+    }
+}
+
+/// What a model says to the user: calls of tools are between the host and itself.
+fn is_answer(message: &Json) -> bool {
+    is_role(message, "assistant") && Call::all(message).is_empty()
+}
+
+fn is_system(message: &Json) -> bool {
+    is_role(message, "system") || is_role(message, "developer")
+}
+
+fn systems_in(messages: &[Json]) -> Vec<Json> {
+    messages.iter().filter(|message| is_system(message)).cloned().collect()
+}
+
+fn talk_in(messages: &[Json]) -> Vec<Json> {
+    messages.iter().filter(|message| !is_system(message)).cloned().collect()
+}
+
+/// Stands for an answer that was waited for, and never was one.
+fn is_told(message: &Json) -> bool {
+    is_role(message, "assistant") && is_waiting(message)
+}
+
+/// A call or a result that the conversation has already.
+fn is_known(message: &Json, tail: &[Json]) -> bool {
+    let calls = Call::all(message);
+    let is_answer_to = |own: &Json| {
+        let id = message.text("tool_call_id");
+        is_role(message, "tool") && is_role(own, "tool") && id.is_some() && own.text("tool_call_id") == id
+    };
+    let has_calls =
+        |own: &Json| Call::all(own).iter().any(|call| calls.iter().any(|mine| mine.id == call.id));
+    tail.iter().any(|own| is_answer_to(own) || (!calls.is_empty() && has_calls(own)))
+}

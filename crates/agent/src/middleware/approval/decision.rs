@@ -1,0 +1,104 @@
+//! What a person's answer means for a call; what is not clearly a yes is a no.
+
+use valvehouse_core::limits::clipped;
+use valvehouse_core::words::yes_or_no;
+use valvehouse_json::Json;
+
+/// What a person decided.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
+    Approved { arguments: Option<Json> },
+    Rejected(String),
+}
+
+impl Decision {
+    /// What an answer means; what is not clearly a yes is a no.
+    pub(super) fn of(answer: &Json) -> Self {
+        match answer {
+            Json::Bool(true) => Self::Approved { arguments: None },
+            Json::Bool(false) => Self::Rejected("the person said no".into()),
+            Json::Text(text) => match yes_or_no(text) {
+                Some(said) => Self::of(&Json::Bool(said)),
+                None => Self::Rejected(format!("the person said: {text}")),
+            },
+            Json::Object(_) => Self::of_map(answer),
+            other => Self::Rejected(format!("the answer {} is neither yes nor no", clipped(other))),
+        }
+    }
+
+    fn of_map(answer: &Json) -> Self {
+        let reason = answer.text("reason").filter(|reason| !reason.trim().is_empty());
+        let said = match answer.get("approved") {
+            // Open WebUI answers so when the person has left.
+            _ if answer.get("error").is_some_and(|error| !error.is_null()) => {
+                return Self::Rejected(format!(
+                    "nobody answered: {}",
+                    clipped(&answer.get("error").unwrap_or_default())
+                ));
+            }
+            Some(Json::Bool(said)) => said,
+            Some(Json::Text(word)) if yes_or_no(&word).is_some() => yes_or_no(&word) == Some(true),
+            _ => return Self::Rejected(format!("the answer {} does not say `approved`", clipped(answer))),
+        };
+        if !said {
+            return Self::Rejected(reason.map_or_else(|| "the person said no".into(), Into::into));
+        }
+        match answer.get("arguments").filter(|arguments| !arguments.is_null()) {
+            None => Self::Approved { arguments: None },
+            Some(arguments @ Json::Object(_)) => Self::Approved { arguments: Some(arguments.copy()) },
+            Some(other) => Self::Rejected(format!("the approved arguments are {}, no map", clipped(&other))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(answer: &str) -> Decision {
+        Decision::of(&Json::parse(answer.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        for yes in
+            ["true", "\"Yes!\"", "\"ja\"", r#"{"approved":true}"#, r#"{"approved":"yes","reason":"fine"}"#]
+        {
+            assert_eq!(decided(yes), Decision::Approved { arguments: None }, "{yes}");
+        }
+        for no in [
+            "null",
+            "1",
+            "[]",
+            "[true]",
+            "{}",
+            "\"perhaps\"",
+            "\"\"",
+            r#"{"approved":null}"#,
+            r#"{"approved":1}"#,
+            r#"{"yes":true}"#,
+            r#"{"approved":true,"arguments":"all"}"#,
+            r#"{"approved":true,"error":"gone"}"#,
+            r#"{"approved":"later"}"#,
+            "false",
+            "\"no\"",
+        ] {
+            assert!(matches!(decided(no), Decision::Rejected(_)), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_no_comes_with_its_reason_and_a_yes_with_its_arguments() {
+        assert_eq!(
+            decided(r#"{"approved":false,"reason":"too dear"}"#),
+            Decision::Rejected("too dear".into())
+        );
+        assert_eq!(decided("\"ask Ann first\""), Decision::Rejected("the person said: ask Ann first".into()));
+        let Decision::Approved { arguments: Some(arguments) } =
+            decided(r#"{"approved":true,"arguments":{"sum":5}}"#)
+        else {
+            panic!()
+        };
+        assert_eq!(arguments.get("sum"), Some(5_i64.into()));
+    }
+}

@@ -1,0 +1,121 @@
+//! `call_limit`: how many calls of models and tools a turn may make.
+//!
+//! Counted at -3000, before everything else: what is too much costs nothing more. Tool calls that another
+//! filter answers count, too; a step that runs again after a pause does not count twice.
+
+use super::{Middleware, Options, Parts};
+use std::sync::Arc;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::filter::{Filter, FilterContext, Verdict};
+use valvehouse_json::Json;
+
+pub(super) const NAME: &str = "call_limit";
+const PRIORITY: f64 = -3000.0;
+
+#[derive(Clone, Copy)]
+enum OnLimit {
+    Halt,
+    Warn,
+}
+
+struct Limits {
+    model_calls: u64,
+    tool_calls: u64,
+    tool_calls_per_answer: u64,
+    on_limit: OnLimit,
+}
+
+pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
+    const MOST: u64 = 1_000_000;
+    let mut options = Options::of(NAME, options);
+    let limits = Arc::new(Limits {
+        model_calls: options.number("max_model_calls", 20, 1..=MOST),
+        tool_calls: options.number("max_tool_calls", 50, 0..=MOST),
+        tool_calls_per_answer: options.number("max_tool_calls_per_turn", 10, 0..=MOST),
+        on_limit: options.word(
+            "on_limit",
+            &[("halt", OnLimit::Halt), ("warn_and_continue", OnLimit::Warn)],
+            OnLimit::Halt,
+        ),
+    });
+    options.done()?;
+    let (models, tools) = (limits.clone(), limits);
+    let models = Filter::pre_chat(NAME, move |ctx| models.before_model(ctx)).priority(PRIORITY);
+    let tools = Filter::pre_invocation(NAME, move |ctx| tools.before_tool(ctx)).priority(PRIORITY);
+    Ok(Middleware::of_filters(NAME, [models, tools]))
+}
+
+impl Limits {
+    fn before_model(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let state = ctx.turn.state(NAME);
+        // A new answer: its tool calls are counted anew.
+        keep(&state, "tool_calls_in_answer", 0);
+        state.remove("last_call");
+        let made = count(&state, "model_calls");
+        let kept = self.check("model calls", "max_model_calls", made, self.model_calls);
+        Ok(verdict(ctx, kept))
+    }
+
+    fn before_tool(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let state = ctx.turn.state(NAME);
+        if was_counted(&ctx.turn, &state) {
+            return Ok(Verdict::Continue(ctx));
+        }
+        let (all, in_answer) = (count(&state, "tool_calls"), count(&state, "tool_calls_in_answer"));
+        let in_turn = self.check("tool calls", "max_tool_calls", all, self.tool_calls);
+        let in_answer = || {
+            let limit = self.tool_calls_per_answer;
+            self.check("tool calls for one answer", "max_tool_calls_per_turn", in_answer, limit)
+        };
+        Ok(verdict(ctx, in_turn.and_then(|()| in_answer())))
+    }
+
+    /// The refusal, where there is one too many.
+    fn check(&self, what: &str, option: &str, made: u64, limit: u64) -> Result<(), Refusal> {
+        if made <= limit {
+            return Ok(());
+        }
+        let told = format!(
+            "this turn may make {limit} {what}, and the next one is too many; allow more with {option}"
+        );
+        match self.on_limit {
+            OnLimit::Halt => Err(Refusal { fatal: true, ..Refusal::new(told).with_status(429) }),
+            OnLimit::Warn => {
+                if made == limit + 1 {
+                    tracing::warn!(middleware = NAME, "{told}; it goes on");
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
+    match kept {
+        Ok(()) => Verdict::Continue(ctx),
+        Err(refusal) => Verdict::Error(refusal),
+    }
+}
+
+/// Whether the tool call that is being made was counted before the turn paused in it.
+fn was_counted(turn: &Turn, state: &Json) -> bool {
+    let call = turn.pauses().map(|pauses| pauses.call()).and_then(|call| call.text("id"));
+    let Some(call) = call.filter(|call| !call.is_empty()) else { return false };
+    let last = state.text("last_call");
+    let _ = state.set("last_call", call.clone());
+    last == Some(call)
+}
+
+/// One more of these; how many that makes.
+fn count(state: &Json, key: &str) -> u64 {
+    let before = state.get(key).and_then(|made| made.as_i64()).and_then(|made| u64::try_from(made).ok());
+    let made = before.unwrap_or_default().saturating_add(1);
+    keep(state, key, made);
+    made
+}
+
+fn keep(state: &Json, key: &str, made: u64) {
+    // The state of this filter takes any number.
+    let _ = state.set(key, made);
+}

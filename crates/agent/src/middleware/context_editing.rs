@@ -1,0 +1,60 @@
+//! `context_editing`: old results of tools give way to a placeholder in what the model sees.
+//!
+//! At -900, after the summarization: what it sums up is whole. Results that the model has not answered yet
+//! stay, however many there are.
+
+use super::{Middleware, Options, Parts};
+use valvehouse_core::chat::history::is_role;
+use valvehouse_core::chat::{message, tokens};
+use valvehouse_core::filter::{Filter, Verdict};
+use valvehouse_json::Json;
+
+pub(super) const NAME: &str = "context_editing";
+const PRIORITY: f64 = -900.0;
+
+struct Settings {
+    keep_tool_results: usize,
+    min_messages: usize,
+    max_tokens: usize,
+    placeholder: String,
+}
+
+pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
+    const MOST: u64 = 10_000_000;
+    let mut options = Options::of(NAME, options);
+    let settings = Settings {
+        keep_tool_results: options.number("keep_tool_results", 3, 0..=MOST) as usize,
+        min_messages: options.number("min_messages", 10, 1..=MOST) as usize,
+        max_tokens: options.number("max_tokens", 4_000, 1..=MOST) as usize,
+        placeholder: options.text("placeholder", "[an earlier result, left out here]"),
+    };
+    options.done()?;
+    let filter = Filter::pre_chat(NAME, move |ctx| {
+        let model = ctx.value.text("model").unwrap_or_default();
+        settings.edit(&ctx.messages().items(), &model);
+        Ok(Verdict::Continue(ctx))
+    });
+    Ok(Middleware::of_filters(NAME, [filter.priority(PRIORITY)]))
+}
+
+impl Settings {
+    /// The messages are this model call's own.
+    fn edit(&self, messages: &[Json], model: &str) {
+        let is_short = messages.len() < self.min_messages
+            && tokens::of_messages(messages, model).tokens <= self.max_tokens;
+        if is_short {
+            return;
+        }
+        let answered = messages.iter().rposition(|message| is_role(message, "assistant")).unwrap_or(0);
+        let results: Vec<usize> =
+            (0..messages.len()).filter(|place| is_role(&messages[*place], "tool")).collect();
+        let old = results.len().saturating_sub(self.keep_tool_results);
+        for place in results.into_iter().take(old).filter(|place| *place < answered) {
+            let result = &messages[place];
+            if message::text_of(result).len() > self.placeholder.len() {
+                // What is a message takes text; images of an old result go, too.
+                let _ = result.set("content", self.placeholder.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `model_retry` and `model_fallback`: a model that does not answer is asked again, or another one is.
+//!
+//! Both are the host's own patience and fallback with options of the agent's. What a provider of the
+//! configuration already tries again, these try again on top of it.
+
+use super::{Middleware, Options, Parts};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::Retry;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::provider::Provider;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_providers::{Choice, Fallback, Patient};
+
+pub(super) const RETRY: &str = "model_retry";
+pub(super) const FALLBACK: &str = "model_fallback";
+
+/// Waits double each time, and chance shortens them.
+pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
+    const DAY: u64 = 86_400_000;
+    let mut options = Options::of(RETRY, options);
+    let retry = Retry {
+        times: options.number("max_retries", 3, 0..=100) as u32,
+        first: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
+        longest: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),
+        lost: options.flag("lost", false),
+    };
+    options.done()?;
+    // Whether a service is left alone is not an agent's to decide.
+    let never = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
+    Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {
+        Arc::new(Patient::new(provider).with_retry(retry).with_breaker(never))
+    }))
+}
+
+/// `models` are asked in order, each with the same request, when the agent's own cannot answer.
+pub(super) fn fallback(options: &Json, parts: &Parts) -> Result<Middleware, String> {
+    let mut options = Options::of(FALLBACK, options);
+    let names = options.texts("models").unwrap_or_default();
+    let mut others = Vec::new();
+    for name in &names {
+        match parts.others.iter().find(|(known, _)| known == name) {
+            Some((_, choice)) => others.push(choice.clone()),
+            None => options.problem(unknown(name, parts)),
+        }
+    }
+    if names.is_empty() {
+        options.problem("has no `models`: list those to ask when the agent's own cannot answer");
+    }
+    options.done()?;
+    let model = parts.model.as_ref().map(|choice| choice.model.clone()).unwrap_or_default();
+    Ok(Middleware::of_provider(FALLBACK, move |provider: Arc<dyn Provider>| {
+        Arc::new(Fallback::new(Choice { provider, model: model.clone() }, others.clone()))
+    }))
+}
+
+fn unknown(name: &str, parts: &Parts) -> String {
+    let known: Vec<&str> = parts.others.iter().map(|(known, _)| known.as_str()).collect();
+    let hint = did_you_mean(name, known.iter().copied());
+    let there_are =
+        if known.is_empty() { "there are none".into() } else { format!("there are: {}", known.join(", ")) };
+    format!("names the unknown model {name:?} in `models`{hint}; {there_are}")
+}

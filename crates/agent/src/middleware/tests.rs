@@ -1,0 +1,628 @@
+//! Each middleware in a real kernel, before a model that is canned.
+
+use super::*;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use valvehouse_core::chat::{Call, message};
+use valvehouse_core::context::{
+    Context, Event, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
+};
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::filter::Verdict;
+use valvehouse_core::kernel::{ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
+use valvehouse_core::provider::{Canned, Reply};
+use valvehouse_core::tool::ToolError;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn of(name: &str, options: &str) -> Middleware {
+    Middleware::of(name, &json(options), &Parts::default()).unwrap()
+}
+
+fn wrong(name: &str, options: &str) -> String {
+    Middleware::of(name, &json(options), &Parts::default()).unwrap_err()
+}
+
+/// A model that calls `pay` so many times in each of its answers, and then says `done`.
+fn calling(answers: usize, calls: usize) -> Canned {
+    let call = |id: usize| {
+        let (id, arguments) = (format!("call_{id}").into(), r#"{"sum":5}"#.into());
+        Call { id, name: "pay".into(), arguments }.to_json()
+    };
+    let calls = Json::from((0..calls).map(call).collect::<Vec<_>>());
+    let answer = Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls)]);
+    let replies = (0..answers).map(|_| Reply::message(answer.copy()));
+    Canned::new(replies.chain([Reply::text("done")]).collect::<Vec<_>>())
+}
+
+/// A tool that counts its calls and gives its arguments back.
+fn pay() -> (Arc<AtomicUsize>, Tool) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let tool = Tool::from_fn("pay", move |args| {
+        counted.fetch_add(1, Relaxed);
+        Ok(args.into())
+    });
+    (count, tool.tag("money").description("pays a sum"))
+}
+
+fn kernel(model: &Canned, tool: Tool, all: &[Middleware]) -> Kernel {
+    let model: Arc<dyn Provider> = Arc::new(model.clone());
+    let provider = all.iter().fold(model, |model, one| one.wrap_provider(model));
+    let tool = all.iter().fold(tool, |tool, one| one.wrap_tool(tool));
+    let filters = all.iter().flat_map(|one| one.filters().to_vec());
+    Kernel::builder().filters(filters).tool(tool).provider(provider).build()
+}
+
+async fn chat(kernel: &Kernel) -> Result<Chatted, Fault> {
+    let options = ChatOptions { max_tool_iterations: Some(100), ..ChatOptions::default() };
+    kernel.chat_with_tools(vec![message::user("go")], options).await
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, Fault>) -> Refusal {
+    match result {
+        Err(Fault::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the model read of its first call.
+fn told(chatted: &Chatted) -> String {
+    message::text_of(&chatted.messages[2]).into()
+}
+
+#[test]
+fn a_slip_in_a_name_or_an_option_is_recognised() {
+    let error = Middleware::of("call_limits", &Json::Null, &Parts::default()).unwrap_err();
+    assert!(
+        error.starts_with("there is no middleware \"call_limits\"; did you mean `call_limit`?"),
+        "{error}"
+    );
+    for (name, options, expected) in [
+        ("call_limit", r#"{"max_model_call":1}"#, "did you mean `max_model_calls`?"),
+        ("call_limit", r#"{"on_limit":"stop"}"#, "give one of halt, warn_and_continue"),
+        ("human_approval", r#"{"timeout_action":"approve"}"#, "give one of reject, halt"),
+        ("human_approval", r#"{"mode":"selective"}"#, "selects nothing: list `tools`"),
+        ("human_approval", r#"{"mode":"custom"}"#, "write a filter script"),
+        ("human_approval", r#"{"tools":["pay"]}"#, "set that mode"),
+        ("human_approval", r#"{"mode":"selective","arguments":{"pay":{"sum":"("}}}"#, "pay.sum"),
+        ("pii", r#"{"kinds":["mail"]}"#, "unknown kind \"mail\" in `kinds`: use email"),
+        ("pii", r#"{"kinds":[]}"#, "has no `kinds`"),
+        ("model_fallback", r#"{"models":["b"]}"#, "unknown model \"b\""),
+        ("model_fallback", "{}", "has no `models`"),
+        ("tool_retry", r#"{"factor":0.5}"#, "give a number from 1 to 100"),
+        ("model_retry", r#"{"max_retries":-1}"#, "give a whole number from 0 to 100"),
+        ("context_editing", r#"{"placeholder":1}"#, "give text"),
+    ] {
+        let error = wrong(name, options);
+        assert!(error.starts_with(&format!("middleware {name} ")) && error.contains(expected), "{error}");
+    }
+    for name in Middleware::names().into_iter().filter(|name| *name != "model_fallback") {
+        assert_eq!(of(name, "null").name(), name);
+    }
+}
+
+#[test]
+fn every_preset_can_be_made() {
+    for preset in Middleware::presets() {
+        for (name, options) in Middleware::preset(preset).unwrap() {
+            assert!(Middleware::of(name, &options, &Parts::default()).is_ok(), "{preset} {name}");
+        }
+    }
+    assert!(Middleware::preset("other").is_none());
+}
+
+#[tokio::test]
+async fn a_turn_ends_at_its_limits_and_nothing_more_is_asked_or_run() {
+    for (options, answers, calls, models, runs) in [
+        (r#"{"max_model_calls":3}"#, 9, 1, 3, 3),
+        (r#"{"max_tool_calls":5}"#, 9, 2, 3, 5),
+        (r#"{"max_tool_calls_per_turn":2}"#, 9, 3, 1, 2),
+    ] {
+        let (model, (count, tool)) = (calling(answers, calls), pay());
+        let refusal = refusal(chat(&kernel(&model, tool, &[of("call_limit", options)])).await);
+        assert_eq!((refusal.status, refusal.plugin.as_str()), (429, "call_limit"), "{options}");
+        assert_eq!((model.requests().len(), count.load(Relaxed)), (models, runs), "{options}");
+        assert!(refusal.message.contains("allow more with max_"), "{}", refusal.message);
+    }
+}
+
+#[tokio::test]
+async fn exactly_at_its_limits_a_turn_is_fine() {
+    let options = r#"{"max_model_calls":3,"max_tool_calls":4,"max_tool_calls_per_turn":2}"#;
+    let (model, (count, tool)) = (calling(2, 2), pay());
+    let chatted = chat(&kernel(&model, tool, &[of("call_limit", options)])).await.unwrap();
+    assert_eq!((chatted.text().as_str(), count.load(Relaxed)), ("done", 4));
+    let (model, (count, tool)) = (calling(2, 2), pay());
+    let warned = r#"{"max_model_calls":1,"max_tool_calls":1,"on_limit":"warn_and_continue"}"#;
+    chat(&kernel(&model, tool, &[of("call_limit", warned)])).await.unwrap();
+    assert_eq!(count.load(Relaxed), 4);
+}
+
+#[tokio::test]
+async fn a_call_that_runs_again_after_a_pause_is_counted_once() {
+    let (model, (count, tool)) = (calling(1, 1), pay());
+    let all = [of("call_limit", r#"{"max_tool_calls":1}"#), of("human_approval", "{}")];
+    let kernel = kernel(&model, tool, &all);
+    let turn = Turn::default().pausing(Pauses::default());
+    let pauses = turn.pauses().unwrap();
+    pauses.begin(json(r#"{"id":"call_1"}"#));
+    assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await, Err(Fault::Paused)));
+    let pending = pauses.pending().unwrap();
+    assert_eq!(pending.by, "human_approval");
+    assert_eq!(
+        pending.question.to_string(),
+        r#"{"type":"approval","data":{"tool":"pay","arguments":{"sum":5},"description":"pays a sum"}}"#
+    );
+    assert_eq!(count.load(Relaxed), 0, "it does not run while somebody is asked");
+    pauses.answer(pending.hash(), json(r#"{"approved":true}"#));
+    pauses.begin(json(r#"{"id":"call_1"}"#));
+    kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.unwrap();
+    assert_eq!(count.load(Relaxed), 1);
+    pauses.begin(json(r#"{"id":"call_2"}"#));
+    let refused = refusal(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await);
+    assert_eq!(refused.status, 429, "another call counts");
+}
+
+#[tokio::test]
+async fn an_approval_is_good_for_no_other_arguments() {
+    let (count, tool) = pay();
+    let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", "{}")]);
+    let turn = Turn::default().pausing(Pauses::default());
+    let pauses = turn.pauses().unwrap();
+    pauses.begin(json(r#"{"id":"call_1"}"#));
+    assert!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.is_err());
+    pauses.answer(pauses.pending().unwrap().hash(), true.into());
+    pauses.begin(json(r#"{"id":"call_1"}"#));
+    assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5000}"#), &turn).await, Err(Fault::Paused)));
+    assert_eq!(count.load(Relaxed), 0);
+}
+
+/// A turn whose listener answers every question so.
+async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, Fault>) {
+    let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
+    let (board, seen) = (questions.clone(), asked.clone());
+    let listen = move |event: &Event| {
+        seen.lock().push(event.0.copy());
+        board.answer(&event.0.text("id").unwrap(), answer.copy());
+    };
+    let events = Events::listening(listen, Some(questions));
+    let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+    let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
+    let reply = kernel.turn(body.clone(), &turn, Wish { stream: None, raw: false }).await;
+    let told = reply.map(|reply| match reply {
+        Answered::Answer(_) => message::text_of(&body.at_path("messages.2")).into(),
+        Answered::Raw(_) => panic!("raw"),
+    });
+    let asked = asked.lock().clone();
+    (asked, told)
+}
+
+#[tokio::test]
+async fn who_listens_is_asked_and_decides() {
+    for (answer, expected, runs) in [
+        ("true", r#"{"sum":5}"#, 1),
+        (r#"{"approved":true,"arguments":{"sum":3}}"#, r#"{"sum":3}"#, 1),
+        (r#"{"approved":false,"reason":"too dear"}"#, r#"{"error":"rejected","reason":"too dear"}"#, 0),
+        ("{}", r#"{"error":"rejected","reason":"the answer {} does not say `approved`"}"#, 0),
+    ] {
+        let (count, tool) = pay();
+        let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", "{}")]);
+        let (asked, told) = answering(&kernel, json(answer)).await;
+        assert_eq!(
+            (told.unwrap().as_str(), count.load(Relaxed), asked.len()),
+            (expected, runs, 1),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_nothing_runs() {
+    let (count, tool) = pay();
+    let chatted = chat(&kernel(&calling(1, 1), tool, &[of("human_approval", "{}")])).await.unwrap();
+    assert!(
+        told(&chatted)
+            .starts_with(r#"{"error":"rejected","reason":"this needs a person's approval, and nobody"#)
+    );
+    assert_eq!((count.load(Relaxed), chatted.text().as_str()), (0, "done"));
+}
+
+#[tokio::test]
+async fn a_person_who_does_not_answer_has_not_agreed() {
+    for (action, told_or_status) in [("reject", "nobody answered within 20 ms"), ("halt", "403")] {
+        let (count, tool) = pay();
+        let options = format!(r#"{{"timeout_ms":20,"timeout_action":"{action}"}}"#);
+        let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", &options)]);
+        let events = Events::listening(|_| (), Some(Questions::default()));
+        let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+        let outcome = match kernel.invoke_in("pay", Json::object(), &turn).await {
+            Ok(invoked) => invoked.value.text("reason").unwrap().to_string(),
+            Err(fault) => refusal::<()>(Err(fault)).status.to_string(),
+        };
+        assert_eq!((outcome.as_str(), count.load(Relaxed)), (told_or_status, 0));
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_selected_is_asked_about() {
+    for (options, is_asked) in [
+        (r#"{"mode":"selective","tools":["pay"]}"#, true),
+        (r#"{"mode":"selective","tools":["p*"]}"#, true),
+        (r#"{"mode":"selective","tools":["tag:money"]}"#, true),
+        (r#"{"mode":"selective","tools":["repay","tag:other","p"]}"#, false),
+        (r#"{"mode":"selective","arguments":{"pay":{"sum":"^\\d{3,}$"}}}"#, false),
+        (r#"{"mode":"selective","arguments":{"pay":{"sum":"^\\d$"}}}"#, true),
+        (r#"{"mode":"selective","tools":["pay"],"arguments":{"pay":{"to":"x"}}}"#, false),
+    ] {
+        let (count, tool) = pay();
+        let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", options)]);
+        let (asked, _) = answering(&kernel, false.into()).await;
+        assert_eq!((!asked.is_empty(), count.load(Relaxed) == 0), (is_asked, is_asked), "{options}");
+    }
+}
+
+#[tokio::test]
+async fn a_closure_decides_what_is_asked_about() {
+    let needs: NeedsApproval = Arc::new(|_, args| args.get("sum") != Some(5_i64.into()));
+    let parts = Parts { needs_approval: Some(needs), ..Parts::default() };
+    let custom = Middleware::of("human_approval", &json(r#"{"mode":"custom"}"#), &parts).unwrap();
+    let (count, tool) = pay();
+    let kernel = kernel(&calling(1, 1), tool, &[custom]);
+    assert!(answering(&kernel, false.into()).await.0.is_empty());
+    assert_eq!(count.load(Relaxed), 1);
+}
+
+/// A kernel with the middleware and another filter of a Rust program.
+fn kernel_with(tool: Tool, all: &[Middleware], filter: Filter) -> Kernel {
+    let filters = [filter].into_iter().chain(all.iter().flat_map(|one| one.filters().to_vec()));
+    Kernel::builder().filters(filters).tool(tool).provider(Arc::new(calling(1, 1))).build()
+}
+
+/// A filter that pays more: by other arguments, or in those that are there.
+fn raises(priority: f64, in_place: bool) -> Filter {
+    let filter = Filter::pre_invocation("raises", move |ctx| {
+        if in_place {
+            ctx.args().set("sum", 5000_i64).unwrap();
+            return Ok(Verdict::Continue(ctx));
+        }
+        Ok(Verdict::Continue(ctx.with_args(json(r#"{"sum":5000}"#))))
+    });
+    filter.priority(priority)
+}
+
+const CHANGED: &str = "its arguments were changed after a person approved them";
+
+#[tokio::test]
+async fn arguments_that_change_after_the_approval_do_not_run() {
+    for priority in [9998.0, 9998.5, 9999.0, f64::MAX, f64::INFINITY, f64::NAN] {
+        for in_place in [false, true] {
+            let (count, tool) = pay();
+            // At the same priority it comes behind the middleware by its place in the list.
+            let filters = [of("human_approval", "{}")];
+            let kernel = Kernel::builder()
+                .filters(filters[0].filters().iter().cloned().chain([raises(priority, in_place)]))
+                .tool(tool)
+                .provider(Arc::new(calling(1, 1)))
+                .build();
+            let (asked, told) = answering(&kernel, true.into()).await;
+            let told = told.unwrap();
+            assert!(told.contains(CHANGED), "{priority} {in_place}: {told}");
+            assert_eq!((asked.len(), count.load(Relaxed)), (1, 0), "{priority}");
+        }
+    }
+    // Before the approval it may: then that is what a person reads.
+    let (count, tool) = pay();
+    let kernel = kernel_with(tool, &[of("human_approval", "{}")], raises(9997.0, false));
+    let (asked, told) = answering(&kernel, true.into()).await;
+    assert_eq!(asked[0].at_path("data.arguments.sum"), 5000_i64.into());
+    assert_eq!((told.unwrap().as_str(), count.load(Relaxed)), (r#"{"sum":5000}"#, 1));
+}
+
+#[tokio::test]
+async fn arguments_that_change_after_a_resume_do_not_run() {
+    for (priority, runs) in [(9997.0, 1), (9999.5, 0)] {
+        let (count, tool) = pay();
+        let kernel = kernel_with(tool, &[of("human_approval", "{}")], raises(priority, true));
+        let turn = Turn::default().pausing(Pauses::default());
+        let pauses = turn.pauses().unwrap();
+        pauses.begin(json(r#"{"id":"call_1"}"#));
+        assert!(matches!(kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await, Err(Fault::Paused)));
+        pauses.answer(pauses.pending().unwrap().hash(), true.into());
+        pauses.begin(json(r#"{"id":"call_1"}"#));
+        let ran = kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await;
+        assert_eq!((ran.is_ok(), count.load(Relaxed)), (runs == 1, runs));
+        if runs == 0 {
+            assert!(refusal(ran).message.contains(CHANGED));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_makes_an_approval_necessary_does_not_run() {
+    for options in [
+        r#"{"mode":"selective","arguments":{"pay":{"sum":"^\\d{3,}$"}}}"#,
+        r#"{"mode":"selective","tools":["tag:money"],"arguments":{"pay":{"sum":"^5000$"}}}"#,
+    ] {
+        let (count, tool) = pay();
+        let kernel = kernel_with(tool, &[of("human_approval", options)], raises(9999.0, false));
+        let (asked, told) = answering(&kernel, true.into()).await;
+        let told = told.unwrap();
+        assert!(told.contains(CHANGED), "{told}");
+        assert_eq!((asked.len(), count.load(Relaxed)), (0, 0));
+    }
+    // One that does not is let through, as before.
+    let (count, tool) = pay();
+    let other = of("human_approval", r#"{"mode":"selective","tools":["other"]}"#);
+    let kernel = kernel_with(tool, &[other], raises(9999.0, false));
+    assert_eq!(answering(&kernel, true.into()).await.1.unwrap(), r#"{"sum":5000}"#);
+    assert_eq!(count.load(Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_closure_is_called_once_for_the_same_call_and_its_decision_holds_for_that_alone() {
+    for (changes, runs) in [(false, 1), (true, 0)] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let needs: NeedsApproval = Arc::new(move |_, args| {
+            counted.fetch_add(1, Relaxed);
+            args.get("sum") != Some(5_i64.into())
+        });
+        let parts = Parts { needs_approval: Some(needs), ..Parts::default() };
+        let custom = Middleware::of("human_approval", &json(r#"{"mode":"custom"}"#), &parts).unwrap();
+        let (count, tool) = pay();
+        let filter = match changes {
+            true => raises(9999.0, true),
+            false => Filter::pre_invocation("looks", |ctx| Ok(Verdict::Continue(ctx))).priority(9999.0),
+        };
+        let kernel = kernel_with(tool, &[custom], filter);
+        let (asked, _) = answering(&kernel, true.into()).await;
+        assert_eq!((asked.len(), count.load(Relaxed), calls.load(Relaxed)), (0, runs, 1), "{changes}");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_cannot_have_another_tool_approved_than_the_one_that_runs() {
+    let replaces = |what: &'static str| {
+        Filter::pre_invocation("replaces", move |ctx| {
+            match what {
+                "name" => _ = ctx.tool().set("name", "harmless"),
+                "tags" => _ = ctx.tool().get("tags").unwrap().set("0", "harmless"),
+                _ => ctx.value.set("tool", json(r#"{"name":"harmless","tags":[]}"#)).unwrap(),
+            }
+            Ok(Verdict::Continue(ctx))
+        })
+    };
+    for (what, expected) in
+        [("name", "rejected"), ("tags", "rejected"), ("all", "a filter replaced `ctx.tool`")]
+    {
+        for place in [0.0, 9999.0] {
+            let (count, tool) = pay();
+            let selected = of("human_approval", r#"{"mode":"selective","tools":["tag:money"]}"#);
+            let kernel = kernel_with(tool, &[selected], replaces(what).priority(place));
+            let (_, told) = answering(&kernel, false.into()).await;
+            let told = told.unwrap();
+            assert!(told.contains(expected) || place > 0.0 && told.contains("rejected"), "{what}: {told}");
+            assert_eq!(count.load(Relaxed), 0, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_approvals_of_one_call_hold_both() {
+    let (count, tool) = pay();
+    let all = [of("human_approval", r#"{"mode":"selective","tools":["pay"]}"#), of("human_approval", "{}")];
+    let kernel = kernel(&calling(1, 1), tool, &all);
+    let (asked, told) = answering(&kernel, true.into()).await;
+    assert_eq!((told.unwrap().as_str(), count.load(Relaxed), asked.len()), (r#"{"sum":5}"#, 1, 2));
+}
+
+/// What a turn told of itself.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Observer for Heard {
+    fn notice(&self, notice: Notice) {
+        if let Notice::Retry { what, attempt, most, .. } = notice {
+            self.0.lock().push(format!("{what} {attempt}/{most}"));
+        }
+    }
+}
+
+/// A tool that fails so often.
+fn failing(times: usize, message: &'static str) -> (Arc<AtomicUsize>, Tool) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let tool = Tool::from_fn("pay", move |args| {
+        if counted.fetch_add(1, Relaxed) < times { Err(ToolError::from(message)) } else { Ok(args.into()) }
+    });
+    (count, tool)
+}
+
+const SOON: &str = r#"{"max_retries":2,"initial_delay_ms":1,"tools":["pay"]}"#;
+
+#[tokio::test]
+async fn a_tool_that_fails_for_a_moment_is_tried_again_and_that_is_told() {
+    let (count, tool) = failing(2, "connection refused");
+    let kernel = kernel(&calling(1, 1), tool, &[of("tool_retry", SOON)]);
+    let heard = Arc::new(Heard::default());
+    let turn = Turn::default().observed_by(heard.clone());
+    let invoked = kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.unwrap();
+    assert_eq!((invoked.value, count.load(Relaxed)), (json(r#"{"sum":5}"#), 3));
+    assert_eq!(*heard.0.lock(), ["tool pay 1/2", "tool pay 2/2"]);
+}
+
+#[tokio::test]
+async fn what_will_not_get_better_or_may_not_run_twice_is_not_tried_again() {
+    for (tool, options, tries) in [
+        (failing(9, "no such account"), SOON, 1),
+        (failing(9, "connection refused"), r#"{"initial_delay_ms":1}"#, 1),
+        (failing(9, "connection refused"), SOON, 3),
+    ] {
+        let (count, tool) = tool;
+        chat(&kernel(&calling(1, 1), tool, &[of("tool_retry", options)])).await.unwrap();
+        assert_eq!(count.load(Relaxed), tries, "{options}");
+    }
+    let (count, tool) = failing(1, "timed out");
+    let options = r#"{"initial_delay_ms":1}"#;
+    chat(&kernel(&calling(1, 1), tool.idempotent(), &[of("tool_retry", options)])).await.unwrap();
+    assert_eq!(count.load(Relaxed), 2, "it says that it may run twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_tries_and_pauses_take_no_longer_than_the_tools_time_for_each_try() {
+    let options = r#"{"max_retries":100,"initial_delay_ms":50000,"max_delay_ms":80000000,"tools":["pay"]}"#;
+    let (count, tool) = failing(1_000, "connection refused");
+    let tool = tool.timeout(std::time::Duration::from_secs(1));
+    let began = tokio::time::Instant::now();
+    chat(&kernel(&calling(1, 1), tool, &[of("tool_retry", options)])).await.unwrap();
+    assert!(began.elapsed() <= std::time::Duration::from_secs(101), "{:?}", began.elapsed());
+    assert_eq!(count.load(Relaxed), 2);
+}
+
+#[tokio::test]
+async fn each_try_has_the_tools_own_time() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let run = move |_: Json, _: Context| {
+        let first = counted.fetch_add(1, Relaxed) == 0;
+        async move {
+            if first {
+                std::future::pending::<()>().await;
+            }
+            Ok("there".into())
+        }
+    };
+    let tool = Tool::new(valvehouse_core::tool::ToolSpec::new("pay"), run)
+        .timeout(std::time::Duration::from_millis(30));
+    let chatted = chat(&kernel(&calling(1, 1), tool, &[of("tool_retry", SOON)])).await.unwrap();
+    assert_eq!((told(&chatted).as_str(), count.load(Relaxed)), ("there", 2));
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
+    let down = || Fault::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
+    let model = Canned::new([Reply::fault(down()), Reply::fault(down()), Reply::text("late")]);
+    let again = of("model_retry", r#"{"max_retries":2,"initial_delay_ms":1}"#);
+    let heard = Arc::new(Heard::default());
+    let turn = Turn::default().observed_by(heard.clone());
+    let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
+    let wish = Wish { stream: None, raw: false };
+    let retried = kernel(&model, pay().1, std::slice::from_ref(&again));
+    let Answered::Answer(answer) = retried.turn(body, &turn, wish).await.unwrap() else { panic!() };
+    assert_eq!(answer.at_path("choices.0.message.content").as_str(), Some("late"));
+    assert_eq!(*heard.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
+
+    let (model, other) = (Canned::new([Reply::fault(down())]), Canned::named("b", ["instead"]));
+    let choice = valvehouse_providers::Choice { provider: Arc::new(other.clone()), model: "b-1".into() };
+    let parts = Parts { others: vec![("b".into(), choice)], ..Parts::default() };
+    let instead = Middleware::of("model_fallback", &json(r#"{"models":["b"]}"#), &parts).unwrap();
+    let chatted = chat(&kernel(&model, pay().1, &[again, instead])).await.unwrap();
+    assert_eq!((chatted.text().as_str(), model.requests().len()), ("instead", 3));
+    assert_eq!(other.requests()[0].text("model").unwrap(), "b-1");
+}
+
+async fn said_to(options: &str, text: &str) -> Result<String, Fault> {
+    let model = Canned::new(["fine"]);
+    let kernel = kernel(&model, pay().1, &[of("pii", options)]);
+    kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await?;
+    Ok(message::text_of(&model.requests()[0].at_path("messages.0")).into())
+}
+
+#[tokio::test]
+async fn the_model_does_not_see_what_tells_of_persons() {
+    let text = "I am ann@example.org, card 4111 1111 1111 1111";
+    for (options, expected) in [
+        (r#"{"strategy":"warn"}"#, text),
+        (r#"{"strategy":"redact"}"#, "I am [email], card [card]"),
+        (r#"{"strategy":"redact","kinds":["card"]}"#, "I am ann@example.org, card [card]"),
+        (r#"{"strategy":"mask"}"#, "I am a***@example.org, card ***************1111"),
+    ] {
+        assert_eq!(said_to(options, text).await.unwrap(), expected, "{options}");
+    }
+    let hashed = said_to(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap();
+    assert!(hashed.starts_with("I am [email:") && !hashed.contains("ann"), "{hashed}");
+    assert_eq!(said_to(r#"{"strategy":"hash","key":"k"}"#, text).await.unwrap(), hashed);
+    assert_ne!(said_to(r#"{"strategy":"hash"}"#, text).await.unwrap(), hashed);
+    let refused = refusal(said_to(r#"{"strategy":"block"}"#, text).await);
+    assert_eq!(
+        (refused.status, refused.message.as_str()),
+        (400, "personal data is not passed on, and there is some in the messages: email, card")
+    );
+    assert_eq!(said_to(r#"{"strategy":"block"}"#, "nothing of it").await.unwrap(), "nothing of it");
+}
+
+#[tokio::test]
+async fn tools_get_and_give_nothing_of_it_and_calls_keep_their_results() {
+    let seen = Arc::new(Mutex::new(Json::Null));
+    let own = seen.clone();
+    let tool = Tool::from_fn("pay", move |args| {
+        *own.lock() = args;
+        Ok(json(r#"{"of":["bob@example.org",{"13812345678":4111111111111111}]}"#).into())
+    });
+    let call = Json::from([
+        ("id", "call_13812345678".into()),
+        ("type", "function".into()),
+        (
+            "function",
+            Json::from([
+                ("name", "pay".into()),
+                ("arguments", r#"{"id":"ann\u0040example.org","sum":5}"#.into()),
+            ]),
+        ),
+    ]);
+    let asks = Json::from([("role", "assistant".into()), ("tool_calls", vec![call].into())]);
+    let model = Canned::new([Reply::message(asks), Reply::text("done")]);
+    chat(&kernel(&model, tool, &[of("pii", r#"{"strategy":"redact"}"#)])).await.unwrap();
+    assert_eq!(*seen.lock(), json(r#"{"id":"[email]","sum":5}"#));
+    let read = model.requests()[1].at_path("messages");
+    assert_eq!(read.at_path("1.tool_calls.0.id"), read.at_path("2.tool_call_id"));
+    assert_eq!(
+        read.at_path("1.tool_calls.0.function.arguments").as_str(),
+        Some(r#"{"id":"[email]","sum":5}"#)
+    );
+    assert_eq!(read.at_path("2.content").as_str(), Some(r#"{"of":["[email]",{"[phone]":"[card]"}]}"#));
+}
+
+#[tokio::test]
+async fn old_results_give_way_to_a_placeholder_and_new_ones_stay() {
+    let (model, (_, tool)) = (calling(6, 2), pay());
+    let options = r#"{"keep_tool_results":1,"placeholder":"[old]"}"#;
+    let chatted = chat(&kernel(&model, tool, &[of("context_editing", options)])).await.unwrap();
+    let results = |body: &Json| {
+        let messages = body.get("messages").unwrap().items().into_iter();
+        let results = messages.filter(|message| message.text("role").unwrap() == "tool");
+        results.map(|result| message::text_of(&result).to_string()).collect::<Vec<_>>()
+    };
+    let requests = model.requests();
+    assert_eq!(results(&requests[2]), [r#"{"sum":5}"#; 4], "seven messages are few");
+    // Of ten messages six are results; the last two have not been answered.
+    let seen = results(&requests[3]);
+    assert_eq!(
+        (&seen[..4], &seen[4..]),
+        (&["[old]"; 4].map(String::from)[..], &[r#"{"sum":5}"#; 2].map(String::from)[..])
+    );
+    let kept = results(&Json::from([("messages", chatted.messages.into())]));
+    assert!(kept.iter().all(|result| result == r#"{"sum":5}"#), "what was said is not shortened");
+}
+
+#[tokio::test]
+async fn a_summary_is_written_of_what_is_redacted() {
+    let model = Canned::new(["so far", "fine"]);
+    let parts = Parts {
+        model: Some(Choice { provider: Arc::new(model.clone()), model: "m".into() }),
+        ..Parts::default()
+    };
+    let options = json(r#"{"summarize":true,"window_size":2,"compress_threshold":3}"#);
+    let all =
+        [Middleware::of("summarization", &options, &parts).unwrap(), of("pii", r#"{"strategy":"redact"}"#)];
+    let said = (0..5).map(|number| message::user(format!("{number}: ann@example.org"))).collect();
+    kernel(&model, pay().1, &all).chat_with_tools(said, ChatOptions::default()).await.unwrap();
+    let (written, asked) = (&model.requests()[0], &model.requests()[1]);
+    assert!(written.to_string().contains("0: [email]") && !written.to_string().contains("ann@"));
+    let asked = asked.get("messages").unwrap().items();
+    assert_eq!(message::text_of(&asked[0]), "[Summary of the first 3 messages of this conversation]\nso far");
+    assert_eq!((asked.len(), message::text_of(&asked[2]).as_str()), (3, "4: [email]"));
+}

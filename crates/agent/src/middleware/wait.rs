@@ -1,0 +1,23 @@
+//! Waiting within a filter that runs on a lane.
+
+use valvehouse_core::context::Turn;
+use valvehouse_core::lanes::{self, Stopped};
+
+/// Why nothing was waited for to its end.
+const OVER: &str = "nobody waits for the answer any more";
+
+/// Waits as long as somebody waits for the turn. A filter that may wait says so as its pace.
+pub(crate) fn wait<F: Future>(future: F, turn: &Turn) -> Result<F::Output, &'static str> {
+    let awaited = async {
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = turn.over() => Err(OVER),
+        }
+    };
+    match lanes::wait(awaited, |put_aside| put_aside()) {
+        Ok(output) => output,
+        Err(Stopped::Over) => Err(OVER),
+        Err(Stopped::Elsewhere) => Err("nothing can be waited for here"),
+    }
+}

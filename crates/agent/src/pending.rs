@@ -1,0 +1,280 @@
+//! What a paused run waits for, and what a person may say to it.
+
+use super::saved::Saved;
+use valvehouse_core::chat::response::Head;
+use valvehouse_core::chat::{Call, message};
+use valvehouse_core::context::{Pending, Turn};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::kernel::{Kernel, open_calls};
+use valvehouse_json::{Json, Object};
+
+/// How every text begins that stands in the place of an answer which waits for a person. It is told, not
+/// said: no conversation remembers it.
+pub(super) const WAITING: &str = "Waiting for a person: run ";
+
+/// A person's decision on what a run waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Nothing to decide: go on where it stopped.
+    GoOn,
+    /// Do it, with these arguments in the place of the model's where there are any.
+    Approve {
+        /// Other arguments.
+        arguments: Option<Json>,
+    },
+    /// Do not do it.
+    Reject {
+        /// Why, for the model.
+        reason: Option<String>,
+    },
+    /// The answer to a question, or the result of a tool whose own is not known.
+    Answer(Json),
+    /// Run the step again, also a tool of which nobody knows whether it ran.
+    Retry,
+}
+
+impl Decision {
+    /// Reads `{decision: approve|reject|answer|retry|continue, arguments?, reason?, answer?}`.
+    pub fn from_json(json: &Json) -> Result<Self, Fault> {
+        let word = json.text("decision").unwrap_or_default();
+        match word.as_str() {
+            "approve" | "confirm" | "approved" => {
+                Ok(Self::Approve { arguments: json.get("arguments").filter(|given| !given.is_null()) })
+            }
+            "modify" => Ok(Self::Approve { arguments: json.get("arguments") }),
+            "reject" | "rejected" => Ok(Self::Reject { reason: json.text("reason").map(String::from) }),
+            "answer" | "reply" => Ok(Self::Answer(json.get("answer").unwrap_or_default())),
+            "retry" => Ok(Self::Retry),
+            "" | "continue" => Ok(Self::GoOn),
+            other => Err(Fault::invalid(
+                format!("`{other}` is no decision: say approve, reject, answer, retry or continue"),
+                Some("decision"),
+            )),
+        }
+    }
+}
+
+impl Decision {
+    /// As [`Decision::from_json`] reads it.
+    pub fn to_json(&self) -> Json {
+        let (word, more) = match self {
+            Self::GoOn => ("continue", None),
+            Self::Retry => ("retry", None),
+            Self::Approve { arguments } => {
+                ("approve", arguments.as_ref().map(|arguments| ("arguments", arguments.copy())))
+            }
+            Self::Reject { reason } => ("reject", reason.as_deref().map(|reason| ("reason", reason.into()))),
+            Self::Answer(answer) => ("answer", Some(("answer", answer.copy()))),
+        };
+        let decision = ("decision".into(), word.into());
+        let more = more.map(|(name, value)| (name.into(), value));
+        std::iter::once(decision).chain(more).collect::<Object>().into()
+    }
+}
+
+/// The pending action of a question.
+pub(super) fn of_question(asked: &Pending) -> Json {
+    Json::from([
+        ("type", asked.question.text("type").unwrap_or_default().into()),
+        ("by", asked.by.as_str().into()),
+        ("question", asked.question.copy()),
+        ("call", asked.call.copy()),
+        ("place", i64::from(asked.place).into()),
+        ("hash", asked.hash().into()),
+    ])
+}
+
+/// The pending action of a tool of which nobody knows whether it ran.
+pub(super) fn of_unfinished(in_flight: &Json) -> Json {
+    let name = in_flight.text("name").unwrap_or_default();
+    let message = format!(
+        "the tool `{name}` began and the run ended within it, and nobody knows whether it did its work: retry \
+         runs it again, answer gives its result, reject tells the model that it failed"
+    );
+    let question =
+        Json::from([("type", UNFINISHED.into()), ("data", Json::from([("message", message.into())]))]);
+    Json::from([
+        ("type", UNFINISHED.into()),
+        ("by", name.into()),
+        ("question", question),
+        ("call", in_flight.copy()),
+    ])
+}
+
+const UNFINISHED: &str = "unfinished_tool";
+
+/// What a client reads in the place of an answer, `pending_action` beside it.
+pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
+    let model = turn.facts().model.text("id").unwrap_or_else(|| "valvehouse".into());
+    let text = format!("{WAITING}{run} {}", in_words(pending));
+    let answer = Head::new(model).completion(message::assistant(text), "stop");
+    // New values in a new object: they fit.
+    let _ = answer.set("run_id", run);
+    let _ = answer.set("pending_action", pending.copy());
+    answer
+}
+
+/// Whether a message is one of those texts.
+pub(super) fn is_waiting(message: &Json) -> bool {
+    message::text_of(message).contains(WAITING)
+}
+
+/// What a pending action asks, to come after the name of its run.
+pub fn in_words(pending: &Json) -> String {
+    let data = pending.at_path("question.data");
+    let asked = data.text("message").or_else(|| data.text("description")).unwrap_or_default();
+    match pending.text("type").as_deref() {
+        Some("approval") => {
+            let tool = data.text("tool").unwrap_or_default();
+            format!("asks whether `{tool}` may run with {}", data.get("arguments").unwrap_or_default())
+        }
+        _ if asked.is_empty() => format!("asks {}", pending.get("question").unwrap_or_default()),
+        _ => format!("asks: {asked}"),
+    }
+}
+
+/// Writes a decision into a run that waits.
+pub(super) fn decide(saved: &mut Saved, decision: &Decision) -> Result<(), Fault> {
+    let pending = std::mem::take(&mut saved.pending);
+    if *decision == Decision::Retry {
+        // The step runs afresh.
+        saved.host_calls = Json::Null;
+    }
+    if pending.is_null() {
+        return match decision {
+            Decision::GoOn => Ok(()),
+            Decision::Retry => {
+                saved.in_flight = Json::Null;
+                Ok(())
+            }
+            _ => Err(conflict("this run waits for nothing; it can only be continued or retried")),
+        };
+    }
+    if pending.text("type").as_deref() == Some(UNFINISHED) {
+        return unfinished(saved, &pending, decision);
+    }
+    let answer = match (pending.text("type").as_deref(), decision) {
+        (_, Decision::Retry | Decision::GoOn) => return Ok(()),
+        (Some("approval"), Decision::Approve { arguments: Some(arguments) }) => {
+            return changed(saved, &pending, arguments);
+        }
+        (_, Decision::Approve { arguments: Some(_) }) => {
+            return Err(conflict("only the arguments of a tool call that waits for approval can be changed"));
+        }
+        (Some("approval"), Decision::Approve { .. }) => Json::from([("approved", true.into())]),
+        (Some("confirmation"), Decision::Approve { .. }) => true.into(),
+        (_, Decision::Approve { .. }) => {
+            return Err(conflict("this run asks a question: give an answer instead of an approval"));
+        }
+        (Some("approval"), Decision::Reject { reason }) => refusal("approved", reason),
+        (Some("confirmation"), Decision::Reject { reason }) => refusal("confirmed", reason),
+        (_, Decision::Reject { reason }) => {
+            let reason = reason.clone().unwrap_or_else(|| "the person refused to answer".into());
+            Json::from([("error", reason.into())])
+        }
+        (_, Decision::Answer(answer)) => answer.copy(),
+    };
+    let hash = pending.text("hash").unwrap_or_default();
+    saved.answers.set(&hash, answer).map_err(|error| Fault::Host(error.to_string()))
+}
+
+fn refusal(word: &'static str, reason: &Option<String>) -> Json {
+    Json::from([(word, false.into()), ("reason", reason.clone().into())])
+}
+
+/// Other arguments: the call runs with them, and the answer is bound to them.
+fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fault> {
+    if arguments.as_object().is_none() {
+        return Err(Fault::invalid("`arguments` must be an object, as the tool takes it", Some("arguments")));
+    }
+    let (question, call) =
+        (pending.get("question").unwrap_or_default().copy(), pending.get("call").unwrap_or_default());
+    let id = call
+        .text("id")
+        .ok_or_else(|| conflict("this approval is of no tool call whose arguments could be changed"))?;
+    let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
+        result.map_err(|error| Fault::Host(format!("failed to change arguments: {error}")))
+    };
+    fits(question.at_path("data").set("arguments", arguments.copy()))?;
+    let place = pending.get("place").and_then(|place| place.as_i64()).unwrap_or_default();
+    let asked = Pending {
+        by: pending.text("by").unwrap_or_default().into(),
+        place: u32::try_from(place).unwrap_or_default(),
+        question,
+        call,
+    };
+    fits(saved.answers.set(&asked.hash(), Json::from([("approved", true.into())])))?;
+    fits(saved.progress.arguments.set(&id, arguments.copy()))
+}
+
+/// A tool that was begun and never ended well: it may run again where that does no harm, and waits for a
+/// person otherwise.
+pub(super) fn look_at_unfinished(
+    kernel: &Kernel,
+    run: &str,
+    saved: &mut Saved,
+    decision: &Decision,
+) -> Result<(), Fault> {
+    if saved.in_flight.is_null() || !saved.pending.is_null() {
+        return Ok(());
+    }
+    let name = saved.in_flight.text("name").unwrap_or_default();
+    if kernel.find_tool(&name).is_some_and(|tool| tool.spec.idempotent) {
+        saved.in_flight = Json::Null;
+        return Ok(());
+    }
+    saved.pending = of_unfinished(&saved.in_flight);
+    if *decision != Decision::GoOn {
+        return Ok(());
+    }
+    let why = saved.pending.at_path("question.data").text("message").unwrap_or_default();
+    Err(conflict(format!("run {run}: {why}")))
+}
+
+/// A tool of which nobody knows whether it ran.
+fn unfinished(saved: &mut Saved, pending: &Json, decision: &Decision) -> Result<(), Fault> {
+    let call = pending.get("call").unwrap_or_default();
+    let id = call.text("id").unwrap_or_default();
+    let result = match decision {
+        Decision::Retry | Decision::Approve { arguments: None } => {
+            saved.in_flight = Json::Null;
+            return Ok(());
+        }
+        Decision::GoOn => return Err(conflict("say what became of the tool: retry, answer or reject")),
+        Decision::Approve { .. } => {
+            return Err(conflict(
+                "arguments cannot be changed here: reject it, and the model may call again",
+            ));
+        }
+        Decision::Reject { reason } => {
+            let reason = reason.clone().unwrap_or_else(|| "the tool was interrupted and did not end".into());
+            Json::from([("error", reason.into())])
+        }
+        Decision::Answer(answer) => answer.copy(),
+    };
+    saved.in_flight = Json::Null;
+    let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
+    saved.progress.say(message::tool(&id, text))
+}
+
+/// Answers for calls that a person left without one by saying something else.
+pub(super) fn cancelled(messages: &[Json]) -> Vec<Json> {
+    let answer = |call: Call| {
+        let text = Json::from([
+            ("error", "cancelled".into()),
+            ("reason", "the person went on with something else".into()),
+        ]);
+        message::tool(&call.id, text.to_string())
+    };
+    open_calls(messages).into_iter().map(answer).collect()
+}
+
+/// Something that cannot be done as things stand.
+pub(super) fn conflict(message: impl Into<String>) -> Fault {
+    Fault::Request {
+        message: message.into(),
+        param: None,
+        code: Some("conflict"),
+        kind: RequestFault::Conflict,
+    }
+}

@@ -1,0 +1,97 @@
+//! One run, from where it stands until it ends or waits for a person.
+
+use super::Setup;
+use super::callbacks::{Teller, Who};
+use super::journal::{Keeper, Keeping};
+use super::saved::Saved;
+use std::sync::Arc;
+use tokio::sync::mpsc::Sender;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+
+/// A run to drive.
+pub(super) struct Drive<'a> {
+    pub(super) setup: &'a Setup,
+    /// Where it stands.
+    pub(super) saved: Saved,
+    /// How much of what was said in it is kept.
+    pub(super) said: usize,
+    pub(super) turn: Turn,
+    pub(super) stream: Option<Sender<Piece>>,
+    /// How it comes to be driven.
+    pub(super) opening: Opening,
+    /// Who tells of it.
+    pub(super) teller: Option<Arc<Teller>>,
+}
+
+/// Whether a run begins or goes on.
+pub(super) enum Opening {
+    /// With these messages.
+    Begins(Json),
+    /// With this decision on what it waited for.
+    GoesOn { decision: Json, pending: Json },
+}
+
+/// How a run stopped.
+pub(super) struct Stopped {
+    /// The answer, or what stands in its place.
+    pub(super) answer: Json,
+    /// What it waits for, or null.
+    pub(super) pending: Json,
+    /// Where it stands.
+    pub(super) saved: Saved,
+}
+
+/// Runs it.
+pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<Stopped, Fault> {
+    let Drive { setup, saved, said, turn, stream, opening, teller } = drive;
+    let turn = match &teller {
+        Some(teller) => teller.watch(turn),
+        None => turn,
+    };
+    let tell = |tell: &dyn Fn(&Teller)| teller.as_deref().into_iter().for_each(tell);
+    match &opening {
+        Opening::Begins(messages) => tell(&|teller| teller.started(messages)),
+        Opening::GoesOn { decision, pending } => {
+            tell(&|teller| teller.resumed(decision, pending, setup.kernel.chain()));
+        }
+    }
+    let mut progress = saved.progress.clone();
+    let keeping = Keeping::new(keeper, saved, said);
+    let result = match keeping.decided().await {
+        Ok(()) => setup.kernel.go_on(&mut progress, &turn, stream, Some(&keeping)).await,
+        Err(fault) => Err(fault),
+    };
+    match result {
+        Ok(answer) => {
+            let (pending, saved) = (keeping.pending(), keeping.saved());
+            match pending.is_null() {
+                true => {
+                    let text = message::text_of(&response::message_of(&answer));
+                    tell(&|teller| teller.ended(&text, &answer));
+                }
+                false => tell(&|teller| teller.interrupted(&pending)),
+            }
+            Ok(Stopped { answer, pending, saved })
+        }
+        Err(fault) => {
+            if let Err(unkept) = keeping.fail(&fault).await {
+                tracing::warn!(run = keeper.run(), "failed to note that a run failed: {unkept}");
+            }
+            tell(&|teller| teller.failed(&fault.to_string()));
+            Err(fault)
+        }
+    }
+}
+
+/// Who tells of the run, where anybody listens.
+pub(super) fn teller(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Teller>> {
+    if setup.callbacks.is_empty() && setup.listeners.is_empty() {
+        return None;
+    }
+    let who = Who { agent_id: setup.id.clone(), agent_name: setup.name.clone(), run_id: run.to_owned() };
+    Some(Arc::new(Teller::new(who, setup.callbacks.clone()).with_listeners(&setup.listeners, turn)))
+}

@@ -1,0 +1,323 @@
+//! Runs that are stored: begun by a request, gone on with by whoever decides what they wait for.
+
+use super::Setup;
+use super::memory::{self, Recalled, SUMMARIZATION};
+use super::pending::{Decision, conflict, decide, look_at_unfinished};
+use super::run::{Drive, Opening, Stopped, teller};
+use super::saved::Saved;
+use super::stored::{Leaving, StoreKeeper, opened_host_calls};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+use valvehouse_core::context::{Context, Events, TurnFacts};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::kernel::Progress;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
+
+/// How often a conversation that grows meanwhile is looked at again.
+const TRIES: usize = 8;
+/// How often the store hears that a run goes on.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Messages of a conversation after which its old checkpoints are dropped.
+const DROPPED_EVERY: u64 = 40;
+/// Moves of runs that may wait for whoever follows them.
+const AHEAD: usize = 256;
+
+/// The stored runs of one process.
+pub struct Runs {
+    store: Arc<dyn Store>,
+    owner: String,
+    /// Turns of one conversation go one after the other.
+    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    /// What is left to do of runs that have ended: scripts are told, old checkpoints dropped.
+    left: Mutex<JoinSet<()>>,
+    /// Tells which runs have just moved.
+    moved: broadcast::Sender<Arc<str>>,
+}
+
+/// How a run ended, for now.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// The run.
+    pub run: String,
+    /// Its conversation.
+    pub conversation: String,
+    /// The answer, a `chat.completion`; where the run waits, a text that says for what.
+    pub answer: Json,
+    /// The same as a client reads it, with the texts of all its model calls.
+    pub reply: Json,
+    /// What it waits for, or null.
+    pub pending_action: Json,
+}
+
+/// What a run is begun with.
+pub struct Begin {
+    /// The conversation.
+    pub conversation: String,
+    /// The request's body.
+    pub body: Json,
+    /// What the door knows.
+    pub facts: TurnFacts,
+    /// The request's variables.
+    pub context: Context,
+    /// Where plugins emit to.
+    pub events: Events,
+    /// Where pieces of the answer go.
+    pub stream: Option<Sender<Piece>>,
+    /// What the body's messages are.
+    pub given: Given,
+    /// So many messages the model's filters begin with at most.
+    pub window: Option<usize>,
+}
+
+/// What the messages of a request are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// What a client knows of the conversation, or only what is new: what repeats is not said again.
+    Known,
+    /// All of it is said now, in exactly this conversation.
+    New,
+}
+
+impl Runs {
+    /// The runs of a process that goes by this name in the store.
+    pub fn new(store: Arc<dyn Store>, owner: impl Into<String>) -> Self {
+        Self {
+            store,
+            owner: owner.into(),
+            turns: Mutex::default(),
+            left: Mutex::default(),
+            moved: broadcast::Sender::new(AHEAD),
+        }
+    }
+
+    /// Waits until all is done that runs which have ended left to do.
+    pub async fn close(&self) {
+        let left = std::mem::take(&mut *self.left.lock());
+        left.join_all().await;
+    }
+
+    /// The ids of runs of this process as they move: what became of them is in the store by then. Whoever
+    /// listens too slowly misses some.
+    pub fn moved(&self) -> broadcast::Receiver<Arc<str>> {
+        self.moved.subscribe()
+    }
+
+    /// Where they are kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Begins a run with what a request says, and runs it until it ends or waits. `begun` hears its name.
+    pub async fn begin(&self, setup: &Setup, begin: Begin, begun: impl FnOnce(&Run)) -> Result<Ended, Fault> {
+        let turn = self.turn_of(&begin.conversation);
+        let _turn = turn.lock().await;
+        let (run, recalled, saved) = self.begin_run(setup, &begin).await?;
+        begun(&run);
+        let Begin { facts, events, stream, .. } = begin;
+        let keeper = self.keeper(&run, recalled.kept);
+        keeper.tell();
+        let opening = Opening::Begins(recalled.new.into());
+        let turn = saved.turn(facts, &Json::Null, events);
+        let teller = teller(setup, &run.id, &turn);
+        self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
+    }
+
+    async fn begin_run(&self, setup: &Setup, begin: &Begin) -> Result<(Run, Recalled, Saved), Fault> {
+        let id = &begin.conversation;
+        let said: Vec<Json> = begin.body.get("messages").unwrap_or_default().items();
+        let run = uuid::Uuid::now_v7().to_string();
+        for _ in 0..TRIES {
+            let said = said.iter().map(Json::copy).collect();
+            let recalled = match begin.given {
+                Given::Known => memory::recall(&*self.store, id, &begin.facts.user, said).await?,
+                Given::New => memory::goes_on(&*self.store, id, said).await?,
+            };
+            let saved = opening(begin, &recalled);
+            let state = saved.to_json();
+            let beginning = Beginning {
+                run: &run,
+                conversation: &recalled.id,
+                agent: &setup.id,
+                owner: &self.owner,
+                pid: std::process::id(),
+                expected: recalled.length,
+                messages: &recalled.new,
+                first: Some(First { name: "begin", state: &state, kept: &recalled.kept }),
+            };
+            let leaving = self.leaving(&run, &|| 1);
+            let begun = self.store.begin_run(&beginning).await;
+            leaving.done();
+            match begun? {
+                Begun::Begun(run) => return Ok((run, recalled, saved)),
+                Begun::Busy(other) => {
+                    return Err(conflict(format!(
+                        "somebody else talks in the conversation `{id}` right now: run {} of process {}; try \
+                         again when it has ended",
+                        other.id, other.pid
+                    )));
+                }
+                Begun::Moved(_) => {}
+            }
+        }
+        Err(conflict(format!("the conversation `{id}` does not come to rest; try again")))
+    }
+
+    /// Goes on with a run that waits, failed, or whose host died. `hash` says which question the decision
+    /// is meant for, where that matters.
+    pub async fn resume(
+        &self,
+        id: &str,
+        decision: &Decision,
+        hash: Option<&str>,
+        setup: impl FnOnce(&Saved) -> Result<Setup, Fault>,
+        events: Events,
+        stream: Option<Sender<Piece>>,
+    ) -> Result<Ended, Fault> {
+        let run = self.run(id).await?;
+        let turn = self.turn_of(&run.conversation);
+        let _turn = turn.lock().await;
+        let run = self.run(id).await?;
+        if let Some(hash) = hash.filter(|hash| run.pending.text("hash").as_deref() != Some(hash)) {
+            return Err(conflict(format!(
+                "run {id} does not wait for the action {hash} any more; look at what it waits for now"
+            )));
+        }
+        let mut saved = self.saved(&run).await?;
+        let said = saved.progress.said.items().len();
+        let setup = setup(&saved)?;
+        look_at_unfinished(&setup.kernel, id, &mut saved, decision)?;
+        let pending = saved.pending.clone();
+        decide(&mut saved, decision)?;
+        let host_calls = opened_host_calls(&*self.store, id, &saved)?;
+        let step = || run.step;
+        let leaving = self.leaving(id, &step);
+        let claimed = self.store.claim_run(id, run.step, &self.owner, std::process::id()).await;
+        let Ok(Some(run)) = &claimed else {
+            leaving.done();
+            claimed?;
+            return Err(conflict(format!("run {id} is {} and cannot be gone on with", run.status.name())));
+        };
+        let conversation = self.store.conversation(&run.conversation).await;
+        let conversation = conversation?;
+        let kept = conversation.map(|conversation| conversation.kept).unwrap_or_default();
+        let keeper = self.keeper(run, kept);
+        leaving.done();
+        let opening = Opening::GoesOn { decision: decision.to_json(), pending };
+        let turn = saved.turn(setup.known(), &host_calls, events);
+        let teller = teller(&setup, id, &turn);
+        self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
+    }
+
+    async fn drive(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<Ended, Fault> {
+        let before = match &drive.opening {
+            Opening::Begins(new) => drive.saved.length - new.items().len() as u64,
+            Opening::GoesOn { .. } => drive.saved.length,
+        };
+        let step = || keeper.step();
+        let leaving = self.leaving(&keeper.run.id, &step);
+        let teller = drive.teller.clone();
+        let stopped = self.seen_at(super::run::drive(drive, keeper)).await;
+        leaving.done();
+        if let Some(teller) = teller {
+            // Who asked need not wait until every script has heard of it.
+            self.afterwards(async move { teller.drain().await });
+        }
+        let Stopped { answer, pending, saved } = stopped?;
+        let reply = if pending.is_null() { saved.progress.answer() } else { answer.clone() };
+        let (run, conversation) = (keeper.run.id.clone(), keeper.run.conversation.clone());
+        if before / DROPPED_EVERY != saved.length / DROPPED_EVERY {
+            self.afterwards(drop_old(self.store.clone(), conversation.clone()));
+        }
+        Ok(Ended { run, conversation, answer, reply, pending_action: pending })
+    }
+
+    fn keeper<'a>(&'a self, run: &Run, kept: Json) -> StoreKeeper<'a> {
+        StoreKeeper::new(&self.store, &self.owner, &self.moved, run, kept)
+    }
+
+    /// What becomes of a run at this step if nobody waits for it any more.
+    fn leaving<'a>(&'a self, run: &'a str, step: &'a (dyn Fn() -> u64 + Sync)) -> Leaving<'a> {
+        Leaving::new(&self.store, &self.owner, run, step)
+    }
+
+    /// Does something that nobody waits for until the host closes.
+    fn afterwards(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut left = self.left.lock();
+        while left.try_join_next().is_some() {}
+        left.spawn(work);
+    }
+
+    /// Works on a run, and says from time to time that somebody does.
+    async fn seen_at<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match tokio::time::timeout(HEARTBEAT, &mut work).await {
+                Ok(ended) => return ended,
+                Err(_) => {
+                    if let Err(error) = self.store.touch_runs(&self.owner).await {
+                        tracing::warn!("failed to say that runs go on: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The run of that id.
+    pub async fn run(&self, id: &str) -> Result<Run, Fault> {
+        let run = self.store.run(id).await?;
+        run.ok_or_else(|| Fault::Request {
+            message: format!("there is no run `{id}`; `valvehouse runs` lists them"),
+            param: None,
+            code: Some("run_not_found"),
+            kind: RequestFault::NotFound,
+        })
+    }
+
+    /// Where a run stood after its last step.
+    pub async fn saved(&self, run: &Run) -> Result<Saved, Fault> {
+        self.last_saved(run).await?.ok_or_else(|| {
+            conflict(format!("run {} ended before its first step was kept: say it again", run.id))
+        })
+    }
+
+    fn turn_of(&self, conversation: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock();
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        match turns.get(conversation).and_then(Weak::upgrade) {
+            Some(turn) => turn,
+            None => {
+                let turn = Arc::default();
+                turns.insert(conversation.to_owned(), Arc::downgrade(&turn));
+                turn
+            }
+        }
+    }
+}
+
+/// Checkpoints that nobody goes back to any more would take ever more room.
+async fn drop_old(store: Arc<dyn Store>, conversation: String) {
+    if let Err(error) = store.prune(Some(&conversation), Prune::default()).await {
+        tracing::warn!(chat_id = conversation, "old checkpoints stay where they are: {error}");
+    }
+}
+
+/// Where a run stands that begins with what a request says.
+fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
+    // A new list in a body that is ours: it fits.
+    let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
+    let working = memory::through(begin.window, recalled.working.clone(), &summary);
+    let _ = begin.body.set("messages", working.iter().map(Json::copy).collect::<Vec<_>>());
+    let length = recalled.length + u64::try_from(recalled.new.len()).unwrap_or_default();
+    let variables = memory::variables(&recalled.kept, begin.context.variables());
+    let facts = TurnFacts { chat_id: recalled.id.clone(), ..begin.facts.clone() };
+    let progress = Progress::new(begin.body.clone());
+    let saved = Saved::new(progress, &facts, variables, recalled.states.copy(), length);
+    Saved { metadata: begin.context.metadata().copy(), ..saved }
+}

@@ -1,0 +1,150 @@
+//! A run between two of its steps, as it is kept.
+
+use valvehouse_core::context::{Context, Events, Pauses, Turn, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::Progress;
+use valvehouse_json::{Json, Object};
+
+/// Everything of a run that the conversation's messages do not say.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// Where its turn stands.
+    pub progress: Progress,
+    /// Who asked, with what: what its turn was begun with, apart from the model, which is read anew.
+    pub facts: Json,
+    /// The variables, as the last step left them.
+    pub variables: Json,
+    /// What the hooks share.
+    pub metadata: Json,
+    /// What happened, an entry a call.
+    pub scratchpad: Json,
+    /// The scratch maps of the plugins.
+    pub states: Json,
+    /// Answers to questions of the step that is next, by hash.
+    pub answers: Json,
+    /// Results of the host calls of the step that is next, made before it paused, as their keeper seals them; or null.
+    pub host_calls: Json,
+    /// What it waits for, or null.
+    pub pending: Json,
+    /// The tool that was running, `{id, name, arguments}`, or null.
+    pub in_flight: Json,
+    /// How many messages the conversation has.
+    pub length: u64,
+}
+
+impl Saved {
+    /// A run that has not begun, in a conversation that is this long.
+    pub fn new(progress: Progress, facts: &TurnFacts, variables: Json, states: Json, length: u64) -> Self {
+        Self {
+            progress,
+            facts: facts.to_json(),
+            variables,
+            metadata: Json::object(),
+            scratchpad: Json::array(),
+            states,
+            answers: Json::object(),
+            host_calls: Json::Null,
+            pending: Json::Null,
+            in_flight: Json::Null,
+            length,
+        }
+    }
+
+    /// The turn as it is now.
+    pub(super) fn of(&self, progress: &Progress, turn: &Turn, length: u64) -> Self {
+        Self {
+            // Live values go on; what is kept does not.
+            progress: progress.copy(),
+            facts: self.facts.clone(),
+            variables: turn.context().variables().copy(),
+            metadata: turn.metadata().copy(),
+            scratchpad: turn.context().trace().copy(),
+            states: turn.states(),
+            answers: Json::object(),
+            host_calls: Json::Null,
+            pending: Json::Null,
+            in_flight: Json::Null,
+            length,
+        }
+    }
+
+    /// The turn to go on with, with what is known of models and of this request now, and with the results of its host
+    /// calls before it paused.
+    pub(super) fn turn(&self, now: TurnFacts, host_calls: &Json, events: Events) -> Turn {
+        let TurnFacts { model, models, trace, .. } = now;
+        let facts = TurnFacts { model, models, trace, ..TurnFacts::from_json(&self.facts) };
+        let turn = Turn::new(facts, Context::new(self.variables.copy()), events);
+        for (own, kept) in [(turn.metadata(), &self.metadata), (turn.context().trace(), &self.scratchpad)] {
+            // New containers that nobody else holds take what is not theirs.
+            let _ = match (own, kept) {
+                (Json::Object(own), Json::Object(kept)) => own.replace(kept.entries()),
+                (Json::Array(own), Json::Array(kept)) => own.replace(kept.items()),
+                _ => Ok(()),
+            };
+        }
+        turn.restore_states(&self.states);
+        let pauses = Pauses::default();
+        pauses.restore_host_calls(host_calls);
+        for (hash, answer) in self.answers.as_object().map(Object::entries).unwrap_or_default() {
+            pauses.answer(hash, answer.copy());
+        }
+        turn.pausing(pauses)
+    }
+
+    /// The model that was asked for.
+    pub fn model(&self) -> String {
+        self.progress.model.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The toggle filters the request asked for.
+    pub fn filter_ids(&self) -> Vec<String> {
+        TurnFacts::from_json(&self.facts).filter_ids
+    }
+
+    /// As one object.
+    pub fn to_json(&self) -> Json {
+        Json::from([
+            ("version", 1i64.into()),
+            ("progress", self.progress.to_json()),
+            ("facts", self.facts.copy()),
+            ("variables", self.variables.copy()),
+            ("metadata", self.metadata.copy()),
+            ("scratchpad", self.scratchpad.copy()),
+            ("states", self.states.copy()),
+            ("answers", self.answers.copy()),
+            ("host_calls", self.host_calls.copy()),
+            ("pending", self.pending.copy()),
+            ("in_flight", self.in_flight.copy()),
+            ("length", i64::try_from(self.length).unwrap_or(i64::MAX).into()),
+        ])
+    }
+
+    /// Reads what [`Saved::to_json`] wrote.
+    pub fn from_json(json: &Json) -> Result<Self, Fault> {
+        let broken = |part: &str| {
+            Fault::Host(format!(
+                "failed to read a checkpoint: its `{part}` is missing or damaged; restore an earlier one"
+            ))
+        };
+        if json.get("version").and_then(|version| version.as_i64()) != Some(1) {
+            return Err(broken("version"));
+        }
+        let part = |name: &str| json.get(name).map(|part| part.copy()).ok_or_else(|| broken(name));
+        let progress = json.get("progress").as_ref().and_then(Progress::from_json);
+        let length = json.get("length").and_then(|length| length.as_i64());
+        Ok(Self {
+            progress: progress.ok_or_else(|| broken("progress"))?,
+            facts: part("facts")?,
+            variables: part("variables")?,
+            metadata: part("metadata")?,
+            scratchpad: part("scratchpad")?,
+            states: part("states")?,
+            answers: part("answers")?,
+            // Earlier versions recorded none.
+            host_calls: json.get("host_calls").unwrap_or_default().copy(),
+            pending: part("pending")?,
+            in_flight: part("in_flight")?,
+            length: length.and_then(|length| u64::try_from(length).ok()).ok_or_else(|| broken("length"))?,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! A run's steps on their way into the store, and what becomes of a run that is left.
+
+use super::journal::{Keeper, Kept};
+use super::memory;
+use super::pending::conflict;
+use super::saved::Saved;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::broadcast;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+use valvehouse_store::{Run, RunStatus, Step, Store};
+
+/// Keeps a run in the store.
+pub(super) struct StoreKeeper<'a> {
+    store: &'a Arc<dyn Store>,
+    moved: &'a broadcast::Sender<Arc<str>>,
+    owner: &'a str,
+    /// The run as it was when this process took it.
+    pub(super) run: Run,
+    at: Mutex<At>,
+}
+
+struct At {
+    step: u64,
+    kept: Json,
+}
+
+impl<'a> StoreKeeper<'a> {
+    pub(super) fn new(
+        store: &'a Arc<dyn Store>,
+        owner: &'a str,
+        moved: &'a broadcast::Sender<Arc<str>>,
+        run: &Run,
+        kept: Json,
+    ) -> Self {
+        let at = Mutex::new(At { step: run.step, kept });
+        Self { store, moved, owner, at, run: run.clone() }
+    }
+
+    /// The step it stands at.
+    pub(super) fn step(&self) -> u64 {
+        self.at.lock().step
+    }
+
+    /// Tells that the run has moved.
+    pub(super) fn tell(&self) {
+        // Most of the time nobody follows.
+        let _ = self.moved.send(self.run.id.as_str().into());
+    }
+
+    async fn write(&self, kept: Kept<'_>) -> Result<(), Fault> {
+        let (expected, mut lasting) = {
+            let at = self.at.lock();
+            (at.step, at.kept.clone())
+        };
+        let is_news = !kept.messages.is_empty() || kept.status == RunStatus::Done;
+        if !kept.messages.is_empty() {
+            lasting = memory::remembering(&lasting, kept.messages);
+        }
+        if let Some(saved) = kept.saved.filter(|_| kept.status == RunStatus::Done) {
+            lasting = memory::leaving(&lasting, saved);
+        }
+        let state = kept.saved.map(Saved::to_json);
+        let step = Step {
+            run: &self.run.id,
+            owner: self.owner,
+            expected,
+            messages: kept.messages,
+            checkpoint: state.as_ref().map(|state| (kept.name, state)),
+            status: kept.status,
+            pending: kept.pending,
+            error: kept.error,
+            kept: is_news.then_some(&lasting),
+        };
+        if !self.store.keep_step(&step).await? {
+            return Err(conflict(format!("run {} went on elsewhere", self.run.id)));
+        }
+        let mut at = self.at.lock();
+        (at.step, at.kept) = (expected + 1, lasting);
+        drop(at);
+        self.tell();
+        Ok(())
+    }
+}
+
+impl Keeper for StoreKeeper<'_> {
+    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.write(kept))
+    }
+
+    fn run(&self) -> &str {
+        &self.run.id
+    }
+
+    fn seal(&self, host_calls: Json) -> Json {
+        match host_calls {
+            Json::Null => Json::Null,
+            calls => self.store.seal(&calls.to_string(), &host_calls_of(&self.run.id)).into(),
+        }
+    }
+}
+
+/// The purpose that the results of host calls are sealed for: they open only for their own run.
+fn host_calls_of(run: &str) -> String {
+    format!("host calls {run:?}")
+}
+
+/// The results of the host calls that a run made before it paused.
+///
+/// # Errors
+///
+/// Returns an error if they were sealed for another run or by another store.
+pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &Saved) -> Result<Json, Fault> {
+    let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.copy()) };
+    let opened = store.unseal(sealed, &host_calls_of(run));
+    opened.and_then(|calls| Json::parse(calls.as_bytes()).ok()).ok_or_else(|| {
+        conflict(format!(
+            "cannot open the results of the host calls that run {run} made before it paused; resume it with `retry`, \
+             which runs the step afresh"
+        ))
+    })
+}
+
+/// A run whose client goes away stops where it is, and says so: it can be gone on with.
+pub(super) struct Leaving<'a> {
+    store: &'a Arc<dyn Store>,
+    owner: &'a str,
+    run: &'a str,
+    step: &'a (dyn Fn() -> u64 + Sync),
+    done: bool,
+}
+
+impl<'a> Leaving<'a> {
+    pub(super) fn new(
+        store: &'a Arc<dyn Store>,
+        owner: &'a str,
+        run: &'a str,
+        step: &'a (dyn Fn() -> u64 + Sync),
+    ) -> Self {
+        Self { store, owner, run, step, done: false }
+    }
+
+    /// It was not left.
+    pub(super) fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.done {
+            return;
+        }
+        let (store, run, owner) = (self.store.clone(), self.run.to_owned(), self.owner.to_owned());
+        let expected = (self.step)();
+        runtime.spawn(async move {
+            let pending = Json::Null;
+            let step = Step {
+                run: &run,
+                owner: &owner,
+                expected,
+                messages: &[],
+                checkpoint: None,
+                status: RunStatus::Failed,
+                pending: &pending,
+                error: "the client went away before the run ended",
+                kept: None,
+            };
+            // One that failed has said so already, and is a step further.
+            if let Err(error) = store.keep_step(&step).await {
+                tracing::warn!(run, "failed to note that a run was left: {error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! Summarization: what a model sees of a conversation that has grown long.
+//!
+//! System messages first, then one summary of what is old, then the newest messages in their order. Only
+//! the messages of this one model call change; what was said is kept elsewhere and never shortened.
+
+mod fit;
+mod kept;
+mod look;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub(super) use kept::seen;
+
+use super::middleware::Options;
+use look::{Look, Plan};
+use std::sync::Arc;
+use valvehouse_core::fault::Breakage;
+use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse_core::lanes::Pace;
+use valvehouse_core::provider::Provider;
+use valvehouse_json::Json;
+use valvehouse_providers::Choice;
+
+/// The filter's name, and whose state it is: `turn.state("summarization")`.
+///
+/// `{summary, covers, offset, compressed, failed?, shown_from?}`: `covers` is how many messages of the conversation the
+/// summary stands for, `offset` the place in the conversation of the first message that is given and no
+/// system message. Who keeps a conversation sets `offset` and keeps the rest from turn to turn.
+pub const NAME: &str = "summarization";
+
+/// Its place among the filters before a model call: before all that look at what the model sees, after
+/// the limits (-3000) and the redaction (-2000), which the model that writes summaries is to profit from, too.
+pub const PRIORITY: f64 = -1000.0;
+
+/// Bytes of messages whose tokens are counted where that holds up nobody.
+const LONG_TO_COUNT: usize = 1 << 18;
+
+/// When a conversation is shortened, and to what.
+#[derive(Clone)]
+pub struct Summarization {
+    /// Messages beside the system's that stay as they are: the newest.
+    pub window_size: usize,
+    /// Tokens that a model is sent at most.
+    pub max_tokens: usize,
+    /// Whether a model writes a summary of what is older than the window.
+    pub summarize: bool,
+    /// More messages than this are too many.
+    pub compress_threshold: usize,
+    /// More tokens than this are too many.
+    pub token_threshold: usize,
+    /// Whether system messages stay however old they are.
+    pub preserve_system: bool,
+    /// Who writes the summaries; without one what is old is left out.
+    pub model: Option<Choice>,
+}
+
+impl Default for Summarization {
+    fn default() -> Self {
+        Self {
+            window_size: 20,
+            max_tokens: 4000,
+            summarize: false,
+            compress_threshold: 30,
+            token_threshold: 3000,
+            preserve_system: true,
+            model: None,
+        }
+    }
+}
+
+impl Summarization {
+    /// From options of the same names. An error says all that is wrong with them.
+    pub fn read(options: &Json) -> Result<Self, String> {
+        const MOST: u64 = 10_000_000;
+        let (mut options, default) = (Options::of(NAME, options), Self::default());
+        let read = Self {
+            window_size: options.number("window_size", default.window_size as u64, 1..=MOST) as usize,
+            max_tokens: options.number("max_tokens", default.max_tokens as u64, 100..=MOST) as usize,
+            summarize: options.flag("summarize", default.summarize),
+            compress_threshold: options.number(
+                "compress_threshold",
+                default.compress_threshold as u64,
+                1..=MOST,
+            ) as usize,
+            token_threshold: options.number("token_threshold", default.token_threshold as u64, 1..=MOST)
+                as usize,
+            preserve_system: options.flag("preserve_system", default.preserve_system),
+            model: None,
+        };
+        options.done().map(|()| read)
+    }
+
+    /// The same with a model that writes the summaries.
+    #[must_use]
+    pub fn with_model(self, provider: Arc<dyn Provider>, model: impl Into<String>) -> Self {
+        Self { model: Some(Choice { provider, model: model.into() }), ..self }
+    }
+
+    /// The filter that does it.
+    pub fn filter(self) -> Filter {
+        let hooks = Hooks::default().with(Hook::PreChat);
+        Filter::new(NAME, hooks, Arc::new(Summarizer(self))).priority(PRIORITY)
+    }
+
+    /// Who writes summaries, where they are wanted.
+    fn writer(&self) -> Option<&Choice> {
+        self.model.as_ref().filter(|_| self.summarize)
+    }
+
+    /// New old messages that are worth asking a model for: a third of the window.
+    fn worth_writing(&self) -> usize {
+        (self.window_size / 3).max(1)
+    }
+
+    /// Tokens that a summary may take.
+    fn longest_summary(&self) -> usize {
+        self.max_tokens / 4
+    }
+}
+
+impl std::fmt::Debug for Summarization {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Summarization")
+            .field("window_size", &self.window_size)
+            .field("max_tokens", &self.max_tokens)
+            .field("summarize", &self.summarize)
+            .field("compress_threshold", &self.compress_threshold)
+            .field("token_threshold", &self.token_threshold)
+            .field("preserve_system", &self.preserve_system)
+            .field("model", &self.model.as_ref().map(|choice| &choice.model))
+            .finish()
+    }
+}
+
+struct Summarizer(Summarization);
+
+impl Run for Summarizer {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let mut look = Look::at(&self.0, &ctx);
+        let from = match look.plan() {
+            Plan::Leave => None,
+            Plan::Show { from } => Some(from),
+            Plan::Write { from } => Some(look.write(from, &ctx.turn)),
+        };
+        let view = from.map(|from| look.view(from));
+        look.keep(&ctx.turn, from);
+        Ok(Verdict::Continue(match view {
+            Some(messages) => ctx.with_messages(messages),
+            None => ctx,
+        }))
+    }
+
+    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+        if ctx.messages().weight() > LONG_TO_COUNT {
+            return Some(Pace::Slow);
+        }
+        self.0.writer()?;
+        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Pace::Waits)
+    }
+}

@@ -1,0 +1,161 @@
+//! What is sent, so that it never takes more than it may: the summary and the newest messages.
+
+use super::kept::Kept;
+use super::talk::{Counts, Unit, tokens_in};
+use valvehouse_core::chat::message;
+use valvehouse_json::Json;
+
+/// Tokens below which a part of a summary says nothing.
+const LEAST_SUMMARY: usize = 40;
+/// Tokens that are left of a tool's result at least.
+const LEAST_RESULT: usize = 8;
+
+/// How many tokens there may be, and how many the system messages take.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) most: usize,
+    pub(super) system: usize,
+}
+
+/// A summary as a message. It is the user's word, not the system's: what tools and strangers said must not
+/// become an order by being summed up.
+pub(super) fn head(kept: &Kept, summary: &str, left_out: usize) -> Json {
+    let gap = match left_out {
+        0 => String::new(),
+        left_out => format!("\n[{left_out} later messages are left out here]"),
+    };
+    let covers = kept.covers;
+    message::user(format!("[Summary of the first {covers} messages of this conversation]\n{summary}{gap}"))
+}
+
+/// What stands in the place of messages that nobody summed up.
+fn note(left_out: usize) -> Option<Json> {
+    let note = format!("[{left_out} earlier messages of this conversation are left out here]");
+    (left_out > 0).then(|| message::user(note))
+}
+
+/// The summary as a message, or a note where there is none but something is left out.
+pub(super) fn head_or_note(kept: &Kept, left_out: usize) -> Option<Json> {
+    match &kept.summary {
+        Some(summary) => Some(head(kept, summary, left_out)),
+        None => note(left_out),
+    }
+}
+
+/// The summary, or a note, and as many of the newest units as fit beside it. `left_out` counts the messages
+/// before a place for which no summary stands.
+pub(super) fn fit(
+    mut units: Vec<Unit>,
+    kept: &Kept,
+    room: Room,
+    counts: &Counts,
+    left_out: &impl Fn(u64) -> usize,
+) -> Vec<Json> {
+    let weigh = |head: &Option<Json>| head.as_ref().map_or(0, |head| counts.of(head));
+    let gap = |units: &[Unit]| units.first().map_or(0, |unit| left_out(unit.from));
+    let longest = weigh(&head_or_note(kept, usize::MAX));
+    let mut tokens = room.system + tokens_in(&units);
+    let drop = units.iter().take(units.len().saturating_sub(1)).take_while(|unit| {
+        let (is_too_much, left) = (tokens + longest > room.most, tokens - unit.tokens);
+        tokens = if is_too_much { left } else { tokens };
+        is_too_much
+    });
+    let drop = drop.count();
+    // A note is only needed where something is left out.
+    let whole = room.system + tokens_in(&units) + weigh(&head_or_note(kept, 0));
+    if gap(&units) > 0 || whole > room.most {
+        units.drain(..drop);
+    }
+    let mut head = head_or_note(kept, gap(&units));
+    if let [newest] = units.as_mut_slice()
+        && room.system + weigh(&head) + newest.tokens > room.most
+    {
+        head = squeeze(newest, head, kept, room, counts);
+    }
+    head.into_iter().chain(units.into_iter().flat_map(|unit| unit.messages)).collect()
+}
+
+/// The newest message, or the newest calls with their results, is too much beside the summary: results are
+/// cut, then the summary. A person's words never are.
+fn squeeze(newest: &mut Unit, head: Option<Json>, kept: &Kept, room: Room, counts: &Counts) -> Option<Json> {
+    let free = room.most.saturating_sub(room.system);
+    let head_tokens = head.as_ref().map_or(0, |head| counts.of(head));
+    if newest.messages.len() > 1 {
+        cut_results(newest, free - head_tokens.min(free / 2), counts);
+    }
+    let left = free.saturating_sub(newest.tokens);
+    if head_tokens <= left {
+        return head;
+    }
+    let summary = kept.summary.as_deref()?;
+    let frame = counts.of(&self::head(kept, "", 0)) + LEAST_RESULT;
+    if left >= frame + LEAST_SUMMARY {
+        let shorter = self::head(kept, &counts.cut(summary, left - frame), 0);
+        return Some(shorter).filter(|shorter| counts.of(shorter) <= left);
+    }
+    if newest.tokens > free {
+        tracing::warn!(
+            "the system messages and the newest message take {} tokens, more than max_tokens = {}: they are sent \
+             without a summary; raise max_tokens of the summarization",
+            room.system + newest.tokens,
+            room.most
+        );
+    } else {
+        tracing::warn!(
+            "the newest message leaves no room for a summary within max_tokens = {}: raise it",
+            room.most
+        );
+    }
+    None
+}
+
+/// Cuts the results of calls, each to its share, and where that does not do also the calls' arguments.
+fn cut_results(unit: &mut Unit, most: usize, counts: &Counts) {
+    let weigh = |messages: &[Json]| messages.iter().map(|message| counts.of(message)).sum::<usize>();
+    unit.messages = unit.messages.iter().map(Json::copy).collect();
+    let (calls, results) = unit.messages.split_at(1);
+    let texts: Vec<usize> = results.iter().map(|result| counts.of_text(&message::text_of(result))).collect();
+    let fixed = weigh(&unit.messages).saturating_sub(texts.iter().sum());
+    let mut share = most.saturating_sub(fixed) / results.len().max(1);
+    // What short results do not need, long ones may have.
+    let short: Vec<usize> = texts.into_iter().filter(|tokens| *tokens <= share).collect();
+    if short.len() < results.len() {
+        let rest = most.saturating_sub(fixed + short.iter().sum::<usize>());
+        share = rest / (results.len() - short.len());
+    }
+    for result in results {
+        cut_text(result, share.max(LEAST_RESULT), counts);
+    }
+    if weigh(&unit.messages) > most {
+        let left = most.saturating_sub(weigh(results));
+        calls.iter().for_each(|call| cut_arguments(call, left, counts));
+    }
+    unit.tokens = weigh(&unit.messages);
+}
+
+fn cut_text(of: &Json, most: usize, counts: &Counts) {
+    let text = message::text_of(of);
+    if counts.of_text(&text) > most {
+        let bytes = text.len();
+        let mark = format!("… ({bytes} bytes)");
+        let cut = counts.cut(&text, most.saturating_sub(counts.of_text(&mark)));
+        message::set_text(of, &format!("{cut}{mark}"));
+    }
+}
+
+/// Arguments stay JSON: their beginning as the text of a map.
+fn cut_arguments(assistant: &Json, most: usize, counts: &Counts) {
+    let calls = assistant.get("tool_calls").unwrap_or_default().items();
+    let share = most / (2 * calls.len().max(1));
+    for call in calls {
+        let function = call.get("function").unwrap_or_default();
+        let arguments = match function.get("arguments").unwrap_or_default() {
+            Json::Text(text) => text.into(),
+            other => other.to_string(),
+        };
+        if counts.of_text(&arguments) > share {
+            let cut = counts.cut(&arguments, share.saturating_sub(LEAST_RESULT) / 2);
+            let _ = function.set("arguments", Json::from([("shortened", cut.into())]).to_string());
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Conversations that grow, before a model that is canned.
+
+use super::*;
+use proptest::prelude::*;
+use valvehouse_core::chat::history::is_role;
+use valvehouse_core::chat::{Call, message, tokens};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::filter::{Chain, Outcome};
+use valvehouse_core::provider::{Canned, Reply};
+use valvehouse_json::Object;
+
+const MODEL: &str = "gpt-4o";
+
+fn turn() -> Turn {
+    Turn::new(TurnFacts::default(), Context::default(), Events::default())
+}
+
+fn calls(ids: &[&str]) -> Json {
+    let call = |id: &&str| Call { id: (*id).into(), name: "f".into(), arguments: "{}".into() }.to_json();
+    let calls: Vec<Json> = ids.iter().map(call).collect();
+    Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls.into())])
+}
+
+/// `count` messages of user and assistant, one after the other, after a system message.
+fn talk(count: usize) -> Vec<Json> {
+    let said = |number: usize| match number % 2 {
+        0 => message::user(format!("question {number}")),
+        _ => message::assistant(format!("answer {number}")),
+    };
+    [message::system("be brief")].into_iter().chain((0..count).map(said)).collect()
+}
+
+/// What the model sees.
+fn seen_in(settings: &Summarization, messages: &[Json], turn: &Turn) -> Vec<Json> {
+    let chain = Chain::new(vec![settings.clone().filter()]);
+    let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
+    let ctx: Object =
+        [("messages".into(), messages.into()), ("model".into(), MODEL.into())].into_iter().collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    match runtime.block_on(chain.run(Hook::PreChat, ctx.into(), turn)).unwrap() {
+        Outcome::Done(ctx) => ctx.get("messages").unwrap().items(),
+        Outcome::Skipped(_) => panic!("it answered"),
+    }
+}
+
+fn written_by(replies: impl IntoIterator<Item = Reply>) -> (Canned, Summarization) {
+    let canned = Canned::new(replies);
+    let settings = Summarization { summarize: true, ..Summarization::default() };
+    (canned.clone(), settings.with_model(Arc::new(canned), MODEL))
+}
+
+fn texts(messages: &[Json]) -> Vec<String> {
+    messages.iter().map(|message| message::text_of(message).into()).collect()
+}
+
+fn state(turn: &Turn, key: &str) -> Json {
+    turn.state(NAME).get(key).unwrap_or_default()
+}
+
+#[test]
+fn a_conversation_at_the_thresholds_stays_as_it_is_and_one_above_does_not() {
+    let settings = Summarization::default();
+    let at = talk(29);
+    assert_eq!(seen_in(&settings, &at, &turn()), at);
+    let turn = turn();
+    let seen = texts(&seen_in(&settings, &talk(30), &turn));
+    assert_eq!(seen.len(), 22);
+    assert_eq!(seen[0], "be brief");
+    assert_eq!(seen[1], "[10 earlier messages of this conversation are left out here]");
+    assert_eq!((seen[2].as_str(), seen[21].as_str()), ("question 10", "answer 29"));
+    assert_eq!(state(&turn, "compressed"), Json::Bool(true));
+
+    let long = vec![message::user("word ".repeat(3100)), message::user("new")];
+    let tight = Summarization { max_tokens: 3050, ..Summarization::default() };
+    assert_eq!(texts(&seen_in(&tight, &long, &self::turn()))[1], "new");
+}
+
+#[test]
+fn a_summary_stands_for_what_is_old_and_is_extended_only_when_enough_is() {
+    let (canned, settings) = written_by([Reply::text("first"), Reply::text("second")]);
+    let turn = turn();
+    let seen = texts(&seen_in(&settings, &talk(30), &turn));
+    assert_eq!(seen.len(), 22);
+    assert_eq!(seen[1], "[Summary of the first 10 messages of this conversation]\nfirst");
+    assert_eq!((state(&turn, "summary"), state(&turn, "covers")), ("first".into(), 10_u64.into()));
+    let asked = canned.requests()[0].at_path("messages.1.content").to_string();
+    assert!(asked.contains("user: question 0") && asked.contains("assistant: answer 9"), "{asked}");
+    assert!(!asked.contains("question 10"), "{asked}");
+
+    // The summary is used again, and what is said after it stays as it is.
+    let seen = texts(&seen_in(&settings, &talk(34), &turn));
+    assert_eq!((seen.len(), canned.requests().len()), (26, 1));
+    assert!(seen[1].ends_with("first") && seen[2] == "question 10", "{seen:?}");
+
+    // 41 beside the summary: the twenty-one that are old now go into it, with what it said.
+    let seen = texts(&seen_in(&settings, &talk(51), &turn));
+    assert_eq!(seen[1], "[Summary of the first 31 messages of this conversation]\nsecond");
+    assert_eq!((seen[2].as_str(), seen.len()), ("answer 31", 22));
+    let asked = canned.requests()[1].at_path("messages.1.content").to_string();
+    assert!(asked.contains("first") && asked.contains("question 10") && asked.contains("question 30"));
+    assert!(!asked.contains("answer 9") && !asked.contains("answer 31"), "{asked}");
+}
+
+#[test]
+fn a_conversation_that_is_given_from_the_summary_on_is_seen_with_it() {
+    let (canned, settings) = written_by([Reply::text("first")]);
+    let turn = turn();
+    seen_in(&settings, &talk(30), &turn);
+    turn.state(NAME).set("offset", 10_u64).unwrap();
+    let rest: Vec<Json> = [&talk(32)[..1], &talk(32)[11..]].concat();
+    let seen = texts(&seen_in(&settings, &rest, &turn));
+    assert_eq!((seen.len(), seen[2].as_str()), (24, "question 10"));
+    assert!(seen[1].ends_with("first") && canned.requests().len() == 1);
+}
+
+#[test]
+fn a_summary_of_more_than_was_said_is_of_another_conversation() {
+    let (_, settings) = written_by([Reply::text("first")]);
+    let turn = turn();
+    seen_in(&settings, &talk(30), &turn);
+    assert_eq!(seen_in(&settings, &talk(5), &turn), talk(5));
+    assert_eq!(state(&turn, "covers"), 0_u64.into());
+}
+
+#[test]
+fn a_model_that_fails_leaves_the_window_and_is_asked_again_later() {
+    let down = Fault::Unanswered { message: "it is down".into(), sent: false, timeout: false };
+    let (canned, settings) = written_by([Reply::fault(down), Reply::text("late")]);
+    let turn = turn();
+    let seen = texts(&seen_in(&settings, &talk(30), &turn));
+    assert_eq!(seen[1], "[10 earlier messages of this conversation are left out here]");
+    assert_eq!(state(&turn, "failed"), "it is down".into());
+    seen_in(&settings, &talk(31), &turn);
+    assert_eq!(canned.requests().len(), 1, "not at every call");
+    let seen = texts(&seen_in(&settings, &talk(36), &turn));
+    assert!(seen[1].ends_with("first 16 messages of this conversation]\nlate"), "{seen:?}");
+    assert!(state(&turn, "failed").is_null());
+}
+
+#[test]
+fn what_was_summed_up_before_a_failure_stays_summed_up() {
+    let down = Fault::Unanswered { message: "it is down".into(), sent: false, timeout: false };
+    let (canned, settings) =
+        written_by([Reply::text("the first part"), Reply::fault(down), Reply::text("all")]);
+    let long = |number: usize| message::user(format!("{number} {}", "word ".repeat(700)));
+    let said: Vec<Json> = (0..12).map(long).collect();
+    let turn = turn();
+    let seen = texts(&seen_in(&settings, &said, &turn));
+    assert_eq!(seen[0], "[Summary of the first 7 messages of this conversation]\nthe first part");
+    assert_eq!((seen.len(), canned.requests().len()), (6, 2));
+    assert!(seen[1].starts_with("7 "), "{}", seen[1]);
+    assert_eq!(state(&turn, "covers"), 7_u64.into());
+    assert_eq!(state(&turn, "failed"), "it is down".into());
+}
+
+#[test]
+fn a_model_that_says_nothing_has_failed() {
+    let (_, settings) = written_by([Reply::text(" ")]);
+    let turn = turn();
+    seen_in(&settings, &talk(40), &turn);
+    assert_eq!(state(&turn, "failed"), "model gpt-4o said nothing".into());
+}
+
+#[test]
+fn a_tools_large_result_is_cut_and_the_question_and_its_call_stay() {
+    let settings = Summarization::default();
+    let result = message::tool("a", "data ".repeat(50_000));
+    let said = [message::system("be brief"), message::user("look"), calls(&["a"]), result];
+    let seen = seen_in(&settings, &said, &turn());
+    assert!(tokens::of_messages(&seen, MODEL).tokens <= 4000);
+    let result = texts(&seen).pop().unwrap();
+    assert!(result.starts_with("data data") && result.ends_with("… (250000 bytes)"), "{}", result.len());
+    assert_eq!(Call::all(&seen[seen.len() - 2]).len(), 1);
+}
+
+#[test]
+fn a_calls_long_arguments_are_cut_and_stay_json() {
+    let asks = calls(&["a", "b"]);
+    let long = format!(r#"{{"text":"{}"}}"#, "data ".repeat(20_000));
+    asks.at_path("tool_calls.0.function").set("arguments", long).unwrap();
+    let said =
+        [message::user("write"), asks, message::tool("a", "done"), message::tool("b", "word ".repeat(9000))];
+    let seen = seen_in(&Summarization::default(), &said, &turn());
+    assert!(tokens::of_messages(&seen, MODEL).tokens <= 4000);
+    let calls = Call::all(&seen[seen.len() - 3]);
+    assert!(calls[0].parse().unwrap().text("shortened").unwrap().starts_with(r#"{"text":"data"#));
+    assert_eq!(calls[1].arguments, "{}");
+    assert_eq!(texts(&seen)[seen.len() - 2], "done");
+}
+
+#[test]
+fn a_summary_gives_way_to_the_newest_message_as_far_as_it_must() {
+    let (_, settings) = written_by([Reply::text(&"fact ".repeat(900))]);
+    let turn = turn();
+    seen_in(&settings, &talk(30), &turn);
+    let with_newest = |words: usize| {
+        let newest = message::user("word ".repeat(words));
+        let seen = seen_in(&settings, &[talk(30), vec![newest]].concat(), &turn);
+        assert!(tokens::of_messages(&seen, MODEL).tokens <= settings.max_tokens);
+        texts(&seen)
+    };
+    let seen = with_newest(3300);
+    assert_eq!(seen.len(), 3);
+    assert!(
+        seen[1].starts_with("[Summary of the first 30 messages") && seen[1].len() < 900 * 5,
+        "{}",
+        seen[1]
+    );
+    assert_eq!(with_newest(3950).len(), 2, "no room is left for any of it");
+}
+
+#[test]
+fn messages_of_any_shape_are_nobodys_end() {
+    let odd = [
+        "null",
+        "7",
+        "[]",
+        "{}",
+        r#"{"role":7}"#,
+        r#"{"role":"tool","content":"x"}"#,
+        r#"{"role":"assistant","tool_calls":[null,1,{"id":"a","function":{"name":"f"}}]}"#,
+        r#"{"role":"user","content":[{"type":"image_url"},"text",7]}"#,
+        r#"{"role":"tool","tool_call_id":"a"}"#,
+    ];
+    let odd: Vec<Json> = odd.iter().map(|text| Json::parse(text.as_bytes()).unwrap()).collect();
+    let many: Vec<Json> = odd.iter().cycle().take(60).map(Json::copy).collect();
+    let (_, settings) = written_by([Reply::text("so far")]);
+    for preserve_system in [true, false] {
+        let settings = Summarization { preserve_system, ..settings.clone() };
+        assert!(seen_in(&settings, &many, &turn()).len() <= 22);
+        assert_eq!(seen_in(&settings, &odd, &turn()), odd);
+    }
+    assert!(seen_in(&settings, &[], &turn()).is_empty());
+}
+
+#[test]
+fn system_messages_that_need_not_stay_grow_old_with_the_others() {
+    let settings = Summarization { preserve_system: false, ..Summarization::default() };
+    let seen = texts(&seen_in(&settings, &talk(30), &turn()));
+    assert_eq!(seen.len(), 21);
+    assert_eq!(seen[0], "[11 earlier messages of this conversation are left out here]");
+}
+
+#[test]
+fn what_must_be_sent_is_sent_even_if_it_is_too_much() {
+    let said = [message::system("rule ".repeat(5000)), message::user("hi"), message::user("there")];
+    let seen = seen_in(&Summarization::default(), &said, &turn());
+    assert_eq!(seen.first(), said.first());
+    assert_eq!(seen.last(), said.last());
+}
+
+#[test]
+fn options_are_those_of_the_seed_and_a_slip_is_recognised() {
+    let read = |text: &str| Summarization::read(&Json::parse(text.as_bytes()).unwrap());
+    let all = r#"{"window_size":20,"max_tokens":4000,"summarize":true,"compress_threshold":30,"token_threshold":3000,"preserve_system":true}"#;
+    assert!(read(all).unwrap().summarize);
+    assert!(!read("{}").unwrap().summarize && read("null").is_ok());
+    for (options, wrong) in [
+        (r#"{"window_sise":1}"#, "has the unknown key `window_sise`; did you mean `window_size`?"),
+        (r#"{"window_size":0}"#, "has 0 as its `window_size`: give a whole number from 1 to 10000000"),
+        (r#"{"summarize":"yes"}"#, "has \"yes\" as its `summarize`: give true or false"),
+        ("[]", "has [] as its options: give a map"),
+    ] {
+        let error = read(options).err().unwrap();
+        assert!(error.starts_with(&format!("middleware summarization {wrong}")), "{error}");
+    }
+}
+
+/// One exchange: texts of some length, or calls with their results.
+fn exchange() -> impl Strategy<Value = Vec<Json>> {
+    let text = || (1..60_usize).prop_map(|words| "word ".repeat(words));
+    prop_oneof![
+        3 => text().prop_map(|text| vec![message::user(text)]),
+        3 => text().prop_map(|text| vec![message::assistant(text)]),
+        1 => Just(vec![message::system("a rule")]),
+        3 => prop::collection::vec(text(), 1..4).prop_map(|results| {
+            let ids: Vec<String> = (0..results.len()).map(|id| format!("call_{id}")).collect();
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let results = ids.iter().zip(&results).map(|(id, text)| message::tool(id, text.as_str()));
+            [calls(&ids)].into_iter().chain(results).collect()
+        }),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = Summarization> {
+    let numbers = (1..12_usize, 200..1500_usize, 1..20_usize, 50..1500_usize, any::<bool>());
+    numbers.prop_map(|(window_size, max_tokens, compress_threshold, token_threshold, summarize)| {
+        let settings = Summarization {
+            window_size,
+            max_tokens,
+            summarize,
+            compress_threshold,
+            token_threshold,
+            ..Summarization::default()
+        };
+        settings.with_model(Arc::new(Canned::new(["so far "])), MODEL)
+    })
+}
+
+/// Calls and results belong together.
+fn is_whole(messages: &[Json]) -> bool {
+    let mut open: Vec<String> = Vec::new();
+    messages.iter().all(|message| {
+        if is_role(message, "tool") {
+            let id = message.text("tool_call_id").unwrap();
+            let place = open.iter().position(|call| *call == *id);
+            return place.map(|place| open.remove(place)).is_some();
+        }
+        let was_answered = open.is_empty();
+        open = Call::all(message).into_iter().map(|call| call.id.into()).collect();
+        was_answered
+    }) && open.is_empty()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn however_a_conversation_grows_what_is_sent_is_short_whole_and_in_order(
+        exchanges in prop::collection::vec(exchange(), 1..40),
+        settings in settings(),
+    ) {
+        let (turn, mut said) = (turn(), vec![message::system("be brief")]);
+        for exchange in exchanges {
+            said.extend(exchange);
+            let seen = seen_in(&settings, &said, &turn);
+            let count = |messages: &[Json]| tokens::of_messages(messages, MODEL).tokens;
+            let (system, rest): (Vec<Json>, Vec<Json>) =
+                said.iter().cloned().partition(|message| is_role(message, "system"));
+            let is_compressed = state(&turn, "compressed") == Json::Bool(true);
+            if !is_compressed {
+                prop_assert_eq!(&seen, &said);
+                prop_assert!(said.len() <= settings.compress_threshold);
+                prop_assert!(count(&said) <= settings.token_threshold.min(settings.max_tokens));
+                continue;
+            }
+            prop_assert_eq!(&seen[..system.len()], &system[..]);
+            let seen = &seen[system.len()..];
+            let is_head = |message: &Json| message::text_of(message).starts_with('[');
+            prop_assert!(seen.iter().skip(1).all(|message| !is_head(message)), "one summary");
+            let raw: Vec<Json> = seen.iter().filter(|message| !is_head(message)).cloned().collect();
+            prop_assert!(is_whole(&raw), "{:?}", raw);
+            // The newest are there, in their order. Only the newest results may have been cut.
+            let newest = &rest[rest.len() - raw.len()..];
+            let is_cut = raw.iter().zip(newest).any(|(seen, said)| seen != said);
+            prop_assert!(!is_cut || raw.iter().skip(1).all(|message| is_role(message, "tool")));
+            prop_assert!(!raw.is_empty() || rest.is_empty());
+            let system_count = count(&system);
+            if rest.last().is_none_or(|last| system_count + count(std::slice::from_ref(last)) <= settings.max_tokens) {
+                let sent = [&system[..], seen].concat();
+                prop_assert!(count(&sent) <= settings.max_tokens, "{} > {}", count(&sent), settings.max_tokens);
+            }
+            let leading = said.iter().take_while(|message| is_role(message, "system")).count();
+            // Where a model writes, nothing is between what it stands for and what is there.
+            let covers = state(&turn, "covers").as_i64().unwrap() as usize;
+            if settings.summarize && !is_cut && seen.first().is_some_and(is_head) {
+                let covered = said[leading..].iter().take(covers).filter(|message| !is_role(message, "system")).count();
+                prop_assert_eq!(covered + raw.len(), rest.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Settings of the host: flags over environment over `valvehouse.toml` over defaults.
+//!
+//! Text is checked here, once, and every problem is told together with its place. What comes out is
+//! typed, remembers where it came from, and needs no second look.
+//!
+//! ```
+//! use valvehouse_config::Config;
+//! let folder = std::env::temp_dir();
+//! let flags = [("server.listen".to_owned(), "127.0.0.1:8080".to_owned())];
+//! let config = Config::load_with(&folder, [], &flags).unwrap();
+//! assert_eq!(config.server.listen.port, 8080);
+//! assert_eq!(config.models[0].name, "demo");
+//! ```
+
+mod check;
+mod error;
+mod fallbacks;
+mod grants;
+mod load;
+mod network;
+mod origin;
+mod provider;
+mod read;
+mod reader;
+mod reference;
+mod secret;
+#[cfg(feature = "schema")]
+mod schema;
+mod settings;
+mod tree;
+
+pub use error::{ConfigError, ConfigProblem};
+pub use grants::{Capability, Grant, GrantWord, Grants};
+pub use load::FILE;
+pub use network::Network;
+pub use origin::Origin;
+pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
+pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
+#[cfg(feature = "schema")]
+pub use schema::schema;
+pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
+pub use settings::{
+    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings, Server,
+    StoreAddress, StoreSettings, TraceSettings, is_loopback,
+};
+pub use valvehouse_core::provider::PIPES;
+
+#[cfg(test)]
+mod tests;

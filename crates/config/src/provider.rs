@@ -1,0 +1,189 @@
+//! The services models live at, and the kinds we know.
+
+use super::SecretSource;
+use std::time::Duration;
+use valvehouse_core::breaker::BreakerSettings;
+
+/// Whose wire a service speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// OpenAI's; `base_url` is what stands before `/chat/completions`.
+    OpenAi,
+    /// Anthropic's; `base_url` is what stands before `/v1/messages`.
+    Anthropic,
+    /// Ollama's own; `base_url` is what stands before `/api/chat`.
+    Ollama,
+    /// None: the offline demo.
+    Demo,
+}
+
+/// A kind of service: its wire, where it usually is, and where its key usually is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProviderKind {
+    /// What the configuration calls it.
+    pub name: &'static str,
+    /// Its wire.
+    pub wire: Wire,
+    /// Where it is when the configuration does not say; empty where it is somewhere else for everybody.
+    pub base_url: &'static str,
+    /// The environment variable people keep its key in; empty for those that want none.
+    pub key: &'static str,
+}
+
+const fn kind(name: &'static str, wire: Wire, base_url: &'static str, key: &'static str) -> ProviderKind {
+    ProviderKind { name, wire, base_url, key }
+}
+
+/// A service that speaks OpenAI's wire.
+const fn like_openai(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderKind {
+    kind(name, Wire::OpenAi, base_url, key)
+}
+
+/// The kinds we know.
+pub const KINDS: [ProviderKind; 32] = [
+    like_openai("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    kind("anthropic", Wire::Anthropic, "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    // On this machine it wants no key; in the cloud it has another address.
+    kind("ollama", Wire::Ollama, "http://127.0.0.1:11434", ""),
+    kind("demo", Wire::Demo, "", ""),
+    // Azure: a name of one's own for each customer, the model's name is that of the deployment.
+    like_openai("azure", "", "AZURE_OPENAI_API_KEY"),
+    like_openai("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    like_openai("cohere", "https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
+    like_openai("dashscope", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
+    like_openai("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    like_openai("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    like_openai("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    like_openai("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    like_openai("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
+    like_openai("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    like_openai("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
+    like_openai("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY"),
+    like_openai("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    like_openai("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    like_openai("nebius", "https://api.tokenfactory.nebius.com/v1", "NEBIUS_API_KEY"),
+    like_openai("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    like_openai("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    // Without `/v1`, and without a list of its models.
+    like_openai("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
+    like_openai("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    like_openai("siliconflow", "https://api.siliconflow.cn/v1", "SILICONFLOW_API_KEY"),
+    like_openai("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    like_openai("volcengine", "https://ark.cn-beijing.volces.com/api/v3", "ARK_API_KEY"),
+    like_openai("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    like_openai("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+    like_openai("zhipu", "https://open.bigmodel.cn/api/paas/v4", "ZHIPUAI_API_KEY"),
+    // On this machine, without keys.
+    like_openai("llamacpp", "http://127.0.0.1:8080/v1", ""),
+    like_openai("lmstudio", "http://127.0.0.1:1234/v1", ""),
+    like_openai("vllm", "http://127.0.0.1:8000/v1", ""),
+];
+
+impl ProviderKind {
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        KINDS.into_iter().find(|kind| kind.name == name)
+    }
+}
+
+/// One service that serves models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// What models and logs call it.
+    pub name: String,
+    /// What kind it is.
+    pub kind: ProviderKind,
+    /// Where it is, without a slash at the end; empty for the demo.
+    pub base_url: String,
+    /// What it is paid with; without it see [`ProviderSettings::usual_key`].
+    pub api_key: Option<SecretSource>,
+    /// Which of its models may be asked for by their own names.
+    pub models: Offered,
+    /// How long we wait for it.
+    pub timeouts: Timeouts,
+    /// When it is asked again.
+    pub retry: Retry,
+    /// When it is left alone.
+    pub breaker: BreakerSettings,
+}
+
+impl ProviderSettings {
+    /// The variable its key usually is in, as long as it is where its kind usually is: a key is told to
+    /// nobody else.
+    pub fn usual_key(&self) -> Option<&'static str> {
+        let is_usual = match self.kind.base_url {
+            "" => is_azure(&self.base_url),
+            usual => self.base_url == usual,
+        };
+        Some(self.kind.key).filter(|key| is_usual && !key.is_empty())
+    }
+
+    /// What to do about a key that is missing.
+    pub fn key_remedy(&self) -> String {
+        let own = format!("api_key = \"env:NAME\" for provider {}", self.name);
+        match self.usual_key() {
+            Some(key) => format!("set the environment variable {key} and start again, or write {own}"),
+            None => format!("write {own}"),
+        }
+    }
+}
+
+/// The one kind that is somewhere else for everybody.
+fn is_azure(base_url: &str) -> bool {
+    let Ok(url) = url::Url::parse(base_url) else { return false };
+    url.scheme() == "https" && url.host_str().is_some_and(|host| host.ends_with(".azure.com"))
+}
+
+/// Which of a service's models may be asked for by their own names, beside the `[[models]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offered {
+    /// `"*"`: whatever it has.
+    All,
+    /// These.
+    Listed(Vec<String>),
+}
+
+/// How long we wait for a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the connection.
+    pub connect: Duration,
+    /// For the first byte of an answer.
+    pub answer: Duration,
+    /// Between two pieces of a streamed answer.
+    pub idle: Duration,
+    /// For a whole answer, asking again included. Usually none: a stream may go on for an hour.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    /// Ten seconds, five minutes, two minutes.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(300),
+            idle: Duration::from_secs(120),
+            total: None,
+        }
+    }
+}
+
+/// When a service that failed is asked again, before anything of its answer was passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How many times.
+    pub times: u32,
+    /// The longest wait before the first of them; it doubles each time, and chance shortens it.
+    pub first: Duration,
+    /// No wait is longer. A service that asks for a longer one is not asked again.
+    pub longest: Duration,
+    /// Also when the connection was lost after the request was sent: the work may be done, and paid for, twice.
+    pub lost: bool,
+}
+
+impl Default for Retry {
+    /// Twice, after half a second and one second at most.
+    fn default() -> Self {
+        Self { times: 2, first: Duration::from_millis(500), longest: Duration::from_secs(10), lost: false }
+    }
+}

@@ -1,0 +1,231 @@
+//! Providers and models.
+
+use super::plugins::breaker;
+use super::{secret, section};
+use crate::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
+use crate::reader::{Log, Reader};
+use crate::settings::ModelSettings;
+use crate::tree::{Node, Setting};
+use std::path::Path;
+use std::time::Duration;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+
+pub(super) fn providers(root: &mut Reader<'_>, project: &Path) -> Vec<ProviderSettings> {
+    let entries = root.entries("providers");
+    entries.into_iter().filter_map(|(place, entry)| provider(place, entry, project, root.log)).collect()
+}
+
+fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Option<ProviderSettings> {
+    let mut it = Reader::new(place, entry, log);
+    let name = name(&mut it);
+    let kind = kind(&mut it, name.as_deref());
+    let base_url = it.text("base_url");
+    let base_url = match (base_url, kind) {
+        (Some(url), _) => base_url_of(&mut it, &url),
+        (None, Some(kind)) if kind.base_url.is_empty() && kind.wire != Wire::Demo => {
+            it.wrong(
+                "base_url",
+                "is missing: this kind is somewhere else for everybody, such as \
+                 \"https://NAME.openai.azure.com/openai/v1\"",
+            );
+            None
+        }
+        (None, kind) => kind.map(|kind| kind.base_url.to_owned()),
+    };
+    let api_key = secret(&mut it, "api_key", project);
+    let models = offered(&mut it);
+    let mut timeouts = Timeouts::default();
+    section(&mut it, "timeouts", |it| {
+        let mut ms = |key, timeout: &mut Duration| {
+            if let Some(ms) = it.whole(key, 1..=86_400_000) {
+                *timeout = Duration::from_millis(ms);
+            }
+        };
+        ms("connect_ms", &mut timeouts.connect);
+        ms("answer_ms", &mut timeouts.answer);
+        ms("idle_ms", &mut timeouts.idle);
+        timeouts.total = it.whole("total_ms", 1..=86_400_000).map(Duration::from_millis);
+    });
+    let retry = section(&mut it, "retry", retry).unwrap_or_default();
+    let breaker = section(&mut it, "breaker", breaker).unwrap_or_default();
+    it.finish();
+    Some(ProviderSettings {
+        name: name?,
+        kind: kind?,
+        base_url: base_url?,
+        api_key,
+        models,
+        timeouts,
+        retry,
+        breaker,
+    })
+}
+
+fn retry(it: &mut Reader<'_>) -> Retry {
+    let mut retry = Retry::default();
+    if let Some(times) = it.whole("times", 0..=20).and_then(|times| u32::try_from(times).ok()) {
+        retry.times = times;
+    }
+    let mut ms = |key, wait: &mut Duration| {
+        if let Some(ms) = it.whole(key, 1..=3_600_000) {
+            *wait = Duration::from_millis(ms);
+        }
+    };
+    ms("first_ms", &mut retry.first);
+    ms("longest_ms", &mut retry.longest);
+    retry.lost = it.truth("lost").unwrap_or(retry.lost);
+    retry
+}
+
+fn name(it: &mut Reader<'_>) -> Option<String> {
+    let name = it.text("name");
+    match name {
+        Some(name) if !name.trim().is_empty() => return Some(name),
+        Some(_) => it.wrong("name", "is empty"),
+        None if !it.was_given("name") => it.wrong("name", "is missing: give it a name of your own"),
+        None => {}
+    }
+    None
+}
+
+/// Its kind; a provider that is called like one need not say it again.
+fn kind(it: &mut Reader<'_>, name: Option<&str>) -> Option<ProviderKind> {
+    let given = it.text("kind");
+    if given.is_none() && it.was_given("kind") {
+        return None;
+    }
+    let word = given.as_deref().or(name)?;
+    let kind = ProviderKind::named(word);
+    if kind.is_none() {
+        let known = KINDS.map(|kind| kind.name);
+        let fault = match &given {
+            Some(given) => format!("is the unknown {given:?}{}", did_you_mean(given, known)),
+            None => "is missing".to_owned(),
+        };
+        it.wrong("kind", &format!("{fault}; known kinds: {}", known.join(", ")));
+    }
+    kind
+}
+
+fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
+    let fault = match url::Url::parse(text) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") || !url.has_host() => {
+            "must begin with http:// or https://"
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            "holds a password: put that into api_key"
+        }
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => "must end before the `?` or `#`",
+        Ok(_) => return Some(text.trim().trim_end_matches('/').to_owned()),
+        Err(_) => "must be a URL, such as \"https://api.example.com/v1\"",
+    };
+    it.wrong("base_url", fault);
+    None
+}
+
+fn offered(it: &mut Reader<'_>) -> Offered {
+    match it.take("models") {
+        None => Offered::Listed(Vec::new()),
+        Some(Setting { node: Node::Text(text), .. }) if text.trim() == "*" => Offered::All,
+        Some(setting) => {
+            it.put_back("models", setting);
+            let models = it.texts("models").unwrap_or_default();
+            if models.iter().any(|model| model == "*") { Offered::All } else { Offered::Listed(models) }
+        }
+    }
+}
+
+pub(super) fn models(root: &mut Reader<'_>, providers: &[ProviderSettings]) -> Vec<ModelSettings> {
+    let entries = root.entries("models");
+    entries.into_iter().filter_map(|(place, entry)| model(place, entry, providers, root.log)).collect()
+}
+
+fn model(
+    place: String,
+    entry: Setting,
+    providers: &[ProviderSettings],
+    log: &mut Log,
+) -> Option<ModelSettings> {
+    let mut it = Reader::new(place, entry, log);
+    let name = name(&mut it);
+    let provider = it.text("provider").or_else(|| match providers {
+        [only] => Some(only.name.clone()),
+        _ if it.was_given("provider") => None,
+        several => {
+            let names: Vec<_> = several.iter().map(|provider| format!("{:?}", provider.name)).collect();
+            it.wrong("provider", &format!("is missing: name the one that has it, {}", names.join(" or ")));
+            None
+        }
+    });
+    let model = it.text("model").or_else(|| name.clone());
+    let fallbacks = it.texts("fallbacks").unwrap_or_default();
+    let system_prompt = it.text("system_prompt");
+    let filters = it.texts("filters").unwrap_or_default();
+    let tools = it.texts("tools").unwrap_or_default();
+    let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
+    let memory = it.truth("memory").unwrap_or(false);
+    let variables = table(&mut it, "variables", "{ permissions = [\"chat\"] }");
+    let preset = it.text("preset");
+    let middleware = table(&mut it, "middleware", "{ call_limit = { max_model_calls = 5 } }");
+    it.finish();
+    Some(ModelSettings {
+        name: name?,
+        provider: provider?,
+        model: model?,
+        fallbacks,
+        system_prompt,
+        filters,
+        tools,
+        max_tool_iterations,
+        memory,
+        variables,
+        preset,
+        middleware,
+    })
+}
+
+/// A table whose keys are read by somebody else: `middleware = { call_limit = { max_model_calls = 5 } }`.
+fn table(it: &mut Reader<'_>, key: &'static str, example: &str) -> Json {
+    match it.take(key).map(|setting| setting.opened().to_json()) {
+        None => Json::object(),
+        Some(all @ Json::Object(_)) => all,
+        Some(_) => {
+            it.wrong(key, &format!("must be a table, such as {example}"));
+            Json::object()
+        }
+    }
+}
+
+pub(super) fn demo_provider() -> ProviderSettings {
+    let kind = ProviderKind { name: "demo", wire: Wire::Demo, base_url: "", key: "" };
+    ProviderSettings {
+        name: "demo".to_owned(),
+        kind,
+        base_url: String::new(),
+        api_key: None,
+        models: Offered::Listed(Vec::new()),
+        timeouts: Timeouts::default(),
+        retry: Retry::default(),
+        breaker: BreakerSettings::default(),
+    }
+}
+
+pub(super) fn demo_model() -> ModelSettings {
+    ModelSettings {
+        name: "demo".to_owned(),
+        provider: "demo".to_owned(),
+        model: "demo".to_owned(),
+        fallbacks: Vec::new(),
+        system_prompt: None,
+        filters: Vec::new(),
+        // To see them work: whoever configures a model says which tools it gets.
+        tools: vec!["*".to_owned()],
+        max_tool_iterations: 10,
+        memory: false,
+        variables: Json::object(),
+        preset: None,
+        middleware: Json::object(),
+    }
+}

@@ -1,0 +1,105 @@
+//! What the configuration says of single plugins: valves, limits, grants.
+
+use super::section;
+use crate::grants::{self, Grant, Grants};
+use crate::reader::{Reader, truth};
+use crate::settings::PluginSettings;
+use indexmap::IndexMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::words::is_id;
+use valvehouse_json::Json;
+
+/// Reads a table of plugins by their ids.
+pub(super) fn named<T>(
+    root: &mut Reader<'_>,
+    key: &'static str,
+    read: impl Fn(&mut Reader<'_>) -> T,
+) -> IndexMap<String, T> {
+    let Some(mut inner) = root.inner(key) else { return IndexMap::new() };
+    let mut all = IndexMap::new();
+    for (id, setting) in inner.rest() {
+        let place = inner.key(&id);
+        inner.log.origins.insert(place.clone(), setting.origin.clone());
+        if !is_id(&id) {
+            let what = "is no plugin's id: an id is 1 to 64 of a-z, 0-9, _ and -, the name of its file";
+            inner.wrong(&id, what);
+        }
+        let mut one = Reader::new(place, setting, inner.log);
+        let value = read(&mut one);
+        one.finish();
+        all.insert(id, value);
+    }
+    all
+}
+
+pub(super) fn plugin(it: &mut Reader<'_>) -> PluginSettings {
+    let mut plugin = PluginSettings::default();
+    if let Some(valves) = it.take("valves") {
+        match valves.opened().to_json() {
+            valves @ Json::Object(_) => plugin.valves = valves,
+            _ => it.wrong("valves", "must be a table, such as { max_turns = 8 }"),
+        }
+    }
+    plugin.enabled = it.truth("enabled").unwrap_or(plugin.enabled);
+    section(it, "budget", |it| {
+        plugin.budget.ms = it.whole("ms", 1..=86_400_000);
+        plugin.budget.operations = it.whole("operations", 1..=1_000_000_000_000);
+        plugin.budget.memory_mb = it.whole("memory_mb", 1..=1_048_576);
+    });
+    plugin
+}
+
+pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
+    Grants {
+        http: grant(it, "http"),
+        files: folders(it, project),
+        shell: grant(it, "shell"),
+        env: grant(it, "env"),
+        kv: it.truth("kv").unwrap_or(false),
+        llm: it.truth("llm").unwrap_or(false),
+    }
+}
+
+fn folders(it: &mut Reader<'_>, project: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for folder in it.texts("files").unwrap_or_default() {
+        match grants::folder(&folder, project) {
+            Ok(folder) => folders.push(folder),
+            Err(why) => it.wrong("files", &why),
+        }
+    }
+    folders
+}
+
+/// `true`, `false` or a list of what is granted.
+fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
+    let Some(setting) = it.take(key) else { return Grant::Nothing };
+    match truth(&setting) {
+        Some(true) => Grant::Everything,
+        Some(false) => Grant::Nothing,
+        None => {
+            it.put_back(key, setting);
+            let names = it.texts(key).unwrap_or_default();
+            if let Some(why) = names.iter().find_map(|name| grants::name(name).err()) {
+                it.wrong(key, &why);
+            }
+            if names.is_empty() { Grant::Nothing } else { Grant::Only(names) }
+        }
+    }
+}
+
+/// When what breaks again and again is left alone, and for how long.
+pub(super) fn breaker(it: &mut Reader<'_>) -> BreakerSettings {
+    let usual = BreakerSettings::default();
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut time = |key, usual| it.whole(key, 1..=86_400_000).unwrap_or(ms(usual));
+    let (window, rest) = (time("window_ms", usual.window), time("rest_ms", usual.rest));
+    let breaks = it.whole("breaks", 0..=1_000).and_then(|breaks| usize::try_from(breaks).ok());
+    BreakerSettings {
+        breaks: breaks.unwrap_or(usual.breaks),
+        window: Duration::from_millis(window),
+        rest: Duration::from_millis(rest),
+    }
+}

@@ -1,0 +1,227 @@
+//! What the host listens on, and where its scripts and its state live.
+
+use super::{NO_DIGEST, section};
+use crate::reader::Reader;
+use crate::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
+use crate::tree::{Node, Setting};
+use crate::{Network, Secret, SecretSource};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use url::Url;
+
+pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
+    let mut server = Server {
+        listen: Listen { host: "127.0.0.1".to_owned(), port: 9099 },
+        keys: Vec::new(),
+        trust_user_headers: false,
+        trusted_proxies: Vec::new(),
+        pipelines: true,
+        client_variables: Vec::new(),
+        max_body_mb: 32,
+        max_text_mb: 4,
+        keep_alive_ms: 15_000,
+        hosts: Vec::new(),
+        origins: Vec::new(),
+        requests_per_minute: 0,
+    };
+    section(root, "server", |it| {
+        if let Some(text) = it.text("listen") {
+            match listen(&text) {
+                Some(listen) => server.listen = listen,
+                None => it.wrong(
+                    "listen",
+                    &format!("must be an address and a port, such as \"127.0.0.1:9099\", not {text:?}"),
+                ),
+            }
+        }
+        server.keys = it
+            .list("keys")
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, item)| key(it, index, item, project))
+            .collect();
+        server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
+        server.trusted_proxies = proxies(it);
+        server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
+        server.client_variables = it.texts("client_variables").unwrap_or_default();
+        server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
+        server.max_text_mb = it.whole("max_text_mb", 1..=64).unwrap_or(server.max_text_mb);
+        server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
+        server.hosts = hosts(it);
+        server.origins = origins(it);
+        let often =
+            it.whole("requests_per_minute", 0..=1_000_000).and_then(|often| u32::try_from(often).ok());
+        server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
+    });
+    server
+}
+
+fn proxies(it: &mut Reader<'_>) -> Vec<Network> {
+    let mut networks = Vec::new();
+    for text in it.texts("trusted_proxies").unwrap_or_default() {
+        match text.parse::<Network>() {
+            Ok(network) => networks.push(network),
+            Err(why) => it.wrong("trusted_proxies", &why),
+        }
+    }
+    networks
+}
+
+/// Names of this host, as they stand in a URL: without a port, which is any.
+fn hosts(it: &mut Reader<'_>) -> Vec<String> {
+    let hosts = it.texts("hosts").unwrap_or_default();
+    let wrong = hosts.iter().find(|host| {
+        let inner = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+        inner.unwrap_or(host).parse::<IpAddr>().is_err() && host.contains([':', '/', '*', ' ', '[', ']'])
+            || host.is_empty()
+    });
+    if let Some(wrong) = wrong {
+        it.wrong(
+            "hosts",
+            &format!("must be names without scheme and port, such as \"chat.example.com\", not {wrong:?}"),
+        );
+    }
+    let plain = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    hosts.iter().map(plain).collect()
+}
+
+/// Sites, as browsers name them: scheme, name and, where it is not the usual one, port.
+fn origins(it: &mut Reader<'_>) -> Vec<String> {
+    let origins = it.texts("origins").unwrap_or_default();
+    let is_origin = |text: &str| {
+        let rest = text.split_once("://").map(|(scheme, rest)| {
+            !scheme.is_empty() && !rest.is_empty() && !rest.contains(['/', '*', ' ', ','])
+        });
+        rest.unwrap_or(false)
+    };
+    if let Some(wrong) = origins.iter().find(|origin| !is_origin(origin)) {
+        let what =
+            "must be sites as browsers name them, such as \"https://chat.example.com\", without a path";
+        it.wrong("origins", &format!("{what}, not {wrong:?}"));
+    }
+    origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
+}
+
+fn listen(text: &str) -> Option<Listen> {
+    let (host, port) = text.trim().rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(inner) => inner.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let is_plain = !host.is_empty() && !host.contains(['/', ' ', '@']);
+    is_plain.then_some(Listen { host: host.to_owned(), port: port.parse().ok()? })
+}
+
+/// `"secret"`, or `{ key = "secret", user = { id = "ann" } }`.
+fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Option<Key> {
+    let place = it.key(&format!("keys[{index}]"));
+    match &item.node {
+        Node::Text(text) => {
+            let key = SecretSource::parse(text, project);
+            if key.is_no_digest() {
+                it.log.problem(&item.origin, format!("{place} {NO_DIGEST}"));
+                return None;
+            }
+            if !key.is_blank() {
+                return Some(Key { key, user: None });
+            }
+            it.log.problem(&item.origin, format!("{place} is empty: give a key, or take it out"));
+            return None;
+        }
+        Node::Table(_) => {}
+        node => {
+            let message = format!("{place} must be text in quotes or a table, not {}", node.kind());
+            it.log.problem(&item.origin, message);
+            return None;
+        }
+    }
+    let mut entry = Reader::new(place, item, it.log);
+    let key = super::key(&mut entry, project);
+    let user = entry.take("user").map(|user| user.opened().to_json());
+    if user.as_ref().is_some_and(|user| user.text("id").is_none_or(|id| id.trim().is_empty())) {
+        entry.wrong("user", "must be a table with an id, such as { id = \"ann\", role = \"user\" }");
+    }
+    if key.is_none() && !entry.was_given("key") {
+        entry.wrong("key", "is missing: write { key = \"…\", user = { id = \"…\" } }");
+    }
+    entry.finish();
+    Some(Key { key: key?, user })
+}
+
+pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {
+    let usual = TraceSettings::default();
+    let turns = it.whole("turns", 0..=10_000).and_then(|turns| usize::try_from(turns).ok());
+    let contents = it.texts("contents").unwrap_or(usual.contents);
+    TraceSettings { turns: turns.unwrap_or(usual.turns), contents }
+}
+
+pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> {
+    let endpoint = it.text("endpoint").filter(|text| !text.trim().is_empty());
+    let service = it.text("service").unwrap_or_else(|| "valvehouse".to_owned());
+    let headers = it.inner("headers").map(|mut headers| {
+        let mut read = Vec::new();
+        for (name, setting) in headers.rest() {
+            match &setting.node {
+                Node::Text(text) => read.push((name, SecretSource::parse(text, project))),
+                node => {
+                    let message = format!("otlp.headers.{name} must be text in quotes, not {}", node.kind());
+                    headers.log.problem(&setting.origin, message);
+                }
+            }
+        }
+        headers.finish();
+        read
+    });
+    let endpoint = endpoint?;
+    let Some(endpoint) =
+        Url::parse(endpoint.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
+    else {
+        it.wrong("endpoint", "must be the address of a collector, such as \"http://127.0.0.1:4318\"");
+        return None;
+    };
+    if cfg!(not(feature = "otlp")) {
+        it.wrong("endpoint", "cannot be used: this valvehouse was built without the feature otlp");
+    }
+    Some(OtlpSettings { endpoint, headers: headers.unwrap_or_default(), service })
+}
+
+pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> Folders {
+    let mut folders = Folders { filters: project.join("filters"), tools: project.join("tools") };
+    section(root, "folders", |it| {
+        if let Some(path) = path(it, "filters", project) {
+            folders.filters = path;
+        }
+        if let Some(path) = path(it, "tools", project) {
+            folders.tools = path;
+        }
+    });
+    folders
+}
+
+fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<PathBuf> {
+    let text = it.text(key)?;
+    if text.trim().is_empty() {
+        it.wrong(key, "is empty: name a folder");
+        return None;
+    }
+    Some(project.join(text))
+}
+
+pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> Option<StoreAddress> {
+    let url = it.text("url")?;
+    let file = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
+    match file {
+        Some(file) if !file.is_empty() && !file.contains(['?', ':']) => {
+            return Some(StoreAddress::Sqlite(project.join(file)));
+        }
+        Some(_) => it.wrong("url", "must name a file, such as \"sqlite://.valvehouse/state.db\""),
+        None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            return Some(StoreAddress::Postgres(Secret::new(&url)));
+        }
+        // The URL itself may hold a password.
+        None => it.wrong("url", "must begin with sqlite:// or postgres://"),
+    }
+    None
+}

@@ -1,0 +1,226 @@
+//! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
+
+use crate::settings::{Config, ModelSettings, PluginSettings, StoreAddress};
+use crate::{Capability, Grants, Offered, Origin, ProviderSettings, SecretSource};
+use std::path::Path;
+use std::time::Duration;
+use url::Url;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_json::{Json, Object};
+
+/// One setting in force.
+#[derive(Debug, Clone)]
+pub struct Effective {
+    /// Its dotted key.
+    pub key: String,
+    /// Its value, as it is written; empty where there is none.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// All of them.
+pub fn effective(config: &Config) -> Vec<Effective> {
+    let mut all = Shown { config, all: Vec::new() };
+    all.server();
+    all.add("admin.key", config.admin.key.as_ref().map(secret).unwrap_or_default());
+    all.add("folders.filters", path(&config.folders.filters, config));
+    all.add("folders.tools", path(&config.folders.tools, config));
+    all.add("store.url", store(config));
+    all.add("store.key", config.store.key.as_ref().map(secret).unwrap_or_default());
+    all.breaker("breaker", &config.breaker);
+    all.add("trace.turns", config.trace.turns.to_string());
+    all.add("trace.contents", texts(&config.trace.contents));
+    all.otlp();
+    config.providers.iter().for_each(|provider| all.provider(provider));
+    config.models.iter().for_each(|model| all.model(model));
+    for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
+        plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
+    }
+    config.grants.iter().for_each(|(id, grants)| all.grants(&format!("grants.{id}"), grants));
+    all.all
+}
+
+struct Shown<'c> {
+    config: &'c Config,
+    all: Vec<Effective>,
+}
+
+impl Shown<'_> {
+    fn add(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        let key = key.into();
+        let origin = self.config.origin(&key);
+        self.all.push(Effective { key, value: value.into(), origin });
+    }
+
+    fn server(&mut self) {
+        let server = &self.config.server;
+        self.add("server.listen", text(&server.listen.to_string()));
+        let keys: Vec<String> = server
+            .keys
+            .iter()
+            .map(|key| match &key.user {
+                None => secret(&key.key),
+                Some(user) => format!("{{ key = {}, user = {} }}", secret(&key.key), value(user)),
+            })
+            .collect();
+        self.add("server.keys", format!("[{}]", keys.join(", ")));
+        self.add("server.trust_user_headers", server.trust_user_headers.to_string());
+        let proxies: Vec<String> = server.trusted_proxies.iter().map(ToString::to_string).collect();
+        self.add("server.trusted_proxies", texts(&proxies));
+        self.add("server.pipelines", server.pipelines.to_string());
+        self.add("server.client_variables", texts(&server.client_variables));
+        self.add("server.max_body_mb", server.max_body_mb.to_string());
+        self.add("server.max_text_mb", server.max_text_mb.to_string());
+        self.add("server.keep_alive_ms", server.keep_alive_ms.to_string());
+        self.add("server.hosts", texts(&server.hosts));
+        self.add("server.origins", texts(&server.origins));
+        self.add("server.requests_per_minute", server.requests_per_minute.to_string());
+    }
+
+    fn otlp(&mut self) {
+        let otlp = self.config.otlp.as_ref();
+        self.add(
+            "otlp.endpoint",
+            otlp.map(|otlp| text(without_password(&otlp.endpoint).as_str())).unwrap_or_default(),
+        );
+        let headers = otlp.map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
+        let headers = headers.iter().map(|(name, value)| format!("{name} = {}", secret(value)));
+        let headers: Vec<String> = headers.collect();
+        self.add(
+            "otlp.headers",
+            if headers.is_empty() { "{}".into() } else { format!("{{ {} }}", headers.join(", ")) },
+        );
+        self.add("otlp.service", text(otlp.map_or("valvehouse", |otlp| &otlp.service)));
+    }
+
+    fn breaker(&mut self, place: &str, breaker: &BreakerSettings) {
+        self.add(format!("{place}.breaks"), breaker.breaks.to_string());
+        self.add(format!("{place}.window_ms"), ms(breaker.window));
+        self.add(format!("{place}.rest_ms"), ms(breaker.rest));
+    }
+
+    fn provider(&mut self, it: &ProviderSettings) {
+        let place = format!("providers.{}", it.name);
+        self.add(format!("{place}.name"), text(&it.name));
+        self.add(format!("{place}.kind"), text(it.kind.name));
+        self.add(format!("{place}.base_url"), text(&it.base_url));
+        self.add(format!("{place}.api_key"), it.api_key.as_ref().map(secret).unwrap_or_default());
+        let models = match &it.models {
+            Offered::All => text("*"),
+            Offered::Listed(names) => texts(names),
+        };
+        self.add(format!("{place}.models"), models);
+        self.add(format!("{place}.timeouts.connect_ms"), ms(it.timeouts.connect));
+        self.add(format!("{place}.timeouts.answer_ms"), ms(it.timeouts.answer));
+        self.add(format!("{place}.timeouts.idle_ms"), ms(it.timeouts.idle));
+        self.add(format!("{place}.timeouts.total_ms"), it.timeouts.total.map(ms).unwrap_or_default());
+        self.add(format!("{place}.retry.times"), it.retry.times.to_string());
+        self.add(format!("{place}.retry.first_ms"), ms(it.retry.first));
+        self.add(format!("{place}.retry.longest_ms"), ms(it.retry.longest));
+        self.add(format!("{place}.retry.lost"), it.retry.lost.to_string());
+        self.breaker(&format!("{place}.breaker"), &it.breaker);
+    }
+
+    fn model(&mut self, it: &ModelSettings) {
+        let place = format!("models.{}", it.name);
+        self.add(format!("{place}.name"), text(&it.name));
+        self.add(format!("{place}.provider"), text(&it.provider));
+        self.add(format!("{place}.model"), text(&it.model));
+        self.add(format!("{place}.fallbacks"), texts(&it.fallbacks));
+        self.add(format!("{place}.system_prompt"), it.system_prompt.as_deref().map(text).unwrap_or_default());
+        self.add(format!("{place}.filters"), texts(&it.filters));
+        self.add(format!("{place}.tools"), texts(&it.tools));
+        self.add(format!("{place}.max_tool_iterations"), it.max_tool_iterations.to_string());
+        self.add(format!("{place}.memory"), it.memory.to_string());
+        self.add(format!("{place}.variables"), value(&it.variables));
+        self.add(format!("{place}.preset"), it.preset.as_deref().map(text).unwrap_or_default());
+        self.add(format!("{place}.middleware"), value(&it.middleware));
+    }
+
+    /// Of its valves only the names: values may be secrets, and only the script knows which.
+    fn plugin(&mut self, place: &str, it: &PluginSettings) {
+        let names = it.valves.as_object().map(Object::keys).unwrap_or_default();
+        let valves: Vec<String> = names.iter().map(|name| format!("{name} = …")).collect();
+        let valves = if valves.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", valves.join(", ")) };
+        self.add(format!("{place}.valves"), valves);
+        self.add(format!("{place}.enabled"), it.enabled.to_string());
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        self.add(format!("{place}.budget.ms"), number(it.budget.ms));
+        self.add(format!("{place}.budget.operations"), number(it.budget.operations));
+        self.add(format!("{place}.budget.memory_mb"), number(it.budget.memory_mb));
+    }
+
+    fn grants(&mut self, place: &str, it: &Grants) {
+        let granted = it.to_json(&self.config.project);
+        for capability in Capability::ALL {
+            let name = capability.name();
+            let nothing = if name == "files" { "[]" } else { "false" };
+            let value = granted.get(name).map_or(nothing.to_owned(), |granted| value(&granted));
+            self.add(format!("{place}.{name}"), value);
+        }
+    }
+}
+
+fn text(text: &str) -> String {
+    Json::from(text).to_string()
+}
+
+fn texts(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|one| text(one)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A value as TOML has it within a line.
+fn value(json: &Json) -> String {
+    match json {
+        Json::Object(object) if object.is_empty() => "{}".to_owned(),
+        Json::Object(object) => {
+            let parts: Vec<String> =
+                object.entries().iter().map(|(key, part)| format!("{key} = {}", value(part))).collect();
+            format!("{{ {} }}", parts.join(", "))
+        }
+        Json::Array(array) => {
+            let parts: Vec<String> = array.items().iter().map(value).collect();
+            format!("[{}]", parts.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Where a secret is to be had; one that stands there itself is not shown.
+fn secret(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Literal(_) => text("***"),
+        SecretSource::Env(name) => text(&format!("env:{name}")),
+        SecretSource::File(file) => text(&format!("file:{}", file.display())),
+    }
+}
+
+fn ms(time: Duration) -> String {
+    time.as_millis().to_string()
+}
+
+/// As it is written: relative to the project where it lies in it.
+fn path(path: &Path, config: &Config) -> String {
+    text(&path.strip_prefix(&config.project).unwrap_or(path).display().to_string())
+}
+
+fn store(config: &Config) -> String {
+    match &config.store.address {
+        StoreAddress::Sqlite(file) => {
+            let file = file.strip_prefix(&config.project).unwrap_or(file);
+            text(&format!("sqlite://{}", file.display()))
+        }
+        StoreAddress::Postgres(_) => text("postgres://***"),
+    }
+}
+
+fn without_password(url: &Url) -> Url {
+    let mut url = url.clone();
+    if url.password().is_some() {
+        // An address with a password can have another one.
+        let _ = url.set_password(Some("***"));
+    }
+    url
+}

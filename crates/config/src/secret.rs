@@ -1,0 +1,143 @@
+//! Secrets: never shown, and best not written into the file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use valvehouse_core::words::unhex;
+
+/// How a key begins that is not written down itself, only its SHA-256.
+pub const HASHED: &str = "sha256:";
+
+/// A secret; printing it for debugging shows `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// A secret of this text; spaces and line ends around it are a copying mistake and go.
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().into())
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A text without the secret in it. Some services repeat a wrong key in what they answer.
+    pub fn scrub(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&*self.0, "***") }
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Where a secret is to be had.
+///
+/// It is read by what uses it, when it does: `valvehouse valves set` must not fail because a
+/// provider's key is not in the environment of that shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretSource {
+    /// The settings themselves.
+    Literal(Secret),
+    /// The environment variable of this name: `env:NAME`.
+    Env(String),
+    /// The content of this file, without the white space around it: `file:PATH`.
+    File(PathBuf),
+}
+
+/// Why a secret could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretUnread {
+    /// The variable is missing or empty.
+    #[error("the environment variable {0} is not set; set it where the host is started, or change `env:{0}`")]
+    Env(String),
+    /// The file cannot be read.
+    #[error("cannot read the secret from {}: {cause}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        cause: String,
+    },
+}
+
+impl SecretSource {
+    /// From `env:NAME`, `file:PATH` (relative to the project) or the secret itself.
+    pub(super) fn parse(text: &str, project: &Path) -> Self {
+        if let Some(name) = text.strip_prefix("env:") {
+            Self::Env(name.trim().to_owned())
+        } else if let Some(path) = text.strip_prefix("file:") {
+            Self::File(project.join(path.trim()))
+        } else {
+            Self::Literal(Secret::new(text))
+        }
+    }
+
+    /// Whether it can only ever give nothing: an empty key would open every door.
+    pub(super) fn is_blank(&self) -> bool {
+        match self {
+            Self::Literal(secret) => secret.is_empty(),
+            Self::Env(name) => name.is_empty(),
+            Self::File(_) => false,
+        }
+    }
+
+    /// Whether it says that it is a digest and is none.
+    pub(super) fn is_no_digest(&self) -> bool {
+        let Self::Literal(secret) = self else { return false };
+        let digits = secret.expose().strip_prefix(HASHED);
+        digits.is_some_and(|digits| unhex(digits).is_none_or(|bytes| bytes.len() != 32))
+    }
+
+    /// The secret as it is now.
+    pub fn read(&self) -> Result<Secret, SecretUnread> {
+        self.read_with(|name| std::env::var(name).ok())
+    }
+
+    /// The same with another environment.
+    pub fn read_with(&self, env: impl Fn(&str) -> Option<String>) -> Result<Secret, SecretUnread> {
+        match self {
+            Self::Literal(secret) => Ok(secret.clone()),
+            Self::Env(name) => match env(name).filter(|text| !text.trim().is_empty()) {
+                Some(text) => Ok(Secret::new(text.trim())),
+                None => Err(SecretUnread::Env(name.clone())),
+            },
+            Self::File(file) => {
+                let unread = |cause: String| SecretUnread::File { file: file.clone(), cause };
+                let text = std::fs::read_to_string(file).map_err(|error| unread(error.to_string()))?;
+                match text.trim() {
+                    "" => Err(unread("it is empty".into())),
+                    text => Ok(Secret::new(text)),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_show() {
+        let key = Secret::from(" sk-1 \n");
+        assert_eq!((key.expose(), format!("{key:?}").as_str()), ("sk-1", "***"));
+        assert_eq!(key.scrub("wrong key sk-1"), "wrong key ***");
+        assert_eq!(Secret::from("").scrub("as it is"), "as it is");
+    }
+}

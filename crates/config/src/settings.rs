@@ -1,0 +1,276 @@
+//! The settings, typed and checked.
+
+use super::{Grants, Network, Origin, ProviderSettings, Secret, SecretSource};
+use indexmap::IndexMap;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use url::Url;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_json::Json;
+
+/// All settings of a host. Paths in it are whole: relative ones were relative to the project.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The project folder.
+    pub project: PathBuf,
+    /// `[server]`
+    pub server: Server,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[folders]`
+    pub folders: Folders,
+    /// `[store]`
+    pub store: StoreSettings,
+    /// `[breaker]`
+    pub breaker: BreakerSettings,
+    /// `[trace]`
+    pub trace: TraceSettings,
+    /// `[otlp]`; None where nobody collects traces.
+    pub otlp: Option<OtlpSettings>,
+    /// `[[providers]]`; the demo where there are none.
+    pub providers: Vec<ProviderSettings>,
+    /// `[[models]]`; the demo where there are neither these nor providers.
+    pub models: Vec<ModelSettings>,
+    /// `[filters.ID]`
+    pub filters: IndexMap<String, PluginSettings>,
+    /// `[tools.ID]`
+    pub tools: IndexMap<String, PluginSettings>,
+    /// `[grants.ID]`
+    pub grants: IndexMap<String, Grants>,
+    pub(super) origins: BTreeMap<String, Origin>,
+}
+
+impl Config {
+    /// Where a setting came from, by its dotted key: `server.listen`, `providers.openai.base_url`.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Returns the keys of other settings that a host that was opened with these applies only after a restart.
+    pub fn waiting(&self, other: &Self) -> Vec<&'static str> {
+        let (now, next) = (&self.server, &other.server);
+        let keys = [
+            ("server.listen", now.listen != next.listen),
+            ("server.keys", now.keys != next.keys),
+            ("server.trust_user_headers", now.trust_user_headers != next.trust_user_headers),
+            ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
+            ("server.pipelines", now.pipelines != next.pipelines),
+            ("server.client_variables", now.client_variables != next.client_variables),
+            ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
+            ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
+            ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
+            ("server.hosts", now.hosts != next.hosts),
+            ("server.origins", now.origins != next.origins),
+            ("admin.key", self.admin != other.admin),
+            ("folders.filters", self.folders.filters != other.folders.filters),
+            ("folders.tools", self.folders.tools != other.folders.tools),
+            ("store.url", self.store.address != other.store.address),
+            ("store.key", self.store.key != other.store.key),
+            ("trace.turns", self.trace.turns != other.trace.turns),
+            ("[otlp]", self.otlp != other.otlp),
+        ];
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+}
+
+/// What clients connect to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Where to listen.
+    pub listen: Listen,
+    /// Who may ask; with none, only this machine.
+    pub keys: Vec<Key>,
+    /// Whether to believe `X-OpenWebUI-User-…` headers.
+    pub trust_user_headers: bool,
+    /// Proxies that say truly where a request comes from.
+    pub trusted_proxies: Vec<Network>,
+    /// Whether to show filters to an Open WebUI that uses us as its pipelines.
+    pub pipelines: bool,
+    /// The variables that requests may set; others of theirs are under `client`.
+    pub client_variables: Vec<String>,
+    /// The largest request, in megabytes.
+    pub max_body_mb: u64,
+    /// The longest text that a script may read or build, in megabytes.
+    pub max_text_mb: u64,
+    /// After so many milliseconds of silence a stream says that it is still there; 0: never.
+    pub keep_alive_ms: u64,
+    /// Other names than the listen address and this machine's own under which clients find us; with none, any
+    /// name where there are keys.
+    pub hosts: Vec<String>,
+    /// The sites whose pages may use the inference doors: `https://chat.example.com`.
+    pub origins: Vec<String>,
+    /// How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes.
+    pub requests_per_minute: u32,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// A name or address, without brackets.
+    pub host: String,
+    /// The port; 0 for any free one.
+    pub port: u16,
+}
+
+impl Listen {
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.host)
+    }
+}
+
+/// Whether a host, without brackets and port, is this machine by name or number: a name of somebody else's
+/// may point here too.
+pub fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A key that opens the inference doors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// The key.
+    pub key: SecretSource,
+    /// Whose it is: an object with at least `id`.
+    pub user: Option<Json>,
+}
+
+/// What operators connect to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admin {
+    /// Their key; without one, only this machine and our own page.
+    pub key: Option<SecretSource>,
+}
+
+/// What is kept of requests that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// Of how many.
+    pub turns: usize,
+    /// The plugins whose values are kept as well, by id.
+    pub contents: Vec<String>,
+}
+
+impl Default for TraceSettings {
+    fn default() -> Self {
+        Self { turns: 100, contents: Vec::new() }
+    }
+}
+
+/// Where requests that ended are sent, as OpenTelemetry's collectors take them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpSettings {
+    /// The collector's address, without `/v1/traces`.
+    pub endpoint: Url,
+    /// Headers of every batch; they may be keys.
+    pub headers: Vec<(String, SecretSource)>,
+    /// What this host is called there.
+    pub service: String,
+}
+
+/// Where scripts live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folders {
+    /// The filters.
+    pub filters: PathBuf,
+    /// The tools.
+    pub tools: PathBuf,
+}
+
+/// Where state lives, and how it is kept from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Where it lives.
+    pub address: StoreAddress,
+    /// The key that seals what people set; none: one in a file beside the store, made with it.
+    pub key: Option<SecretSource>,
+}
+
+/// Where state lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// In this file.
+    Sqlite(PathBuf),
+    /// At this URL, which may hold a password.
+    Postgres(Secret),
+}
+
+/// A model under a name of our own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelSettings {
+    /// What clients call it.
+    pub name: String,
+    /// The provider that has it.
+    pub provider: String,
+    /// What the provider calls it.
+    pub model: String,
+    /// Who answers where it cannot, in order: other models, or `provider/model`.
+    pub fallbacks: Vec<String>,
+    /// What it is told before each conversation.
+    pub system_prompt: Option<String>,
+    /// Filters it uses beside the global ones.
+    pub filters: Vec<String>,
+    /// The tools it is offered: names, or `tag:NAME`.
+    pub tools: Vec<String>,
+    /// How many model calls one turn may take.
+    pub max_tool_iterations: usize,
+    /// Whether conversations with a chat id are kept.
+    pub memory: bool,
+    /// Variables of its turns, which no request can change: an object.
+    pub variables: Json,
+    /// Middleware that goes well together, by its name.
+    pub preset: Option<String>,
+    /// Middleware by name, each with its options, unchecked: an object of objects.
+    pub middleware: Json,
+}
+
+/// What the configuration says of one plugin.
+#[derive(Clone)]
+pub struct PluginSettings {
+    /// Whether it runs, unless an operator switched it.
+    pub enabled: bool,
+    /// Values of its valves, unchecked: only the script knows them.
+    pub valves: Json,
+    /// Limits other than the usual ones.
+    pub budget: Budget,
+}
+
+impl Default for PluginSettings {
+    fn default() -> Self {
+        Self { enabled: true, valves: Json::object(), budget: Budget::default() }
+    }
+}
+
+impl fmt::Debug for PluginSettings {
+    /// Only the valves' names: values may be secrets, and only the script knows which.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PluginSettings")
+            .field("enabled", &self.enabled)
+            .field("valves", &self.valves.as_object().map(|valves| valves.keys()).unwrap_or_default())
+            .field("budget", &self.budget)
+            .finish()
+    }
+}
+
+/// Limits of a plugin's calls, where they are not the usual ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Own running time, in milliseconds.
+    pub ms: Option<u64>,
+    /// Operations of the interpreter.
+    pub operations: Option<u64>,
+    /// Memory, in megabytes.
+    pub memory_mb: Option<u64>,
+}

@@ -1,0 +1,226 @@
+//! Settings as a tree in which every leaf knows where it came from.
+
+use super::Origin;
+use indexmap::IndexMap;
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, de};
+use valvehouse_json::{Json, Number};
+
+pub(super) type Table = IndexMap<String, Setting>;
+
+/// A value and where it came from. In a table that is the place of its key.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub(super) node: Node,
+    pub(super) origin: Origin,
+}
+
+#[derive(Clone)]
+pub(super) enum Node {
+    Text(String),
+    Whole(i64),
+    Float(f64),
+    Truth(bool),
+    List(Vec<Setting>),
+    Table(Table),
+}
+
+/// Tables that are written `[[…]]`; in the environment their entries go by `name`.
+const LISTS: [&str; 2] = ["providers", "models"];
+
+impl Node {
+    /// What it is, in the words of an error message.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Whole(_) => "a whole number",
+            Self::Float(_) => "a number",
+            Self::Truth(_) => "true or false",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+impl Setting {
+    pub(super) fn new(node: Node, origin: &Origin) -> Self {
+        Self { node, origin: origin.clone() }
+    }
+
+    pub(super) fn from_json(json: &Json, origin: &Origin) -> Self {
+        let node = match json {
+            Json::Null => Node::Text(String::new()),
+            Json::Bool(value) => Node::Truth(*value),
+            Json::Number(Number::Int(value)) => Node::Whole(*value),
+            Json::Number(number) => Node::Float(number.as_f64()),
+            Json::Text(text) => Node::Text(text.to_string()),
+            Json::Array(array) => {
+                Node::List(array.items().iter().map(|item| Self::from_json(item, origin)).collect())
+            }
+            Json::Object(object) => Node::Table(
+                object
+                    .entries()
+                    .iter()
+                    .map(|(key, value)| (key.to_string(), Self::from_json(value, origin)))
+                    .collect(),
+            ),
+        };
+        Self::new(node, origin)
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        match &self.node {
+            Node::Text(text) => text.as_str().into(),
+            Node::Whole(value) => (*value).into(),
+            Node::Float(value) => (*value).into(),
+            Node::Truth(value) => (*value).into(),
+            Node::List(items) => items.iter().map(Self::to_json).collect::<Vec<_>>().into(),
+            Node::Table(table) => table
+                .iter()
+                .map(|(key, value)| (key.as_str().into(), value.to_json()))
+                .collect::<valvehouse_json::Object>()
+                .into(),
+        }
+    }
+
+    /// Bare text of the environment that is JSON inside, taken apart; anything else as it is.
+    pub(super) fn opened(self) -> Self {
+        match &self.node {
+            Node::Text(text) if self.origin.is_untyped() && text.trim_start().starts_with(['[', '{']) => {
+                match Json::parse(text.as_bytes()) {
+                    Ok(json) => Self::from_json(&json, &self.origin),
+                    Err(_) => self,
+                }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Lays bare text over what the path leads to; says why when the path leads nowhere.
+pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Origin) -> Result<(), String> {
+    let Some((key, rest)) = path.split_first().filter(|(key, _)| !key.is_empty()) else {
+        return Err("names no setting".to_owned());
+    };
+    let key = known_key(table, key);
+    if rest.is_empty() {
+        table.insert(key, Setting::new(Node::Text(text.to_owned()), origin));
+        return Ok(());
+    }
+    let empty =
+        if LISTS.contains(&key.as_str()) { Node::List(Vec::new()) } else { Node::Table(Table::new()) };
+    let inner = table.entry(key.clone()).or_insert_with(|| Setting::new(empty, origin));
+    let opened = std::mem::replace(inner, Setting::new(Node::Truth(false), origin)).opened();
+    *inner = opened;
+    match &mut inner.node {
+        Node::Table(inner) => lay_over(inner, rest, text, origin),
+        Node::List(entries) => lay_over_entry(entries, rest, text, origin),
+        node => Err(format!("goes inside {key}, which is {}", node.kind())),
+    }
+}
+
+fn lay_over_entry(
+    entries: &mut Vec<Setting>,
+    path: &[&str],
+    text: &str,
+    origin: &Origin,
+) -> Result<(), String> {
+    let [name, rest @ ..] = path else { return Err("names no setting".to_owned()) };
+    let is_named = |entry: &Setting| match &entry.node {
+        Node::Table(table) => {
+            matches!(table.get("name"), Some(Setting { node: Node::Text(other), .. }) if is_same(other, name))
+        }
+        _ => false,
+    };
+    let position = entries.iter().position(is_named).unwrap_or_else(|| {
+        let named = Setting::new(Node::Text((*name).to_owned()), origin);
+        entries.push(Setting::new(Node::Table(Table::from([("name".to_owned(), named)])), origin));
+        entries.len() - 1
+    });
+    match &mut entries[position].node {
+        Node::Table(table) => lay_over(table, rest, text, origin),
+        _ => Err("names no setting".to_owned()),
+    }
+}
+
+/// The key as the table spells it: the environment knows neither case nor `-`.
+fn known_key(table: &Table, key: &str) -> String {
+    table.keys().find(|known| is_same(known, key)).cloned().unwrap_or_else(|| key.to_owned())
+}
+
+fn is_same(known: &str, key: &str) -> bool {
+    let normal = |text: &str| text.to_lowercase().replace(['-', '.'], "_");
+    normal(known) == normal(key)
+}
+
+/// Reads the file's text; every fault of its grammar comes with its place.
+pub(super) fn parse(text: &str, file: &str) -> Result<Table, Vec<(Origin, String)>> {
+    let places = Places { text, file };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        let told = |error: &de::Error| {
+            let at = error.span().map_or(0, |span| span.start);
+            (places.of(at), format!("this is no TOML: {}", error.message().replace('\n', ", ")))
+        };
+        return Err(errors.iter().map(told).collect());
+    }
+    places.table(table.get_ref())
+}
+
+struct Places<'a> {
+    text: &'a str,
+    file: &'a str,
+}
+
+impl Places<'_> {
+    fn of(&self, at: usize) -> Origin {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Origin::File {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Result<Table, Vec<(Origin, String)>> {
+        let mut entries: Vec<_> = table.iter().collect();
+        // The parser sorts by name; what people wrote first shall come first.
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let (mut settings, mut faults) = (Table::new(), Vec::new());
+        for (key, value) in entries {
+            match self.node(value) {
+                Ok(node) => {
+                    let setting = Setting { node, origin: self.of(key.span().start) };
+                    settings.insert(key.get_ref().to_string(), setting);
+                }
+                Err(mut more) => faults.append(&mut more),
+            }
+        }
+        if faults.is_empty() { Ok(settings) } else { Err(faults) }
+    }
+
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Result<Node, Vec<(Origin, String)>> {
+        let fault = |what: &str| vec![(self.of(value.span().start), what.to_owned())];
+        Ok(match value.get_ref() {
+            DeValue::String(text) => Node::Text(text.to_string()),
+            DeValue::Integer(number) => Node::Whole(
+                i64::from_str_radix(number.as_str(), number.radix())
+                    .map_err(|_| fault("this number is too large"))?,
+            ),
+            DeValue::Float(number) => {
+                Node::Float(number.as_str().parse().map_err(|_| fault("this is no number"))?)
+            }
+            DeValue::Boolean(value) => Node::Truth(*value),
+            DeValue::Datetime(time) => Node::Text(time.to_string()),
+            DeValue::Array(items) => {
+                let mut settings = Vec::with_capacity(items.len());
+                for item in items.iter() {
+                    settings.push(Setting { node: self.node(item)?, origin: self.of(item.span().start) });
+                }
+                Node::List(settings)
+            }
+            DeValue::Table(table) => Node::Table(self.table(table)?),
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Whole answers, both ways.
+
+use super::blocks;
+use super::ending;
+use super::extra::{given, others, with_others};
+use super::reader::Reader;
+use crate::chat::{Fold, response};
+use valvehouse_json::Json;
+
+/// An answer of Anthropic's as a `chat.completion`: the same that its stream would have folded to.
+pub fn completion(message: &Json) -> Json {
+    let mut reader = Reader::default().with_usage(message.get("usage").is_some());
+    let mut fold = Fold::default();
+    for event in events(message) {
+        reader.read(&event).iter().for_each(|chunk| fold.push(chunk));
+    }
+    fold.finish()
+}
+
+/// The events a whole message would have come in.
+fn events(message: &Json) -> Vec<Json> {
+    let start = Json::from([("type", "message_start".into()), ("message", message.clone())]);
+    let mut events = vec![start];
+    for (index, block) in message.get("content").unwrap_or_default().items().into_iter().enumerate() {
+        let index = Json::from(index);
+        events.push(Json::from([
+            ("type", "content_block_start".into()),
+            ("index", index.clone()),
+            ("content_block", block),
+        ]));
+        events.push(Json::from([("type", "content_block_stop".into()), ("index", index)]));
+    }
+    let stop = ["stop_reason", "stop_sequence", "stop_details"];
+    let said = stop.into_iter().filter_map(|key| Some((key.into(), given(message, key)?.copy())));
+    let said: valvehouse_json::Object = said.collect();
+    events.push(Json::from([("type", "message_delta".into()), ("delta", said.into())]));
+    events
+}
+
+/// A `chat.completion` as a message of Anthropic's: its first choice.
+pub fn message(completion: &Json) -> Json {
+    let said = response::message_of(completion);
+    let choice = completion.at_path("choices.0");
+    let blocks = blocks::of_message(&said);
+    let has_calls = said.get("tool_calls").is_some_and(|calls| !calls.is_empty());
+    let refuses = said.text("refusal").is_some_and(|text| !text.is_empty());
+    let known = ["id", "object", "created", "model", "choices", "usage"];
+    let message = with_others(
+        [
+            ("id", completion.get("id").unwrap_or_default()),
+            ("type", "message".into()),
+            ("role", "assistant".into()),
+            ("model", completion.get("model").unwrap_or_default()),
+            ("content", blocks.into()),
+        ],
+        others(&ending::stop(&choice, has_calls, refuses), &[]),
+    );
+    for key in ["stop_reason", "stop_sequence"] {
+        if message.get(key).is_none() {
+            let _ = message.set(key, Json::Null);
+        }
+    }
+    let _ = message.set("usage", ending::counts(&completion.get("usage").unwrap_or_default()));
+    for (key, value) in others(completion, &known) {
+        let _ = message.set(&key, value);
+    }
+    message
+}

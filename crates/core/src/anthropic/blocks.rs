@@ -1,0 +1,273 @@
+//! The blocks of an assistant's message: its thinking, text and calls, laid out as they were.
+
+use super::CONTENT_BLOCKS;
+use super::extra::{others, with_others};
+use super::part;
+use super::seal::{Seal, is_for, length_on, split_at};
+use crate::chat::delta::is_custom;
+use crate::chat::{Call, message};
+use compact_str::CompactString;
+use std::collections::{HashMap, VecDeque};
+use valvehouse_json::Json;
+
+/// The names under which services send a model's thinking.
+pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+/// Fields of a remembered block that only say where its text is.
+const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
+
+/// All blocks. What somebody changed since the model said it comes as it is now: without citations,
+/// which were of another text, and without the signature of thoughts that were others.
+pub(super) fn of_message(said: &Json) -> Vec<Json> {
+    let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
+    let thinking = Track::new("thinking", &thinking_of(said), &items);
+    let text = Track::new("text", &text_of(said), &items);
+    let mut building = Building { thinking, text, calls: Calls::of(said), blocks: Vec::new() };
+    for item in &items {
+        building.add(item);
+    }
+    building.finish()
+}
+
+/// The model's thinking, under whichever name the service gave it.
+pub(super) fn thinking_of(said: &Json) -> String {
+    let own = REASONING.iter().find_map(|name| said.text(name));
+    own.map(String::from).unwrap_or_else(|| thinking_in(&said.get("content").unwrap_or_default()))
+}
+
+/// Thinking that comes as parts of the content.
+pub(super) fn thinking_in(content: &Json) -> String {
+    let parts = content.items().into_iter().filter(|part| is(part, "thinking"));
+    let texts = parts.map(|part| match part.get("thinking") {
+        Some(Json::Text(text)) => text.into(),
+        thinking => message::text_of(&Json::from([("content", thinking.unwrap_or_default())])),
+    });
+    texts.collect::<Vec<CompactString>>().concat()
+}
+
+fn text_of(said: &Json) -> String {
+    let refusal = said.text("refusal").unwrap_or_default();
+    [message::text_of(said), refusal].concat()
+}
+
+fn is(item: &Json, kind: &str) -> bool {
+    item.text("type").is_some_and(|own| own == kind)
+}
+
+/// One of the two texts of a message, cut into the texts of its remembered blocks.
+struct Track {
+    /// The text of each remembered block that is still to come, and `true` if it is the one that was sealed.
+    pieces: VecDeque<(String, bool)>,
+    /// Text that was put between two of them, with how many come after it.
+    added: Option<(usize, String)>,
+    /// The text after the last of them.
+    rest: String,
+}
+
+impl Track {
+    /// Blocks at the beginning and at the end whose text is the sealed one stay; what was changed between them
+    /// is the text of the last block there.
+    fn new(kind: &str, text: &str, items: &[Json]) -> Self {
+        let own: Vec<&Json> = items.iter().filter(|item| is(item, kind)).collect();
+        let mut pieces = VecDeque::with_capacity(own.len());
+        let mut rest = text;
+        for item in &own {
+            let (piece, after) = split_at(rest, length_on(item));
+            if !is_for(item, piece) {
+                break;
+            }
+            pieces.push_back((piece.to_owned(), true));
+            rest = after;
+        }
+        let changed = &own[pieces.len()..];
+        let mut last = Vec::new();
+        for item in changed.iter().rev() {
+            let length = rest.chars().count();
+            let (before, piece) = match length.checked_sub(length_on(item)) {
+                Some(before) => split_at(rest, before),
+                None => break,
+            };
+            if length_on(item) == 0 || !is_for(item, piece) {
+                break;
+            }
+            last.push((piece.to_owned(), true));
+            rest = before;
+        }
+        let between = changed.len() - last.len();
+        if between > 0 {
+            pieces.extend((1..between).map(|_| (String::new(), false)));
+            pieces.push_back((std::mem::take(&mut rest).to_owned(), false));
+        }
+        let is_added = !last.is_empty() && !rest.is_empty();
+        let added = is_added.then(|| (last.len(), std::mem::take(&mut rest).to_owned()));
+        pieces.extend(last.into_iter().rev());
+        Self { pieces, added, rest: rest.to_owned() }
+    }
+
+    /// Text that was put ahead of the next remembered block.
+    fn added(&mut self) -> Option<String> {
+        let left = self.pieces.len();
+        self.added.take_if(|(after, _)| *after == left).map(|(_, text)| text)
+    }
+
+    /// The text of the next remembered block, and `true` if it is the one that was sealed.
+    fn next(&mut self) -> (String, bool) {
+        self.pieces.pop_front().unwrap_or_default()
+    }
+}
+
+/// Seals the remembered blocks of a message for the texts it has now: a block whose text was changed loses its
+/// signature and its citations, which were of another text. Returns `true` if one did.
+pub fn reseal(said: &Json) -> bool {
+    let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
+    if items.is_empty() {
+        return false;
+    }
+    let mut any = false;
+    for (kind, text) in [("thinking", thinking_of(said)), ("text", text_of(said))] {
+        let mut track = Track::new(kind, &text, &items);
+        for item in items.iter().filter(|item| is(item, kind)) {
+            let added = track.added();
+            let (text, is_sealed) = track.next();
+            if let Some(added) = added {
+                // It is a part of this block now.
+                let text = [added, text].concat();
+                any = true;
+                unseal(item, &text);
+                continue;
+            }
+            if is_sealed {
+                continue;
+            }
+            any = true;
+            unseal(item, &text);
+        }
+    }
+    any
+}
+
+/// Makes a remembered block one of another text.
+fn unseal(item: &Json, text: &str) {
+    for (key, _) in others(item, &SEAL) {
+        item.remove(&key);
+    }
+    Seal::of(text).put_on(item);
+}
+
+/// A block that stands alone, as the service sent it.
+pub(super) fn without_index(item: &Json) -> Json {
+    let block = item.copy();
+    block.remove("index");
+    block
+}
+
+struct Building {
+    thinking: Track,
+    text: Track,
+    calls: Calls,
+    blocks: Vec<Json>,
+}
+
+impl Building {
+    fn add(&mut self, item: &Json) {
+        match &*item.text("type").unwrap_or_default() {
+            "text" => {
+                let added = self.text.added().unwrap_or_default();
+                self.blocks.extend(part::text_block(&added));
+                let (text, is_sealed) = self.text.next();
+                if !is_sealed {
+                    self.blocks.extend(part::text_block(&text));
+                } else if !text.is_empty() {
+                    let fields = [("type", "text".into()), ("text", text.into())];
+                    self.blocks.push(with_others(fields, others(item, &SEAL)));
+                }
+            }
+            "thinking" => {
+                let added = self.thinking.added().unwrap_or_default();
+                self.blocks.extend(unsigned(&added));
+                let (text, is_sealed) = self.thinking.next();
+                if !is_sealed {
+                    self.blocks.extend(unsigned(&text));
+                } else {
+                    self.blocks.push(thinking(&text, others(item, &SEAL)));
+                }
+            }
+            "tool_use" => {
+                let id = item.text("id").unwrap_or_default();
+                self.blocks.extend(self.calls.take(&id));
+            }
+            _ => self.blocks.push(without_index(item)),
+        }
+    }
+
+    fn finish(mut self) -> Vec<Json> {
+        self.blocks.extend(unsigned(&self.thinking.rest));
+        self.blocks.extend(part::text_block(&self.text.rest));
+        self.blocks.extend(self.calls.blocks.into_iter().flatten());
+        self.blocks
+    }
+}
+
+/// Clients expect a signature, also where there is none.
+fn thinking(text: &str, others: Vec<(CompactString, Json)>) -> Json {
+    let block = with_others([("type", "thinking".into()), ("thinking", text.into())], others);
+    if block.get("signature").is_none() {
+        // A text in an object just made.
+        let _ = block.set("signature", "");
+    }
+    block
+}
+
+fn unsigned(text: &str) -> Option<Json> {
+    (!text.is_empty()).then(|| thinking(text, Vec::new()))
+}
+
+/// The calls as blocks, until they are laid out.
+#[derive(Default)]
+struct Calls {
+    blocks: Vec<Option<Json>>,
+    /// Where those of an id are; services may give one to several.
+    places: HashMap<CompactString, VecDeque<usize>>,
+}
+
+impl Calls {
+    fn of(said: &Json) -> Self {
+        let mut all = Self::default();
+        for given in said.get("tool_calls").unwrap_or_default().items() {
+            let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
+            let Some(call) = Call::all(&alone).pop() else { continue };
+            let fields = [
+                ("type", "tool_use".into()),
+                ("id", id(&call.id).into()),
+                ("name", call.name.clone().into()),
+                ("input", if is_custom(&given) { text_input(&call) } else { input(&call) }),
+            ];
+            let beside = others(&given, &["id", "type", "function", "custom", "index"]);
+            all.places.entry(call.id).or_default().push_back(all.blocks.len());
+            all.blocks.push(Some(with_others(fields, beside)));
+        }
+        all
+    }
+
+    fn take(&mut self, id: &str) -> Option<Json> {
+        let place = self.places.get_mut(id)?.pop_front()?;
+        self.blocks.get_mut(place)?.take()
+    }
+}
+
+/// An id as Anthropic takes it: other services have dots and colons in theirs.
+pub(super) fn id(id: &str) -> CompactString {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    id.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+}
+
+/// Returns the input of a custom tool, a free-form text, wrapped in an object, as Anthropic requires.
+fn text_input(call: &Call) -> Json {
+    Json::from([("input", call.arguments.clone().into())])
+}
+
+/// A call's arguments. Those that were cut off, or are no object, are told as what they are: the
+/// model sees what it wrote, beside the error it got for it.
+fn input(call: &Call) -> Json {
+    call.parse().unwrap_or_else(|_| Json::from([("unreadable_arguments", call.arguments.clone().into())]))
+}

@@ -1,0 +1,125 @@
+//! How an answer ends, and what it took: stop reasons and token counts, both ways.
+
+use super::extra::{given, others, with_others};
+use valvehouse_json::Json;
+
+/// Anthropic's words for why an answer ended. Other services have words of their own for it.
+const STOP_REASONS: [&str; 7] = [
+    "end_turn",
+    "max_tokens",
+    "stop_sequence",
+    "tool_use",
+    "pause_turn",
+    "refusal",
+    "model_context_window_exceeded",
+];
+
+/// `finish_reason` for a stop reason.
+pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
+    match stop_reason {
+        "max_tokens" | "model_context_window_exceeded" => "length",
+        "tool_use" => "tool_calls",
+        "refusal" => "content_filter",
+        _ => "stop",
+    }
+}
+
+/// What a choice says of its end, from where a message or a `message_delta` says it: Anthropic's own
+/// words stay beside OpenAI's.
+pub(super) fn put_on_choice(choice: &Json, said: &Json) {
+    let Some(reason) = said.text("stop_reason") else { return };
+    // Fields of an object just made, here and below.
+    let _ = choice.set("finish_reason", finish_reason(&reason));
+    let _ = choice.set("native_finish_reason", reason);
+    for key in ["stop_sequence", "stop_details"] {
+        if let Some(value) = given(said, key) {
+            let _ = choice.set(key, value.copy());
+        }
+    }
+}
+
+/// `stop_reason`, `stop_sequence` and `stop_details` of an answer whose choice ended like this. A
+/// reason nobody gave is not invented.
+pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
+    let finish = choice.text("finish_reason").filter(|reason| !reason.is_empty());
+    let native = choice.text("native_finish_reason").filter(|reason| STOP_REASONS.contains(&&**reason));
+    let reason = match (finish.as_deref(), native) {
+        (None, _) => Json::Null,
+        (Some(finish), Some(native)) if finish_reason(&native) == finish => native.into(),
+        (Some("length"), _) => "max_tokens".into(),
+        (Some("tool_calls" | "function_call"), _) => "tool_use".into(),
+        (Some("content_filter"), _) => "refusal".into(),
+        (Some(_), _) if refuses => "refusal".into(),
+        // Some servers say `stop` where they call.
+        (Some(_), _) if has_calls => "tool_use".into(),
+        (Some(_), _) => "end_turn".into(),
+    };
+    let stop = Json::from([
+        ("stop_reason", reason),
+        ("stop_sequence", choice.get("stop_sequence").unwrap_or_default()),
+    ]);
+    if let Some(details) = given(choice, "stop_details") {
+        let _ = stop.set("stop_details", details);
+    }
+    stop
+}
+
+/// Counts in OpenAI's words: what was read from the cache or written to it is part of the prompt.
+/// Anthropic's further counts stay.
+pub(super) fn usage(counts: &Json) -> Json {
+    let count = |key: &str| counts.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
+    let (read, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let prompt = count("input_tokens").saturating_add(read).saturating_add(written);
+    let completion = count("output_tokens");
+    let usage = with_others(
+        [
+            ("prompt_tokens", prompt.into()),
+            ("completion_tokens", completion.into()),
+            ("total_tokens", prompt.saturating_add(completion).into()),
+        ],
+        others(counts, &["input_tokens", "output_tokens", "output_tokens_details"]),
+    );
+    if read > 0 || written > 0 {
+        let details = [("cached_tokens", read.into()), ("cache_write_tokens", written.into())];
+        let _ = usage.set("prompt_tokens_details", Json::from(details));
+    }
+    if let Some(details) = given(counts, "output_tokens_details") {
+        let thinking = details.get("thinking_tokens").unwrap_or_default();
+        let details = with_others([("reasoning_tokens", thinking)], others(&details, &["thinking_tokens"]));
+        let _ = usage.set("completion_tokens_details", details);
+    }
+    usage
+}
+
+/// Counts in Anthropic's words, from a usage in OpenAI's; nothing counted is zero.
+pub(super) fn counts(usage: &Json) -> Json {
+    let count = |path: &str| usage.at_path(path).as_i64();
+    let read = count("cache_read_input_tokens").or(count("prompt_tokens_details.cached_tokens")).unwrap_or(0);
+    let written = count("cache_creation_input_tokens").unwrap_or(0);
+    let prompt = count("prompt_tokens").unwrap_or(0);
+    let input = prompt.saturating_sub(read).saturating_sub(written).max(0);
+    let counts = Json::from([
+        ("input_tokens", input.into()),
+        ("cache_creation_input_tokens", written.into()),
+        ("cache_read_input_tokens", read.into()),
+        ("output_tokens", count("completion_tokens").unwrap_or(0).into()),
+    ]);
+    let known = ["cache_creation", "inference_geo", "server_tool_use", "service_tier", "speed", "iterations"];
+    for key in known {
+        if let Some(value) = given(usage, key) {
+            let _ = counts.set(key, value.copy());
+        }
+    }
+    if let Some(thinking) = count("completion_tokens_details.reasoning_tokens") {
+        let _ = counts.set("output_tokens_details", Json::from([("thinking_tokens", thinking.into())]));
+    }
+    counts
+}
+
+/// The counts of a later event over those of an earlier one: they are totals, and what is left out
+/// has not changed.
+pub(super) fn update(counts: &Json, later: &Json) {
+    for (key, value) in others(later, &[]) {
+        let _ = counts.set(&key, value);
+    }
+}

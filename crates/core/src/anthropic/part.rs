@@ -1,0 +1,162 @@
+//! Parts of a message's content: texts, images, documents.
+
+use super::extra::{given, others, with_others};
+use crate::fault::Fault;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use valvehouse_json::Json;
+
+/// The blocks of a content in chat words: a text, or a list of parts. `place` is what errors call it.
+pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Fault> {
+    match content {
+        Json::Text(text) => Ok(text_block(text).into_iter().collect()),
+        Json::Array(parts) => {
+            let parts = parts.items().into_iter().enumerate();
+            let blocks = parts.map(|(at, part)| block(&part, &format!("{place}[{at}]")));
+            Ok(blocks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Anthropic refuses texts that are empty.
+pub(super) fn text_block(text: &str) -> Option<Json> {
+    (!text.is_empty()).then(|| Json::from([("type", "text".into()), ("text", text.into())]))
+}
+
+fn block(part: &Json, place: &str) -> Result<Option<Json>, Fault> {
+    let cannot = |what: &str| Fault::invalid(format!("{place} is {what}"), Some("messages"));
+    if let Json::Text(text) = part {
+        return Ok(text_block(text));
+    }
+    let kind = part.text("type").unwrap_or_default();
+    Ok(match &*kind {
+        "text" if part.text("text").is_some_and(|text| text.is_empty()) => None,
+        "" | "input_text" | "output_text" => text_block(&part.text("text").unwrap_or_default()),
+        "refusal" => text_block(&part.text("refusal").unwrap_or_default()),
+        "image_url" => Some(image(part, place)?),
+        "file" if part.get("file").is_some() => Some(document(part, place)?),
+        "input_audio" => return Err(cannot("audio, which Anthropic's models cannot hear; send its text")),
+        "video_url" => return Err(cannot("a video, which Anthropic's models cannot see; send images of it")),
+        // A block of Anthropic's own.
+        _ => Some(part.copy()),
+    })
+}
+
+fn image(part: &Json, place: &str) -> Result<Json, Fault> {
+    let url = part.at_path("image_url.url");
+    let Some(url) = url.as_str().or(part.get("image_url").as_ref().and_then(Json::as_str)).map(str::to_owned)
+    else {
+        let message = format!("{place}.image_url.url is missing; it must be a data: URL or an address");
+        return Err(Fault::invalid(message, Some("messages")));
+    };
+    let source = match DataUrl::read(&url) {
+        Some(data) => base64_source(&data.kind, data.base64(place)?.into()),
+        None => Json::from([("type", "url".into()), ("url", url.into())]),
+    };
+    let fields = [("type", "image".into()), ("source", source)];
+    Ok(with_others(fields, others(part, &["type", "image_url"])))
+}
+
+fn document(part: &Json, place: &str) -> Result<Json, Fault> {
+    let file = part.get("file").unwrap_or_default();
+    let wrong = |what: String| Fault::invalid(format!("{place}.file {what}"), Some("messages"));
+    let source = match (file.text("file_data"), given(&file, "file_id")) {
+        (Some(url), _) => {
+            let data = DataUrl::read(&url);
+            let data = data.ok_or_else(|| {
+                wrong("must have its file_data as a data: URL, data:application/pdf;base64,…".into())
+            })?;
+            match &*data.kind {
+                "application/pdf" => base64_source(&data.kind, data.base64(place)?.into()),
+                kind if kind.starts_with("text/") => Json::from([
+                    ("type", "text".into()),
+                    ("media_type", "text/plain".into()),
+                    ("data", data.text(place)?.into()),
+                ]),
+                kind => {
+                    let what = format!("is {kind}; Anthropic's models read application/pdf and text");
+                    return Err(wrong(what));
+                }
+            }
+        }
+        (None, Some(id)) => Json::from([("type", "file".into()), ("file_id", id)]),
+        (None, None) => return Err(wrong("has neither file_data nor file_id".into())),
+    };
+    let document =
+        with_others([("type", "document".into()), ("source", source)], others(part, &["type", "file"]));
+    if let (None, Some(title)) = (document.get("title"), given(&file, "filename")) {
+        // A text in an object just made.
+        let _ = document.set("title", title);
+    }
+    Ok(document)
+}
+
+fn base64_source(kind: &str, data: Json) -> Json {
+    Json::from([("type", "base64".into()), ("media_type", kind.into()), ("data", data)])
+}
+
+/// A part of a chat message from a block of a request.
+pub(super) fn part(block: &Json) -> Json {
+    let source = block.get("source").unwrap_or_default();
+    let kind = (block.text("type").unwrap_or_default(), source.text("type").unwrap_or_default());
+    let data = || {
+        let kind = source.text("media_type").unwrap_or_default();
+        Json::from(format!("data:{kind};base64,{}", source.text("data").unwrap_or_default()))
+    };
+    match (&*kind.0, &*kind.1) {
+        ("image", "base64") => image_part(block, data()),
+        ("image", "url") => image_part(block, source.get("url").unwrap_or_default()),
+        ("document", "base64") => {
+            let name = given(block, "title").unwrap_or_else(|| "document.pdf".into());
+            let file = Json::from([("filename", name), ("file_data", data())]);
+            with_others(
+                [("type", "file".into()), ("file", file)],
+                others(block, &["type", "source", "title"]),
+            )
+        }
+        _ => block.copy(),
+    }
+}
+
+fn image_part(block: &Json, url: Json) -> Json {
+    let fields = [("type", "image_url".into()), ("image_url", Json::from([("url", url)]))];
+    with_others(fields, others(block, &["type", "source"]))
+}
+
+/// `data:KIND;base64,DATA`
+struct DataUrl<'a> {
+    kind: String,
+    is_base64: bool,
+    data: &'a str,
+}
+
+impl<'a> DataUrl<'a> {
+    fn read(url: &'a str) -> Option<Self> {
+        let scheme = url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"))?;
+        let (head, data) = url[scheme.len()..].split_once(',')?;
+        let mut words = head.split(';');
+        let kind = words.next().unwrap_or_default().trim().to_ascii_lowercase();
+        // What one kind of file is often called by mistake.
+        let kind = if kind == "image/jpg" { "image/jpeg".to_owned() } else { kind };
+        Some(Self { kind, is_base64: words.any(|word| word.trim().eq_ignore_ascii_case("base64")), data })
+    }
+
+    fn base64(&self, place: &str) -> Result<String, Fault> {
+        if self.is_base64 { Ok(self.data.to_owned()) } else { Ok(STANDARD.encode(self.bytes(place)?)) }
+    }
+
+    fn text(&self, place: &str) -> Result<String, Fault> {
+        String::from_utf8(self.bytes(place)?)
+            .map_err(|_| Fault::invalid(format!("{place} is named text, but is no UTF-8"), Some("messages")))
+    }
+
+    fn bytes(&self, place: &str) -> Result<Vec<u8>, Fault> {
+        if !self.is_base64 {
+            return Ok(percent_encoding::percent_decode_str(self.data).collect());
+        }
+        STANDARD
+            .decode(self.data)
+            .map_err(|error| Fault::invalid(format!("{place} is no valid base64: {error}"), Some("messages")))
+    }
+}

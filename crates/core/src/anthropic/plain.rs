@@ -1,0 +1,136 @@
+//! A request without what only Anthropic knows: other services refuse fields they have never heard of.
+
+use super::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
+use valvehouse_json::{Json, Object};
+
+/// The request as every other service takes it. What Claude thought goes with its signature: nobody
+/// else has a use for it. Fields that a client of OpenAI's sent itself stay: some services know them.
+/// The given request stays as it is; where there is nothing to take out, this is the same one.
+pub fn plain(request: &Json) -> Json {
+    let Json::Object(fields) = request else { return request.clone() };
+    let marks = if fields.contains(ONLY_ANTHROPIC) { Marks::All } else { Marks::Blocks };
+    let messages = request.get("messages").unwrap_or_default();
+    let any_marked = || {
+        let messages = messages.as_array();
+        messages.is_some_and(|all| all.with(|all| all.iter().any(|message| marks.are_on(message))))
+    };
+    if marks == Marks::Blocks && !any_marked() {
+        return request.clone();
+    }
+    let messages = messages.items();
+    let kept = fields.entries().into_iter().filter(|(key, _)| key != ONLY_ANTHROPIC);
+    let kept = kept.map(|(key, value)| {
+        let value = match &*key {
+            "messages" => {
+                let messages: Vec<Json> = messages.iter().map(|message| marks.off(message)).collect();
+                if marks == Marks::All { images_apart(messages).into() } else { messages.into() }
+            }
+            "tools" if marks == Marks::All => value.items().iter().map(tool).collect::<Vec<_>>().into(),
+            _ => value,
+        };
+        (key, value)
+    });
+    kept.collect::<Object>().into()
+}
+
+/// What is taken out of messages and their parts.
+#[derive(Clone, Copy, PartialEq)]
+enum Marks {
+    /// What this host puts there.
+    Blocks,
+    /// What a client of Anthropic's puts there, too.
+    All,
+}
+
+impl Marks {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Blocks => &[CONTENT_BLOCKS],
+            Self::All => &[CONTENT_BLOCKS, "cache_control", "is_error"],
+        }
+    }
+
+    fn are_on(self, message: &Json) -> bool {
+        let own = |value: &Json| {
+            value.as_object().is_some_and(|own| self.names().iter().any(|name| own.contains(name)))
+        };
+        let in_parts = |content: Option<&Json>| match content {
+            Some(Json::Array(parts)) => parts.with(|parts| parts.iter().any(own)),
+            _ => false,
+        };
+        let has_parts = |message: &Object| message.has_containers() && message.with("content", in_parts);
+        own(message) || message.as_object().is_some_and(has_parts)
+    }
+
+    fn off(self, message: &Json) -> Json {
+        let Json::Object(fields) = message else { return message.clone() };
+        if !self.are_on(message) {
+            return message.clone();
+        }
+        let blocks = message.get(CONTENT_BLOCKS).unwrap_or_default().items();
+        let is_signed = blocks.iter().any(|block| block.get("signature").is_some_and(|own| !own.is_empty()));
+        let goes = |key: &str| self.names().contains(&key) || (is_signed && key == "reasoning_content");
+        let entries = fields.entries().into_iter().filter(|(key, _)| !goes(key));
+        let content = |key: &str, value: Json| if key == "content" { self.off_parts(value) } else { value };
+        let plain: Object = entries.map(|(key, value)| (key.clone(), content(&key, value))).collect();
+        let is_assistant = message.text("role").is_some_and(|role| role == "assistant");
+        let says_nothing = plain.with("content", |content| content.is_none_or(Json::is_null));
+        if is_assistant && says_nothing && !plain.contains("tool_calls") {
+            // Thinking was all there was. A text in an object just made.
+            let _ = plain.set("content", "".into());
+        }
+        plain.into()
+    }
+
+    /// A single text needs no list.
+    fn off_parts(self, content: Json) -> Json {
+        let Json::Array(parts) = &content else { return content };
+        let parts: Vec<Json> = parts.items().iter().map(|part| self.off(part)).collect();
+        match parts.as_slice() {
+            [only] if only.text("type").is_some_and(|kind| kind == "text") => {
+                only.get("text").unwrap_or_default()
+            }
+            _ => parts.into(),
+        }
+    }
+}
+
+/// Results in text only, as OpenAI's words have them: what tools showed comes after the last result, as
+/// if the user showed it.
+fn images_apart(messages: Vec<Json>) -> Vec<Json> {
+    let (mut out, mut shown) = (Vec::with_capacity(messages.len()), Vec::new());
+    for message in messages {
+        let is_result = message.text("role").is_some_and(|role| role == "tool");
+        if !is_result && !shown.is_empty() {
+            out.push(seen(std::mem::take(&mut shown)));
+        }
+        let is_text = |part: &Json| part.text("type").is_some_and(|kind| kind == "text");
+        let content = message.get("content").unwrap_or_default();
+        if !is_result || content.items().iter().all(is_text) {
+            out.push(message);
+            continue;
+        }
+        let (texts, others): (Vec<Json>, Vec<Json>) = content.items().into_iter().partition(is_text);
+        shown.extend(others);
+        let texts = if texts.is_empty() { Json::from("(see below)") } else { texts.into() };
+        let entries = message.as_object().map(Object::entries).unwrap_or_default().into_iter();
+        let texts = |key: &str, value: Json| if key == "content" { texts.clone() } else { value };
+        out.push(entries.map(|(key, value)| (key.clone(), texts(&key, value))).collect::<Object>().into());
+    }
+    if !shown.is_empty() {
+        out.push(seen(shown));
+    }
+    out
+}
+
+fn seen(parts: Vec<Json>) -> Json {
+    Json::from([("role", "user".into()), ("content", parts.into())])
+}
+
+/// A function, and nothing beside it.
+fn tool(tool: &Json) -> Json {
+    match tool.get("function") {
+        Some(function) => Json::from([("type", "function".into()), ("function", function)]),
+        None => tool.clone(),
+    }
+}

@@ -1,0 +1,211 @@
+//! A request for Anthropic's Messages as a chat request.
+
+use super::extra::{given, others};
+use super::{ONLY_ANTHROPIC, answer, part, tools};
+use crate::chat::response;
+use crate::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// Fields that stay as they are: the same in both, or the host's own.
+const SAME: [&str; 13] = [
+    "model",
+    "temperature",
+    "top_p",
+    "stream",
+    "metadata",
+    "features",
+    "files",
+    "tool_ids",
+    "filter_ids",
+    "chat_id",
+    "session_id",
+    "id",
+    "user",
+];
+
+/// Fields that are translated.
+const TRANSLATED: [&str; 8] = [
+    "system",
+    "messages",
+    "max_tokens",
+    "stop_sequences",
+    "tools",
+    "tool_choice",
+    "output_config",
+    "output_format",
+];
+
+/// Translates a request. Wishes that only Anthropic understands stay together, for when one of its
+/// models answers; `beta` is what the header `anthropic-beta` said.
+pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
+    check(request)?;
+    let body = Json::object();
+    // Fields of a new object, all of them copies or new: they fit.
+    let set = |key: &str, value: Json| {
+        let _ = body.set(key, value);
+    };
+    for key in SAME {
+        if let Some(value) = given(request, key) {
+            set(key, value.copy());
+        }
+    }
+    set("messages", messages(request)?.into());
+    // What counts towards it is the same: thinking too.
+    set("max_completion_tokens", request.get("max_tokens").unwrap_or_default());
+    if let Some(stop) = given(request, "stop_sequences").filter(|stop| !stop.is_empty()) {
+        set("stop", stop.copy());
+    }
+    let list = request.get("tools").unwrap_or_default().items();
+    if !list.is_empty() {
+        set("tools", list.iter().map(tools::function).collect::<Vec<_>>().into());
+    }
+    if let Some(choice) = given(request, "tool_choice") {
+        let (choice, parallel) = tools::openai_choice(&choice);
+        set("tool_choice", choice);
+        if let Some(parallel) = parallel {
+            set("parallel_tool_calls", parallel.into());
+        }
+    }
+    if let Some(user) = request.at_path("metadata.user_id").as_str() {
+        set("user", user.into());
+    }
+    if body.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
+        set("stream_options", Json::from([("include_usage", true.into())]));
+    }
+    // Also where there are none: it says in whose words the request was.
+    set(ONLY_ANTHROPIC, wishes(request, &body, beta));
+    Ok(body)
+}
+
+fn check(request: &Json) -> Result<(), Fault> {
+    let wrong =
+        |field: &'static str, what: &str| Err(Fault::invalid(format!("{field}: {what}"), Some(field)));
+    if request.as_object().is_none() {
+        return Err(Fault::invalid("the request body must be a JSON object", None));
+    }
+    if request.text("model").is_none_or(|model| model.is_empty()) {
+        return wrong("model", "the name of a model is required");
+    }
+    if request.get("max_tokens").and_then(|most| most.as_i64()).is_none_or(|most| most < 1) {
+        return wrong("max_tokens", "a number of tokens is required, 1 at least");
+    }
+    match request.get("messages") {
+        Some(Json::Array(messages)) if !messages.is_empty() => Ok(()),
+        _ => wrong("messages", "a list of at least one message is required"),
+    }
+}
+
+/// The form of the answer and the effort put into it, in OpenAI's words; the rest as it is.
+fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
+    let rest: Json =
+        others(request, &[&SAME[..], &TRANSLATED].concat()).into_iter().collect::<Object>().into();
+    let config = request.get("output_config").unwrap_or_default();
+    let format = given(&config, "format").or_else(|| given(request, "output_format"));
+    if let Some(format) = format {
+        let schema = [
+            ("name", "answer".into()),
+            ("schema", format.get("schema").unwrap_or_default().copy()),
+            ("strict", true.into()),
+        ];
+        let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
+        // New values in an object just made, here and below.
+        let _ = body.set("response_format", Json::from(wanted));
+    }
+    let effort = config.text("effort");
+    let is_known =
+        effort.as_deref().is_some_and(|effort| matches!(effort, "low" | "medium" | "high" | "xhigh"));
+    if let Some(effort) = effort.filter(|_| is_known) {
+        let _ = body.set("reasoning_effort", effort);
+    }
+    let known: &[&str] = if is_known { &["format", "effort"] } else { &["format"] };
+    let config: Json = others(&config, known).into_iter().collect::<Object>().into();
+    if !config.is_empty() {
+        let _ = rest.set("output_config", config);
+    }
+    let beta: Vec<Json> = beta
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .map(Json::from)
+        .collect();
+    if !beta.is_empty() {
+        let _ = rest.set("beta", beta);
+    }
+    rest
+}
+
+fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
+    let mut out = Vec::new();
+    if let Some(system) = given(request, "system").filter(|system| !system.is_empty()) {
+        out.push(message("system", content(&system)));
+    }
+    for (at, said) in request.get("messages").unwrap_or_default().items().iter().enumerate() {
+        let given = said.get("content").unwrap_or_default();
+        if !matches!(given, Json::Text(_) | Json::Array(_)) {
+            let what = format!("messages[{at}].content: a text or a list of blocks is required");
+            return Err(Fault::invalid(what, Some("messages")));
+        }
+        match said.text("role").as_deref() {
+            Some("user") => out.extend(user(&given)),
+            Some("assistant") => out.push(assistant(&given)),
+            Some("system") => out.push(message("system", content(&given))),
+            _ => {
+                let what = format!("messages[{at}].role: must be user or assistant");
+                return Err(Fault::invalid(what, Some("messages")));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn message(role: &str, content: Json) -> Json {
+    Json::from([("role", role.into()), ("content", content)])
+}
+
+/// Results first, each a message of its own; then what else the user says.
+fn user(content: &Json) -> Vec<Json> {
+    let Json::Array(blocks) = content else { return vec![message("user", content.clone())] };
+    let is_result = |block: &Json| block.text("type").is_some_and(|kind| kind == "tool_result");
+    let (results, others): (Vec<Json>, Vec<Json>) = blocks.items().into_iter().partition(is_result);
+    let mut out: Vec<Json> = results.iter().map(result).collect();
+    if !others.is_empty() || out.is_empty() {
+        out.push(message("user", self::content(&others.into())));
+    }
+    out
+}
+
+fn result(block: &Json) -> Json {
+    let said =
+        message("tool", given(block, "content").map_or_else(|| "".into(), |content| self::content(&content)));
+    // New fields of an object just made.
+    let _ = said.set("tool_call_id", block.get("tool_use_id").unwrap_or_default());
+    for (key, value) in others(block, &["type", "tool_use_id", "content"]) {
+        let _ = said.set(&key, value);
+    }
+    said
+}
+
+/// A text, or parts; a single plain text needs no list.
+fn content(content: &Json) -> Json {
+    let Json::Array(blocks) = content else { return content.clone() };
+    let parts: Vec<Json> = blocks.items().iter().map(part::part).collect();
+    match parts.as_slice() {
+        [only]
+            if only.text("type").is_some_and(|kind| kind == "text")
+                && others(only, &["type", "text"]).is_empty() =>
+        {
+            only.get("text").unwrap_or_default()
+        }
+        _ => parts.into(),
+    }
+}
+
+/// What a model said before, as its answer was told then.
+fn assistant(content: &Json) -> Json {
+    if let Json::Text(text) = content {
+        return message("assistant", text.clone().into());
+    }
+    let answer = Json::from([("content", content.copy())]);
+    response::message_of(&answer::completion(&answer))
+}

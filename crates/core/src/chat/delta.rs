@@ -1,0 +1,285 @@
+//! Puts a streamed answer together again.
+
+use super::grow::Fields;
+use compact_str::CompactString;
+use valvehouse_json::Json;
+
+/// Folds `chat.completion.chunk` events into the answer they are pieces of.
+///
+/// It survives what services do to each other's protocol: choices that take turns, content as text
+/// and as parts, tool calls whole or in pieces, with and without index, usage anywhere.
+///
+/// ```
+/// use valvehouse_core::chat::Fold;
+/// use valvehouse_json::Json;
+/// let mut fold = Fold::default();
+/// for text in [r#"{"choices":[{"delta":{"content":"Hel"}}]}"#, r#"{"choices":[{"delta":{"content":"lo"}}]}"#] {
+///     fold.push(&Json::parse(text.as_bytes()).unwrap());
+/// }
+/// assert_eq!(fold.finish().at_path("choices.0.message.content"), Json::from("Hello"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Fold {
+    top: Fields,
+    choices: Vec<Choice>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Choice {
+    index: i64,
+    fields: Fields,
+    message: Fields,
+    calls: Vec<Call>,
+    /// What came as `message` instead of `delta`: the whole so far.
+    whole: Json,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Call {
+    index: Option<i64>,
+    fields: Fields,
+}
+
+impl Fold {
+    /// Takes in one event; what is no object is no piece of an answer.
+    pub fn push(&mut self, chunk: &Json) {
+        let Json::Object(chunk) = chunk else { return };
+        chunk.for_each(|key, value| match key {
+            "choices" => {
+                // Keeps the place among the keys.
+                self.top.absorb_first("choices", &Json::Null);
+                let Json::Array(choices) = value else { return };
+                choices.with(|choices| {
+                    for (place, choice) in choices.iter().enumerate() {
+                        self.push_choice(place, choice);
+                    }
+                });
+            }
+            "id" | "created" | "model" => self.top.absorb_first(key, value),
+            _ => self.top.absorb(key, value),
+        });
+    }
+
+    fn push_choice(&mut self, place: usize, choice: &Json) {
+        let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+        let at = match self.choices.iter().position(|known| known.index == index) {
+            Some(at) => at,
+            None => {
+                self.choices.push(Choice { index, ..Choice::default() });
+                self.choices.len() - 1
+            }
+        };
+        self.choices[at].push(choice);
+    }
+
+    /// Whether any choice has said why it ended.
+    pub fn is_finished(&self) -> bool {
+        self.choices.iter().any(Choice::has_ended)
+    }
+
+    /// Whether this choice has said why it ended.
+    pub fn has_ended(&self, index: i64) -> bool {
+        self.choices.iter().any(|choice| choice.index == index && choice.has_ended())
+    }
+
+    /// The text of the first choice so far.
+    pub fn text(&self) -> &str {
+        let first = self.choices.iter().min_by_key(|choice| choice.index);
+        first.and_then(|choice| choice.message.text("content")).unwrap_or_default()
+    }
+
+    /// The answer as a `chat.completion`. A `finish_reason` nobody gave is not invented.
+    pub fn finish(mut self) -> Json {
+        self.choices.sort_by_key(|choice| choice.index);
+        let choices: Vec<Json> = self.choices.into_iter().map(Choice::finish).collect();
+        let answer = self.top.into_json();
+        // New objects under new keys: nothing here can be misplaced.
+        let _ = answer.set("object", "chat.completion");
+        let _ = answer.set("choices", choices);
+        let usage = answer.at_path("x_groq.usage");
+        if answer.at_path("usage").is_null() && !usage.is_null() {
+            let _ = answer.set("usage", usage.copy());
+        }
+        answer
+    }
+}
+
+/// Whether a chunk says of any choice why it ended.
+pub fn finishes(chunk: &Json) -> bool {
+    match chunk.get("choices") {
+        Some(Json::Array(choices)) => choices.with(|choices| choices.iter().any(is_last)),
+        _ => false,
+    }
+}
+
+/// Whether a choice of a chunk says why it ended.
+pub fn is_last(choice: &Json) -> bool {
+    is_reason(choice.text("finish_reason").as_deref())
+}
+
+/// Whether a piece continues a call of this id and name, "" where they are not known. With an index
+/// it does, unless it begins a call of its own: some servers give all parallel calls the same index.
+/// Without an index a new id, or a name where there already is one, begins the next call.
+pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
+    let own_id = piece.text("id").unwrap_or_default();
+    let own_name = call_name(piece);
+    let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
+    let same_id = !own_id.is_empty() && !other_id;
+    if piece.get("index").is_some_and(|index| !index.is_null()) {
+        !other_id || own_name.is_empty()
+    } else {
+        !other_id && (same_id || own_name.is_empty() || name.is_empty())
+    }
+}
+
+/// The name of what a call, or a piece of one, calls: a function or a custom tool. "" where it has none.
+pub fn call_name(piece: &Json) -> CompactString {
+    let name = |of: &str| piece.get(of).and_then(|of| of.text("name"));
+    name("function").or_else(|| name("custom")).unwrap_or_default()
+}
+
+/// Returns `true` if a call is of a custom tool, whose input is a text of any form.
+pub fn is_custom(call: &Json) -> bool {
+    call.get("custom").is_some_and(|custom| custom.as_object().is_some())
+}
+
+/// Null, "" and nothing at all say that there is more to come.
+fn is_reason(finish_reason: Option<&str>) -> bool {
+    finish_reason.is_some_and(|why| !why.is_empty())
+}
+
+impl Choice {
+    fn has_ended(&self) -> bool {
+        is_reason(self.fields.text("finish_reason"))
+    }
+
+    fn push(&mut self, choice: &Json) {
+        let Json::Object(choice) = choice else { return };
+        choice.for_each(|key, value| match key {
+            "index" => {}
+            "delta" => self.push_delta(value),
+            "message" => self.whole = value.copy(),
+            _ => self.fields.absorb(key, value),
+        });
+    }
+
+    fn push_delta(&mut self, delta: &Json) {
+        let Json::Object(delta) = delta else { return };
+        delta.for_each(|key, value| match key {
+            "tool_calls" => {
+                for call in value.items() {
+                    self.message.absorb_first("tool_calls", &Json::Null);
+                    self.push_call(&call);
+                }
+            }
+            _ => self.message.absorb(key, value),
+        });
+    }
+
+    fn push_call(&mut self, piece: &Json) {
+        let Json::Object(fields) = piece else { return };
+        let index = piece.get("index").and_then(|index| index.as_i64());
+        let at = match self.calls.iter().rposition(|call| index.is_none() || call.index == index) {
+            Some(at) if self.calls[at].goes_on_with(piece) => at,
+            _ => {
+                self.calls.push(Call { index, ..Call::default() });
+                self.calls.len() - 1
+            }
+        };
+        for (key, value) in fields.entries().iter().filter(|(key, _)| key != "index") {
+            self.calls[at].fields.absorb(key, value);
+        }
+    }
+
+    fn finish(self) -> Json {
+        let choice = Json::from([("index", Json::from(self.index)), ("message", Json::Null)]);
+        let message = if self.message.is_empty() && !self.whole.is_null() {
+            self.whole
+        } else {
+            message(self.message, self.calls)
+        };
+        let _ = choice.set("message", message);
+        if let Json::Object(fields) = self.fields.into_json() {
+            for (key, value) in fields.entries() {
+                let _ = choice.set(&key, value);
+            }
+        }
+        choice
+    }
+}
+
+impl Call {
+    fn goes_on_with(&self, piece: &Json) -> bool {
+        let name = |of: &str| self.fields.map(of).and_then(|of| of.text("name"));
+        let name = name("function").or_else(|| name("custom"));
+        continues_call(piece, self.fields.text("id").unwrap_or_default(), name.unwrap_or_default())
+    }
+
+    fn finish(self) -> Json {
+        let given = self.fields.into_json();
+        if is_custom(&given) {
+            return custom(&given);
+        }
+        let function = given.get("function").filter(|function| function.as_object().is_some());
+        let function = function.unwrap_or_else(Json::object);
+        let arguments = match function.get("arguments") {
+            Some(Json::Text(text)) => Json::Text(text),
+            None | Some(Json::Null) => "".into(),
+            // Some servers send the object itself instead of its text.
+            Some(value) => value.to_string().into(),
+        };
+        let _ = function.set("arguments", arguments);
+        let call = Json::from([
+            ("id", given.get("id").unwrap_or_else(|| "".into())),
+            ("type", given.get("type").filter(|kind| !kind.is_empty()).unwrap_or_else(|| "function".into())),
+            ("function", function),
+        ]);
+        if let Json::Object(given) = given {
+            for (key, value) in given.entries() {
+                if !matches!(&*key, "id" | "type" | "function") {
+                    let _ = call.set(&key, value);
+                }
+            }
+        }
+        call
+    }
+}
+
+/// A call of a custom tool, with the keys every reader relies on.
+fn custom(given: &Json) -> Json {
+    let custom = given.get("custom").unwrap_or_default();
+    if custom.get("input").is_none_or(|input| input.is_null()) {
+        // A text in an object of our own.
+        let _ = custom.set("input", "");
+    }
+    let call = Json::from([
+        ("id", given.get("id").unwrap_or_else(|| "".into())),
+        ("type", "custom".into()),
+        ("custom", custom),
+    ]);
+    for (key, value) in given.as_object().map(|given| given.entries()).unwrap_or_default() {
+        if !matches!(&*key, "id" | "type" | "custom") {
+            let _ = call.set(&key, value);
+        }
+    }
+    call
+}
+
+/// A message with the two keys every reader relies on.
+fn message(fields: Fields, calls: Vec<Call>) -> Json {
+    let given = fields.into_json();
+    let role = given.get("role").filter(|role| !role.is_empty()).unwrap_or_else(|| "assistant".into());
+    let message = Json::from([("role", role), ("content", Json::Null)]);
+    if let Json::Object(given) = given {
+        for (key, value) in given.entries().into_iter().filter(|(key, _)| key != "role") {
+            let _ = message.set(&key, value);
+        }
+    }
+    if !calls.is_empty() {
+        let _ = message.set("tool_calls", calls.into_iter().map(Call::finish).collect::<Vec<_>>());
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests;

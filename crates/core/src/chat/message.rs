@@ -1,0 +1,132 @@
+//! One message: making it, reading its text, changing its text.
+
+use compact_str::CompactString;
+use valvehouse_json::{Json, REPEATED, Repeats};
+
+/// `{role: "user", content: text}`
+pub fn user(text: impl Into<Json>) -> Json {
+    with_role("user", text.into())
+}
+
+/// `{role: "system", content: text}`
+pub fn system(text: impl Into<Json>) -> Json {
+    with_role("system", text.into())
+}
+
+/// `{role: "assistant", content: text}`
+pub fn assistant(text: impl Into<Json>) -> Json {
+    with_role("assistant", text.into())
+}
+
+/// The result of a tool call: `{role: "tool", tool_call_id, content: text}`
+pub fn tool(call_id: &str, text: impl Into<Json>) -> Json {
+    Json::from([("role", "tool".into()), ("tool_call_id", call_id.into()), ("content", text.into())])
+}
+
+fn with_role(role: &str, content: Json) -> Json {
+    Json::from([("role", role.into()), ("content", content)])
+}
+
+/// Who says it; "" where the message does not say.
+pub fn role_of(message: &Json) -> CompactString {
+    message.text("role").unwrap_or_default()
+}
+
+/// What it says: its `content`, or the text parts of it.
+///
+/// Parts are joined without anything in between, as models read them: a word split over two parts
+/// is still that word to a filter.
+pub fn text_of(message: &Json) -> CompactString {
+    match message.get("content") {
+        Some(Json::Text(text)) => text.into(),
+        Some(Json::Array(parts)) => {
+            let (mut said, mut said_before, mut left) = (String::new(), Repeats::default(), REPEATED);
+            parts.with(|parts| {
+                for part in parts {
+                    let Some(text) = part_text(part) else { continue };
+                    if said_before.is_repeated(part) {
+                        // What can be said again and again takes no memory before it is joined.
+                        let Some(rest) = left.checked_sub(text.len()) else { break };
+                        left = rest;
+                    }
+                    said.push_str(&text);
+                }
+            });
+            said.into()
+        }
+        _ => CompactString::default(),
+    }
+}
+
+/// Makes it say something else. In a list of parts one text part takes the place of all there were;
+/// images and whatever else is in the list stay.
+pub fn set_text(message: &Json, text: &str) {
+    let content = match message.get("content") {
+        Some(Json::Array(parts)) => parts,
+        _ => {
+            // A string fits anywhere; a message that is no object has no text to set.
+            let _ = message.set("content", text);
+            return;
+        }
+    };
+    let mut parts = content.items();
+    let place = parts.iter().position(|part| part_text(part).is_some()).unwrap_or(0);
+    parts.retain(|part| part_text(part).is_none());
+    // Before the first text part there are no others, so its place is still the same.
+    parts.insert(place, text_part(text));
+    // What stood in the list may stand in it again, and a new part holds nothing.
+    let _ = content.replace(parts);
+}
+
+/// A text as a part of a list.
+pub(super) fn text_part(text: &str) -> Json {
+    Json::from([("type", "text".into()), ("text", text.into())])
+}
+
+/// The text of a part, where it is one of text.
+fn part_text(part: &Json) -> Option<CompactString> {
+    match part {
+        Json::Text(text) => Some(text.as_str().into()),
+        _ => match part.text("type").as_deref() {
+            Some("text" | "input_text" | "output_text") | None => part.text("text"),
+            Some(_) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn text_is_read_from_strings_and_parts() {
+        assert_eq!(text_of(&user("hi")), "hi");
+        assert_eq!(role_of(&system("be brief")), "system");
+        let parts = json(r#"{"content":["a",{"type":"text","text":"b"},{"type":"image_url"},{"text":"c"}]}"#);
+        assert_eq!(text_of(&parts), "abc");
+        assert_eq!(text_of(&json(r#"{"content":null}"#)), "");
+        assert_eq!(text_of(&Json::Null), "");
+    }
+
+    #[test]
+    fn setting_the_text_keeps_images_where_they_are() {
+        let message = json(
+            r#"{"content":[{"type":"image_url","n":1},{"type":"text","text":"a"},{"type":"image_url","n":2},{"type":"text","text":"b"}]}"#,
+        );
+        set_text(&message, "new");
+        assert_eq!(
+            message.to_string(),
+            r#"{"content":[{"type":"image_url","n":1},{"type":"text","text":"new"},{"type":"image_url","n":2}]}"#
+        );
+        let only_image = json(r#"{"content":[{"type":"image_url"}]}"#);
+        set_text(&only_image, "new");
+        assert_eq!(text_of(&only_image), "new");
+        let message = tool("call_1", "old");
+        set_text(&message, "new");
+        assert_eq!(message.to_string(), r#"{"role":"tool","tool_call_id":"call_1","content":"new"}"#);
+    }
+}

@@ -1,0 +1,22 @@
+//! Words about chats: messages, requests, answers, tool calls, and answers that come in pieces.
+//!
+//! Everything is plain [`Json`](valvehouse_json::Json) in the shape of OpenAI's chat API; these are
+//! functions that read and write it. No I/O.
+
+pub mod call;
+pub mod delta;
+pub mod event;
+mod grow;
+pub mod history;
+pub mod message;
+pub mod request;
+pub mod response;
+pub mod split;
+pub mod tokens;
+mod vocabulary;
+pub mod window;
+
+pub use call::Call;
+pub use delta::Fold;
+pub use response::Head;
+pub use split::split;

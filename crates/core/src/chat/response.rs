@@ -1,0 +1,159 @@
+//! Answers the host makes itself: whole ones, pieces, usage.
+
+use super::message;
+use compact_str::CompactString;
+use std::time::{SystemTime, UNIX_EPOCH};
+use valvehouse_json::Json;
+
+/// What every object of one answer has in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// `chatcmpl-…`
+    pub id: CompactString,
+    /// The model's name as the client knows it.
+    pub model: CompactString,
+    /// Seconds since 1970.
+    pub created: u64,
+}
+
+impl Head {
+    /// A new answer of a model, now.
+    pub fn new(model: impl Into<CompactString>) -> Self {
+        Self::with_id(format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()), model)
+    }
+
+    /// The same with an id of one's own.
+    pub fn with_id(id: impl Into<CompactString>, model: impl Into<CompactString>) -> Self {
+        // A clock before 1970 is nobody's problem.
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        Self { id: id.into(), model: model.into(), created }
+    }
+
+    /// A `chat.completion` of one message.
+    pub fn completion(&self, message: Json, finish_reason: &str) -> Json {
+        let choice = Json::from([
+            ("index", 0_u64.into()),
+            ("message", message),
+            ("finish_reason", finish_reason.into()),
+        ]);
+        self.object("chat.completion", vec![choice])
+    }
+
+    /// A `chat.completion` that says something and is done.
+    pub fn text(&self, text: &str) -> Json {
+        self.completion(message::assistant(text), "stop")
+    }
+
+    /// A `chat.completion.chunk` for the first choice.
+    pub fn chunk(&self, delta: Json, finish_reason: Option<&str>) -> Json {
+        let choice = Json::from([
+            ("index", 0_u64.into()),
+            ("delta", delta),
+            ("finish_reason", Json::from(finish_reason)),
+        ]);
+        self.object("chat.completion.chunk", vec![choice])
+    }
+
+    /// The chunk that carries the usage: it has no choices.
+    pub fn usage_chunk(&self, usage: Json) -> Json {
+        let chunk = self.object("chat.completion.chunk", Vec::new());
+        // A new object takes any value.
+        let _ = chunk.set("usage", usage);
+        chunk
+    }
+
+    pub(super) fn object(&self, kind: &str, choices: Vec<Json>) -> Json {
+        Json::from([
+            ("id", self.id.clone().into()),
+            ("object", kind.into()),
+            ("created", self.created.into()),
+            ("model", self.model.clone().into()),
+            ("choices", choices.into()),
+        ])
+    }
+}
+
+/// The key for the usage of the last model call in a usage that is the sum of several.
+pub const LAST_CALL: &str = "last_call";
+
+/// The separator between the texts of a turn's model calls.
+pub const TEXT_BREAK: &str = "\n\n";
+
+/// Token counts.
+pub fn usage(prompt: usize, completion: usize) -> Json {
+    Json::from([
+        ("prompt_tokens", prompt.into()),
+        ("completion_tokens", completion.into()),
+        ("total_tokens", (prompt + completion).into()),
+    ])
+}
+
+/// The sum of two usages: counts are added, everything else is the later one's.
+pub fn add_usage(sum: &Json, more: &Json) -> Json {
+    match (sum, more) {
+        (Json::Number(sum), Json::Number(more)) => match (sum.as_i64(), more.as_i64()) {
+            (Some(sum), Some(more)) => sum.saturating_add(more).into(),
+            _ => (sum.as_f64() + more.as_f64()).into(),
+        },
+        (Json::Object(sum), Json::Object(more)) => {
+            let total = sum.entries().into_iter().map(|(key, value)| match more.get(&key) {
+                Some(more) => (key, add_usage(&value, &more)),
+                None => (key, value.copy()),
+            });
+            let total: valvehouse_json::Object = total.collect();
+            for (key, value) in more.entries().into_iter().filter(|(key, _)| !sum.contains(key)) {
+                // A copy in an object just made.
+                let _ = total.set(&key, value.copy());
+            }
+            total.into()
+        }
+        (sum, Json::Null) => sum.copy(),
+        (_, more) => more.copy(),
+    }
+}
+
+/// Usage in words instead of tokens, the same on every machine: for answers no model gave.
+pub fn word_usage(messages: &[Json], answer: &Json) -> Json {
+    let words = |message: &Json| message::text_of(message).split_whitespace().count();
+    usage(messages.iter().map(words).sum(), words(answer))
+}
+
+/// The message of the first choice, live; null where there is none.
+pub fn message_of(completion: &Json) -> Json {
+    completion.at_path("choices.0.message")
+}
+
+/// Why the first choice ended; None where the service did not say.
+pub fn finish_reason_of(completion: &Json) -> Option<CompactString> {
+    completion.at_path("choices.0").text("finish_reason")
+}
+
+/// How an answer with this message ends.
+pub fn natural_finish(message: &Json) -> &'static str {
+    if message.get("tool_calls").is_some_and(|calls| !calls.is_empty()) { "tool_calls" } else { "stop" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_have_the_shape_clients_expect() {
+        let head = Head { id: "c".into(), model: "m".into(), created: 7 };
+        assert_eq!(
+            head.text("hi").to_string(),
+            concat!(
+                r#"{"id":"c","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"#,
+                r#""message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#
+            )
+        );
+        assert_eq!(
+            head.chunk(Json::object(), None).at_path("choices.0").to_string(),
+            r#"{"index":0,"delta":{},"finish_reason":null}"#
+        );
+        let chunk = head.usage_chunk(usage(1, 2));
+        assert_eq!(chunk.at_path("usage.total_tokens").as_i64(), Some(3));
+        assert_eq!(message::text_of(&message_of(&head.text("hi"))), "hi");
+        assert_eq!(finish_reason_of(&head.text("hi")).as_deref(), Some("stop"));
+    }
+}

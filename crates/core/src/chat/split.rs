@@ -1,0 +1,199 @@
+//! Takes a whole answer apart, as if it had been streamed. [`Fold`](super::Fold) undoes it.
+
+use super::{Head, message};
+use valvehouse_json::Json;
+
+/// The chunks of a `chat.completion`: per choice its role, then word after word, then each tool
+/// call, then why it ended; at the very end the usage, where it is wanted.
+pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
+    let head = Head {
+        id: completion.text("id").unwrap_or_default(),
+        model: completion.text("model").unwrap_or_default(),
+        created: completion.get("created").and_then(|time| time.as_i64()).unwrap_or(0).unsigned_abs(),
+    };
+    let mut chunks = Vec::new();
+    for (place, choice) in completion.get("choices").unwrap_or_default().items().iter().enumerate() {
+        let index = choice.get("index").unwrap_or_else(|| place.into());
+        for delta in deltas(&choice.get("message").unwrap_or_default()) {
+            let piece = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
+            chunks.push(head.object("chat.completion.chunk", vec![piece.into()]));
+        }
+        chunks.push(head.object("chat.completion.chunk", vec![last_piece(choice, index)]));
+    }
+    if let Some(first) = chunks.first() {
+        add_others(completion, first, &["id", "object", "created", "model", "choices", "usage"]);
+    }
+    if let (true, Some(usage)) = (with_usage, completion.get("usage")) {
+        chunks.push(head.usage_chunk(usage.copy()));
+    }
+    chunks
+}
+
+/// Why it ended, and what else the choice says.
+fn last_piece(choice: &Json, index: Json) -> Json {
+    let piece = Json::from([("index", index), ("delta", Json::object())]);
+    add_others(choice, &piece, &["index", "message"]);
+    piece
+}
+
+/// The key of a message for its blocks in their order.
+const BLOCKS: &str = "content_blocks";
+
+/// A message whose blocks are known, one block after the other. What is remembered of each comes behind its
+/// text, as it does in a stream.
+fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
+    let first = Json::object();
+    let mut deltas = vec![first.clone()];
+    let fields = message.as_object().map(valvehouse_json::Object::entries).unwrap_or_default();
+    for (key, value) in fields {
+        match (&*key, &value) {
+            (BLOCKS | "tool_calls", _) => {}
+            // New objects take any value, here and below.
+            ("content" | "reasoning_content", Json::Text(_)) => drop(first.set(&key, "")),
+            _ => drop(first.set(&key, value.copy())),
+        }
+    }
+    let texts = [("thinking", "reasoning_content"), ("text", "content")];
+    let mut rest = texts.map(|(_, key)| message.text(key).unwrap_or_default());
+    let mut calls: Vec<(usize, Json)> =
+        message.get("tool_calls").unwrap_or_default().items().into_iter().enumerate().collect();
+    let call = |(index, call): (usize, Json)| {
+        let call = call.copy();
+        let _ = call.set("index", index);
+        Json::from([("tool_calls", vec![call].into())])
+    };
+    for block in blocks {
+        let kind = block.text("type").unwrap_or_default();
+        if let Some(place) = texts.iter().position(|(own, _)| *own == kind) {
+            let length = block.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
+            let length = usize::try_from(length).unwrap_or(0);
+            let end = rest[place].char_indices().nth(length).map_or(rest[place].len(), |(at, _)| at);
+            let (text, after) = rest[place].split_at(end);
+            deltas.extend(words(text).map(|word| Json::from([(texts[place].1, word.into())])));
+            rest[place] = after.into();
+        } else if kind == "tool_use" {
+            let own = calls.iter().position(|(_, call)| call.get("id") == block.get("id"));
+            deltas.extend(own.map(|at| call(calls.remove(at))));
+        }
+        deltas.push(Json::from([(BLOCKS, vec![block.copy()].into())]));
+    }
+    for ((_, key), text) in texts.iter().zip(&rest) {
+        deltas.extend(words(text).map(|word| Json::from([(*key, word.into())])));
+    }
+    deltas.extend(calls.into_iter().map(call));
+    deltas
+}
+
+fn deltas(message: &Json) -> Vec<Json> {
+    let blocks = message.get(BLOCKS).unwrap_or_default().items();
+    let is_text =
+        message.get("content").is_none_or(|content| content.is_null() || content.as_str().is_some());
+    if !blocks.is_empty() && is_text {
+        return laid_out(message, &blocks);
+    }
+    let first = Json::object();
+    let mut deltas = vec![first.clone()];
+    // A choice without a message begins and ends all the same.
+    let Json::Object(message) = message else { return vec![message::assistant("")] };
+    // Models think before they speak.
+    let is_thought = |key: &str| matches!(key, "reasoning_content" | "reasoning");
+    let (thoughts, others): (Vec<_>, Vec<_>) =
+        message.entries().into_iter().partition(|(key, _)| is_thought(key));
+    for (key, value) in thoughts.into_iter().chain(others) {
+        match (&*key, &value) {
+            ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
+                // New objects take any value, here and below.
+                let _ = first.set(&key, "");
+                deltas.extend(words(text).map(|word| Json::from([(&*key, word.into())])));
+            }
+            ("tool_calls", Json::Array(calls)) => {
+                for (index, call) in calls.items().iter().enumerate() {
+                    let call = call.copy();
+                    let _ = call.set("index", index);
+                    deltas.push(Json::from([("tool_calls", vec![call].into())]));
+                }
+            }
+            _ => {
+                let _ = first.set(&key, value.copy());
+            }
+        }
+    }
+    deltas
+}
+
+/// Words, each with the white space that follows it.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let space = rest[word..].find(|letter: char| !letter.is_whitespace()).unwrap_or(rest.len() - word);
+        let (next, after) = rest.split_at(word + space);
+        rest = after;
+        (!next.is_empty()).then_some(next)
+    })
+}
+
+fn add_others(from: &Json, to: &Json, except: &[&str]) {
+    let Json::Object(from) = from else { return };
+    for (key, value) in from.entries() {
+        if !except.contains(&&*key) {
+            let _ = to.set(&key, value.copy());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::{Fold, response};
+    use proptest::prelude::*;
+
+    fn folded(chunks: &[Json]) -> Json {
+        let mut fold = Fold::default();
+        chunks.iter().for_each(|chunk| fold.push(chunk));
+        fold.finish()
+    }
+
+    #[test]
+    fn words_keep_the_space_that_follows() {
+        assert_eq!(words(" a b \n c").collect::<Vec<_>>(), [" ", "a ", "b \n ", "c"]);
+        assert_eq!(words("").count(), 0);
+    }
+
+    #[test]
+    fn the_first_piece_has_the_role_and_the_last_the_usage() {
+        let answer = Head::new("m").text("Hello you");
+        answer.set("usage", response::usage(1, 2)).unwrap();
+        let chunks = split(&answer, true);
+        let deltas: Vec<String> =
+            chunks.iter().map(|chunk| chunk.at_path("choices.0.delta").to_string()).collect();
+        let expected = [
+            r#"{"role":"assistant","content":""}"#,
+            r#"{"content":"Hello "}"#,
+            r#"{"content":"you"}"#,
+            "{}",
+            "null",
+        ];
+        assert_eq!(deltas, expected);
+        assert_eq!(chunks[3].at_path("choices.0.finish_reason"), Json::from("stop"));
+        assert_eq!(folded(&chunks), answer);
+        assert!(split(&answer, false).iter().all(|chunk| chunk.get("usage").is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn folding_undoes_splitting(content in any::<String>(), reasoning in any::<String>(), calls in 0..3_usize) {
+            let message = message::assistant(content);
+            message.set("reasoning_content", reasoning).unwrap();
+            let calls: Vec<Json> = (0..calls)
+                .map(|n| super::super::Call { id: format!("c{n}").into(), name: "t".into(), arguments: "{}".into() })
+                .map(|call| call.to_json())
+                .collect();
+            if !calls.is_empty() {
+                message.set("tool_calls", calls).unwrap();
+            }
+            let answer = Head::new("m").completion(message, "stop");
+            prop_assert_eq!(folded(&split(&answer, true)), answer);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A window over the texts of a streamed answer: the end of each text waits until what could match
+//! in it has come whole, however the stream cuts it.
+//!
+//! Every text of a choice is a lane of its own: its content, its thinking, the arguments of each call. A lane
+//! is over when what comes next in the choice begins, when a call's arguments are complete, when the block
+//! it belongs to is signed or closed, and when the choice ends; what waits in it goes out then. What waits is
+//! stored as plain JSON in a map of the caller's, from one event to the next.
+
+mod calls;
+mod lane;
+mod speech;
+
+use super::delta;
+use super::event::{self, Step, TextPlace};
+use calls::Calls;
+use compact_str::CompactString;
+use lane::Lane;
+use speech::{Speech, lane_name};
+use valvehouse_json::Json;
+
+/// The key under which waiting texts and calls are stored, by choice.
+const HELD: &str = "held";
+/// Set for a choice that ends without a reason.
+const OVER: &str = "over";
+/// The texts of a choice that wait, by lane.
+const LANES: &str = "lanes";
+
+/// What looks at texts through a window, and changes them.
+pub trait Look {
+    /// Why it failed.
+    type Error;
+
+    /// The text as it shall be. What it makes of a text must not depend on where that was cut.
+    fn changed(&mut self, text: &str) -> Result<CompactString, Self::Error>;
+
+    /// How many bytes at the end of a text could become something else with what follows.
+    fn unfinished(&mut self, text: &str) -> Result<usize, Self::Error>;
+}
+
+/// Where a text ends that nobody knows more of than that a match has so many characters at most: at the
+/// beginning of a word, when there is one near.
+pub fn last_words(text: &str, characters: usize) -> usize {
+    let back = |from: usize| {
+        let mut starts = text[..from].char_indices().rev();
+        characters.checked_sub(1).map_or(from, |n| starts.nth(n).map_or(0, |(at, _)| at))
+    };
+    let cut = back(text.len());
+    let nearby = back(cut);
+    let space = text[nearby..cut].char_indices().rev().find(|(_, letter)| letter.is_whitespace());
+    text.len() - space.map_or(cut, |(at, letter)| nearby + at + letter.len_utf8())
+}
+
+/// Whether texts of any choice wait, and of which: to be let out with [`end`].
+pub fn waiting(kept: &Json) -> Vec<i64> {
+    let choices = kept.get(HELD).and_then(|held| held.as_object().map(|held| held.entries()));
+    let waits = |choice: &Json| lanes_of(choice).any(|(_, lane)| lane::waits(&lane)) || Calls::wait(choice);
+    let choices = choices.unwrap_or_default().into_iter().filter(|(_, choice)| waits(choice));
+    choices.filter_map(|(index, _)| index.parse().ok()).collect()
+}
+
+fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
+    let lanes = choice.get(LANES).and_then(|lanes| lanes.as_object().map(|lanes| lanes.entries()));
+    lanes.unwrap_or_default().into_iter()
+}
+
+/// Returns the stored texts and calls that wait, by choice.
+pub fn held(kept: &Json) -> Json {
+    kept.get(HELD).unwrap_or_default()
+}
+
+/// Stores this instead.
+pub fn set_held(kept: &Json, held: Json) {
+    match held {
+        Json::Null => drop(kept.remove(HELD)),
+        // It was there before, or is a copy of what was.
+        held => drop(kept.set(HELD, held)),
+    }
+}
+
+/// The choice ends without an event that says so: the next look lets all of it out.
+pub fn end(kept: &Json, choice: i64) {
+    if let Some(choice) = kept.get(HELD).and_then(|held| held.get(&choice.to_string())) {
+        let _ = choice.set(OVER, true);
+    }
+}
+
+/// Marks the lanes that are over once this event comes, and returns `true` if text waits in any that was not
+/// marked before.
+/// The next look, at an event that comes ahead of this one, lets it out.
+pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
+    let Some(held) = kept.get(HELD) else { return false };
+    let Some(choice) = held.get(&event::choice_index(event).to_string()) else { return false };
+    let mut any = false;
+    let mut speech = None;
+    for (name, lane) in lanes_of(&choice).filter(|(_, lane)| lane::waits(lane) && !lane::is_over(lane)) {
+        let speech = speech.get_or_insert_with(|| Speech::of(event));
+        if speech.ends(&name, &lane.text("kind").unwrap_or_default()) {
+            lane::mark_over(&lane, speech.closes);
+            any = true;
+        }
+    }
+    if Calls::wait(&choice)
+        && !Calls::are_over(&choice)
+        && speech.get_or_insert_with(|| Speech::of(event)).closes
+    {
+        Calls::mark_over(&choice);
+        any = true;
+    }
+    any
+}
+
+/// Returns `true` if an event carries nothing any more that a client has to see: all of its text waits.
+pub fn is_hollow(event: &Json) -> bool {
+    speech::is_hollow(event)
+}
+
+/// Changes the texts of an event in place, each with what of it had to wait; stores what has to wait.
+/// No match is longer than `longest` characters.
+pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) -> Result<(), L::Error> {
+    let mut places = Vec::new();
+    event::for_each_text(event, &mut |way, place| places.push((way.to_vec(), place)));
+    let Some(choice) = event.get("choices").and_then(|choices| choices.at(0)) else {
+        return places.iter().try_for_each(|(_, place)| whole(place, look));
+    };
+    let all = child(kept, HELD);
+    let index = event::choice_index(event).to_string();
+    let held = child(&all, &index);
+    let lanes = child(&held, LANES);
+    let ends = delta::finishes(event) || held.get(OVER).is_some();
+    let speech = Speech::of(event);
+    let delta = event::delta(event).unwrap_or_default();
+
+    let mut seen = Vec::new();
+    for (way, place) in &places {
+        match way.as_slice() {
+            [Step::Key(choices), _, Step::Key(below), way @ ..] if choices == "choices" => {
+                match below.as_str() {
+                    // Once more the text, token by token; it goes along with it.
+                    "logprobs" => {}
+                    "delta" if calls::is_input(way, place) => {}
+                    "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
+                        Some(name) => {
+                            let mut lane = Lane::load(&lanes.get(&name).unwrap_or_default(), longest);
+                            lane.begin(place.kind, &delta, way);
+                            if !seen.contains(&name) {
+                                lane.take_tokens(&choice, &name);
+                            }
+                            let is_over = ends || speech.signs(place.kind);
+                            let text = place.text();
+                            let out = match !is_over && speech.follows(place.kind) {
+                                true => lane.feed_to_end(&text, look)?,
+                                false => lane.feed(&text, is_over, look)?,
+                            };
+                            place.set_text(&out);
+                            lane.give_tokens(&choice, &name);
+                            // A map of ours in a map of ours, here and below.
+                            let _ = lanes.set(&name, lane.to_json());
+                            seen.push(name);
+                        }
+                        None => whole(place, look)?,
+                    },
+                    // The whole text so far, again and again.
+                    "message" if !ends => {
+                        let text = place.text();
+                        let ready = text.len() - look.unfinished(&text)?;
+                        place.set_text(&look.changed(&text[..ready])?);
+                    }
+                    _ => whole(place, look)?,
+                }
+            }
+            _ => whole(place, look)?,
+        }
+    }
+    for (name, stored) in lanes_of(&held) {
+        if seen.contains(&name) || !lane::waits(&stored) {
+            continue;
+        }
+        let mut lane = Lane::load(&stored, longest);
+        if !(ends || lane.is_over || speech.ends(&name, &lane.kind)) {
+            continue;
+        }
+        let out = lane.flush(ends || lane.is_closed || speech.closes, look)?;
+        lane.pour(&choice, &out);
+        lane.give_tokens(&choice, &name);
+        let _ = lanes.set(&name, lane.to_json());
+    }
+    Calls::load(&held, longest).pass(&choice, &held, ends || speech.closes, look)?;
+    if ends {
+        all.remove(&index);
+    }
+    Ok(())
+}
+
+fn whole<L: Look>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {
+    if place.kind != "logprobs" {
+        place.set_text(&look.changed(&place.text())?);
+    }
+    Ok(())
+}
+
+fn child(of: &Json, key: &str) -> Json {
+    match of.get(key) {
+        Some(found @ Json::Object(_)) => found,
+        _ => {
+            let made = Json::object();
+            // A new object fits anywhere.
+            let _ = of.set(key, made.clone());
+            made
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

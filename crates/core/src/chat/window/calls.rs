@@ -1,0 +1,349 @@
+//! The calls of a choice, each a lane of its own. Clients read one call after the other: while the end of one
+//! waits, the pieces of those after it wait too.
+
+use super::lane::Lane;
+use super::{Look, OVER, child};
+use crate::chat::delta::{call_name, continues_call};
+use crate::chat::event::{Step, TextPlace};
+use compact_str::CompactString;
+use std::collections::VecDeque;
+use valvehouse_json::{Json, Object};
+
+/// The key under which the calls of a choice are stored.
+const CALLS: &str = "calls";
+/// The key under which the pieces that wait for another call to end are stored.
+const QUEUE: &str = "queue";
+/// Set where the next event lets all of them out.
+const CLOSED: &str = "calls_closed";
+
+/// The calls of one choice.
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    /// Pieces that wait, each with the place of its call.
+    queue: VecDeque<(usize, Json)>,
+    longest: usize,
+    is_closed: bool,
+}
+
+struct Call {
+    /// The index that the service assigned.
+    index: Option<i64>,
+    id: CompactString,
+    name: CompactString,
+    progress: Progress,
+    lane: Lane,
+}
+
+/// Returns `true` if this text is what a call is made with, and comes in pieces.
+pub(super) fn is_input(way: &[Step], place: &TextPlace) -> bool {
+    let is_key = |step: &Step, key: &str| matches!(step, Step::Key(own) if own == key);
+    place.kind == "arguments"
+        && matches!(way, [calls, Step::Item(..), of, input]
+            if is_key(calls, "tool_calls")
+                && ((is_key(of, "function") && is_key(input, "arguments"))
+                    || (is_key(of, "custom") && is_key(input, "input"))))
+}
+
+impl Calls {
+    /// Returns `true` if anything of the calls of a stored choice waits.
+    pub(super) fn wait(held: &Json) -> bool {
+        let calls = held.get(CALLS).unwrap_or_default().items();
+        held.get(QUEUE).is_some_and(|queue| !queue.is_empty()) || calls.iter().any(super::lane::waits)
+    }
+
+    /// Returns `true` if all of it goes out with the next event.
+    pub(super) fn are_over(held: &Json) -> bool {
+        held.get(CLOSED).is_some()
+    }
+
+    /// All of it goes out with the next event.
+    pub(super) fn mark_over(held: &Json) {
+        // A field of a map of ours.
+        let _ = held.set(CLOSED, true);
+    }
+
+    pub(super) fn load(held: &Json, longest: usize) -> Self {
+        let calls = held.get(CALLS).unwrap_or_default().items();
+        let queue = held.get(QUEUE).unwrap_or_default().items();
+        let place = |entry: &Json| entry.get("call").and_then(|at| at.as_i64()?.try_into().ok());
+        Self {
+            calls: calls.iter().map(|call| Call::load(call, longest)).collect(),
+            queue: queue.iter().filter_map(|entry| Some((place(entry)?, entry.get("piece")?))).collect(),
+            longest,
+            is_closed: held.get(CLOSED).is_some(),
+        }
+    }
+
+    fn store(&self, held: &Json) {
+        // Maps of ours in a map of ours.
+        let _ = held.set(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
+        let entry =
+            |(at, piece): &(usize, Json)| Json::from([("call", Json::from(*at)), ("piece", piece.clone())]);
+        match self.queue.is_empty() {
+            true => drop(held.remove(QUEUE)),
+            false => drop(held.set(QUEUE, self.queue.iter().map(entry).collect::<Vec<_>>())),
+        }
+        held.remove(CLOSED);
+    }
+
+    /// Changes the calls of a choice's event in place, with what of them waited.
+    pub(super) fn pass<L: Look>(
+        mut self,
+        choice: &Json,
+        held: &Json,
+        ends: bool,
+        look: &mut L,
+    ) -> Result<(), L::Error> {
+        let given = choice.get("delta").and_then(|delta| delta.get("tool_calls")).unwrap_or_default().items();
+        let waits = !self.queue.is_empty() || self.calls.iter().any(|call| call.lane.waits());
+        if given.is_empty() && !waits {
+            return Ok(());
+        }
+        let ends = ends || self.is_closed || held.get(OVER).is_some();
+        for piece in &given {
+            let at = self.place_of(piece);
+            self.queue.push_back((at, piece.clone()));
+        }
+        let mut out = Out::default();
+        match ends {
+            true => self.finish(&mut out, look)?,
+            false => self.go_on(&mut out, look)?,
+        }
+        let out = out.pieces();
+        let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.is_same(old));
+        if !is_same {
+            let delta = child(choice, "delta");
+            match out.is_empty() {
+                true => drop(delta.remove("tool_calls")),
+                // Pieces in a list of their own.
+                false => drop(delta.set("tool_calls", out)),
+            }
+        }
+        self.store(held);
+        Ok(())
+    }
+
+    /// The place of the call that a piece continues or begins.
+    fn place_of(&mut self, piece: &Json) -> usize {
+        let index = piece.get("index").and_then(|index| index.as_i64());
+        let name = call_name(piece);
+        let known = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
+        let known = known.filter(|at| continues_call(piece, &self.calls[*at].id, &self.calls[*at].name));
+        if let Some(at) = known {
+            if self.calls[at].name.is_empty() {
+                self.calls[at].name = name;
+            }
+            return at;
+        }
+        let id = piece.text("id").unwrap_or_default();
+        let lane = Lane::load(&Json::Null, self.longest);
+        self.calls.push(Call { index, id, name, progress: Progress::default(), lane });
+        self.calls.len() - 1
+    }
+
+    /// Lets out what may go: of a call whose end waits, its own pieces only.
+    fn go_on<L: Look>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
+        let mut blocker = self.calls.iter().position(|call| call.lane.waits());
+        let mut left = Vec::new();
+        while let Some((at, piece)) = self.queue.pop_front() {
+            if blocker.is_some_and(|blocker| blocker != at) {
+                left.push((at, piece));
+                continue;
+            }
+            let call = &mut self.calls[at];
+            let is_emptied = call.feed(&piece, false, look)?;
+            out.add(at, piece, is_emptied);
+            blocker = call.lane.waits().then_some(at);
+            if blocker.is_none() {
+                left.drain(..).rev().for_each(|entry| self.queue.push_front(entry));
+            }
+        }
+        self.queue = left.into();
+        Ok(())
+    }
+
+    /// Lets everything out, one call after the other.
+    fn finish<L: Look>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
+        for (at, call) in self.calls.iter_mut().enumerate() {
+            let own: Vec<Json> =
+                self.queue.iter().filter(|(of, _)| *of == at).map(|(_, piece)| piece.clone()).collect();
+            let last = own.len();
+            for (place, piece) in own.into_iter().enumerate() {
+                let is_emptied = call.feed(&piece, place + 1 == last, look)?;
+                out.add(at, piece, is_emptied);
+            }
+            if call.lane.waits() {
+                let rest = call.lane.flush(true, look)?;
+                out.add(at, call.lane.poured(&rest), false);
+            }
+        }
+        self.queue.clear();
+        Ok(())
+    }
+}
+
+impl Call {
+    fn load(stored: &Json, longest: usize) -> Self {
+        Self {
+            index: stored.get("index").and_then(|index| index.as_i64()),
+            id: stored.text("id").unwrap_or_default(),
+            name: stored.text("name").unwrap_or_default(),
+            progress: Progress::load(&stored.get("progress").unwrap_or_default()),
+            lane: Lane::load(stored, longest),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        let stored = self.lane.to_json();
+        // Fields of an object just made.
+        let _ = stored.set("index", self.index.map_or(Json::Null, Json::from));
+        let _ = stored.set("id", self.id.clone());
+        let _ = stored.set("name", self.name.clone());
+        let _ = stored.set("progress", self.progress.to_json());
+        stored
+    }
+
+    /// Puts in place of a piece's text what of it goes out now; returns `true` if nothing is left of it.
+    fn feed<L: Look>(&mut self, piece: &Json, is_last: bool, look: &mut L) -> Result<bool, L::Error> {
+        let Some((of, holder, key)) = input_of(piece) else { return Ok(false) };
+        let text = holder.with(key, |text| text.and_then(Json::as_str).map(CompactString::from));
+        let text = text.unwrap_or_default();
+        let index = self.index;
+        self.lane.begin_with("arguments", || {
+            let mold = Json::object();
+            // Fields of an object just made.
+            if let Some(index) = index {
+                let _ = mold.set("index", index);
+            }
+            let _ = mold.set(of, Json::from([(key, Json::Null)]));
+            mold
+        });
+        self.progress.add(&text);
+        let is_over = is_last || self.progress.is_whole();
+        let new = self.lane.feed(&text, is_over, look)?;
+        let is_emptied = new.is_empty() && !text.is_empty();
+        if new != text {
+            // A text in the place of a text.
+            let _ = holder.set(key, new.into());
+        }
+        Ok(is_emptied)
+    }
+}
+
+/// Returns the field of a piece with the text of its call's input: the holder's key, the holder and the text's key.
+fn input_of(piece: &Json) -> Option<(&'static str, Object, &'static str)> {
+    [("function", "arguments"), ("custom", "input")].into_iter().find_map(|(of, key)| {
+        let Json::Object(holder) = piece.get(of)? else { return None };
+        let is_text = holder.with(key, |text| matches!(text, Some(Json::Text(_))));
+        is_text.then_some((of, holder, key))
+    })
+}
+
+/// The pieces that go out with an event: one a call.
+#[derive(Default)]
+struct Out(Vec<(usize, Json)>);
+
+impl Out {
+    /// Adds a piece; one whose text waits, and that has nothing else to say, is left out.
+    fn add(&mut self, at: usize, piece: Json, is_emptied: bool) {
+        if is_emptied && is_only_text(&piece) {
+            return;
+        }
+        let joins = self.0.iter().find(|(own, _)| *own == at).and_then(|(_, own)| {
+            let ((_, holder, key), (_, more, more_key)) = (input_of(own)?, input_of(&piece)?);
+            (is_only_text(&piece) && key == more_key).then_some((holder, key, more))
+        });
+        let Some((holder, key, more)) = joins else {
+            self.0.push((at, piece));
+            return;
+        };
+        let text = |of: &Object| of.with(key, |text| text.and_then(Json::as_str).map(str::to_owned));
+        let (before, more) = (text(&holder).unwrap_or_default(), text(&more).unwrap_or_default());
+        if !more.is_empty() {
+            // A text in the place of a text.
+            let _ = holder.set(key, format!("{before}{more}").into());
+        }
+    }
+
+    fn pieces(self) -> Vec<Json> {
+        self.0.into_iter().map(|(_, piece)| piece).collect()
+    }
+}
+
+/// Returns `true` if a piece has nothing but text to say.
+fn is_only_text(piece: &Json) -> bool {
+    let Json::Object(fields) = piece else { return false };
+    let mut only = true;
+    fields.for_each(|key, value| {
+        only = only
+            && match (key, value) {
+                ("index" | "type", _) => true,
+                ("function" | "custom", Json::Object(of)) => {
+                    of.with("name", |name| name.is_none_or(Json::is_empty))
+                }
+                (_, value) => value.is_empty(),
+            };
+    });
+    only
+}
+
+/// The progress of a JSON text that arrives in pieces: complete arguments end before the next call begins.
+#[derive(Default)]
+struct Progress {
+    depth: i64,
+    state: State,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+enum State {
+    #[default]
+    Before,
+    Inside,
+    Text,
+    Escape,
+    Whole,
+    /// Not an object or a list, or more than one.
+    Other,
+}
+
+impl Progress {
+    const STATES: [State; 6] =
+        [State::Before, State::Inside, State::Text, State::Escape, State::Whole, State::Other];
+
+    fn load(stored: &Json) -> Self {
+        let number = |key: &str| stored.get(key).and_then(|number| number.as_i64()).unwrap_or(0);
+        let state = usize::try_from(number("state")).ok().and_then(|at| Self::STATES.get(at));
+        Self { depth: number("depth"), state: state.copied().unwrap_or_default() }
+    }
+
+    fn to_json(&self) -> Json {
+        let state = Self::STATES.iter().position(|state| *state == self.state).unwrap_or_default();
+        Json::from([("depth", Json::from(self.depth)), ("state", state.into())])
+    }
+
+    fn is_whole(&self) -> bool {
+        self.state == State::Whole
+    }
+
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes() {
+            self.state = match (self.state, byte) {
+                (State::Text, b'"') => State::Inside,
+                (State::Text, b'\\') => State::Escape,
+                (State::Text | State::Escape, _) => State::Text,
+                (State::Before | State::Whole, b' ' | b'\n' | b'\r' | b'\t') => self.state,
+                (State::Before | State::Inside, b'{' | b'[') => {
+                    self.depth += 1;
+                    State::Inside
+                }
+                (State::Inside, b'"') => State::Text,
+                (State::Inside, b'}' | b']') => {
+                    self.depth -= 1;
+                    if self.depth == 0 { State::Whole } else { State::Inside }
+                }
+                (State::Inside, _) => State::Inside,
+                _ => State::Other,
+            };
+        }
+    }
+}

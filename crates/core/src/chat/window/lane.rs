@@ -1,0 +1,351 @@
+//! One text of a choice, from event to event: what of it waits, and what may go out.
+
+use super::{Look, child};
+use crate::chat::event::Step;
+use compact_str::CompactString;
+use valvehouse_json::{Array, Json};
+
+/// Set on a lane whose text goes out with the next event.
+const OVER: &str = "over";
+/// Set beside it where nothing can continue the text.
+const CLOSED: &str = "closed";
+
+/// One text of a choice.
+pub(super) struct Lane {
+    longest: usize,
+    pub(super) kind: CompactString,
+    /// The text that waits.
+    text: CompactString,
+    /// A delta with nothing in it but this text, which is null in it: to let out what waits where an
+    /// event has no such text.
+    mold: Json,
+    /// The log probabilities of what waits, token by token.
+    tokens: Vec<Json>,
+    /// Those that go out with this event.
+    ready: Vec<Json>,
+    /// The text goes out with the next event.
+    pub(super) is_over: bool,
+    /// Nothing can continue it: its block is closed.
+    pub(super) is_closed: bool,
+    /// The end that went out before it was known that the text continues: a match may begin in it.
+    seam: Seam,
+}
+
+/// The end of a text as it came, and as it was sent.
+#[derive(Default)]
+struct Seam {
+    raw: CompactString,
+    sent: CompactString,
+}
+
+/// Returns `true` if text waits in a stored lane.
+pub(super) fn waits(stored: &Json) -> bool {
+    stored.as_object().is_some_and(|stored| {
+        stored.with("text", |text| matches!(text, Some(Json::Text(text)) if !text.is_empty()))
+    })
+}
+
+/// Returns `true` if a stored lane is marked as over.
+pub(super) fn is_over(stored: &Json) -> bool {
+    stored.get(OVER).is_some()
+}
+
+/// Marks a stored lane as over.
+pub(super) fn mark_over(stored: &Json, closes: bool) {
+    // Fields of a map of ours.
+    let _ = stored.set(OVER, true);
+    if closes {
+        let _ = stored.set(CLOSED, true);
+    }
+}
+
+impl Lane {
+    pub(super) fn load(stored: &Json, longest: usize) -> Self {
+        let text = |key: &str| stored.text(key).unwrap_or_default();
+        Self {
+            longest,
+            kind: text("kind"),
+            text: text("text"),
+            mold: stored.get("mold").unwrap_or_default(),
+            tokens: stored.get("tokens").unwrap_or_default().items(),
+            ready: Vec::new(),
+            is_over: stored.get(OVER).is_some(),
+            is_closed: stored.get(CLOSED).is_some(),
+            seam: Seam { raw: text("seam"), sent: text("sent") },
+        }
+    }
+
+    pub(super) fn begin(&mut self, kind: &str, delta: &Json, way: &[Step]) {
+        if self.mold.is_null() {
+            self.kind = kind.into();
+            self.mold = mold(delta, way);
+        }
+    }
+
+    /// A lane that is let out with this mold.
+    pub(super) fn begin_with(&mut self, kind: &str, mold: impl FnOnce() -> Json) {
+        if self.mold.is_null() {
+            self.kind = kind.into();
+            self.mold = mold();
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        let stored = Json::from([
+            ("kind", self.kind.clone().into()),
+            ("text", self.text.clone().into()),
+            ("mold", self.mold.clone()),
+        ]);
+        // Fields of an object just made, here and below.
+        if !self.tokens.is_empty() {
+            let _ = stored.set("tokens", self.tokens.clone());
+        }
+        if !self.seam.raw.is_empty() {
+            let _ = stored.set("seam", self.seam.raw.clone());
+            let _ = stored.set("sent", self.seam.sent.clone());
+        }
+        stored
+    }
+
+    /// Returns `true` if text waits.
+    pub(super) fn waits(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    /// Returns what of the text so far, and of this piece, goes out now.
+    pub(super) fn feed<L: Look>(
+        &mut self,
+        piece: &str,
+        is_over: bool,
+        look: &mut L,
+    ) -> Result<CompactString, L::Error> {
+        let mut text = std::mem::take(&mut self.text);
+        let waited = text.chars().count();
+        text.push_str(piece);
+        if text.is_empty() && self.tokens.is_empty() {
+            return Ok(text);
+        }
+        let seam = std::mem::take(&mut self.seam);
+        if !seam.raw.is_empty() {
+            text.insert_str(0, &seam.raw);
+        }
+        let changed = look.changed(&text)?;
+        let ends = self.token_ends(&text);
+        let mut ready = if is_over { text.len() } else { text.len() - look.unfinished(&text)? };
+        if let Some(ends) = &ends {
+            ready = ends.iter().copied().rfind(|end| *end <= ready).unwrap_or(0);
+        }
+        let out = if ready == text.len() {
+            changed
+        } else if changed == text {
+            CompactString::from(&text[..ready])
+        } else {
+            let (at, out) = self.cut(&text, changed, ready, waited, look)?;
+            ready = at;
+            out
+        };
+        if !seam.raw.is_empty() && ready < seam.raw.len() {
+            self.text = text[seam.raw.len()..].into();
+            self.seam = seam;
+            return Ok(CompactString::default());
+        }
+        let count = ends.map_or(0, |ends| ends.iter().take_while(|end| **end <= ready).count());
+        let ready_tokens = self.tokens.drain(..count);
+        if out == text[..ready] {
+            self.ready = ready_tokens.collect();
+        }
+        self.text = text[ready..].into();
+        // Where a match spans the seam, its first characters are out already; what stands for it follows.
+        Ok(out.strip_prefix(seam.sent.as_str()).map_or_else(|| out.clone(), CompactString::from))
+    }
+
+    /// Returns what waits with this piece, all of it; the text may continue behind what comes next.
+    pub(super) fn feed_to_end<L: Look>(
+        &mut self,
+        piece: &str,
+        look: &mut L,
+    ) -> Result<CompactString, L::Error> {
+        let mut out = self.feed(piece, false, look)?;
+        if self.waits() {
+            let ready = std::mem::take(&mut self.ready);
+            out.push_str(&self.flush(false, look)?);
+            self.ready.splice(0..0, ready);
+        }
+        Ok(out)
+    }
+
+    /// Returns all that waits. A text whose block is not closed may continue: its end is remembered then.
+    pub(super) fn flush<L: Look>(
+        &mut self,
+        is_closed: bool,
+        look: &mut L,
+    ) -> Result<CompactString, L::Error> {
+        let raw = self.text.clone();
+        let out = self.feed("", true, look)?;
+        (self.is_over, self.is_closed) = (false, false);
+        self.seam = match is_closed {
+            true => Seam::default(),
+            false => Seam { raw, sent: out.clone() },
+        };
+        Ok(out)
+    }
+
+    /// Returns where a text with a match in it can be cut so that it makes no difference, and what comes of it
+    /// up to there: at the wished place, or ahead of it. Nowhere: all of it waits, for a while; so many
+    /// characters have waited before.
+    fn cut<L: Look>(
+        &self,
+        text: &str,
+        changed: CompactString,
+        wished: usize,
+        waited: usize,
+        look: &mut L,
+    ) -> Result<(usize, CompactString), L::Error> {
+        // Each place takes two looks at the text.
+        const NEAR: usize = 10;
+        const EDGES: usize = 6;
+        let is_edge = |at: &usize| {
+            let sides = (text[..*at].chars().next_back(), text[*at..].chars().next());
+            let is_inner = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+            !(is_inner(sides.0) && is_inner(sides.1))
+        };
+        let ahead = || text[..wished].char_indices().rev().map(|(at, _)| at).take(self.longest);
+        let edges = ahead().skip(NEAR).filter(is_edge).take(EDGES);
+        for at in [wished].into_iter().chain(ahead().take(NEAR)).chain(edges) {
+            let out = look.changed(&text[..at])?;
+            if let Some(rest) = changed.strip_prefix(out.as_str())
+                && rest == look.changed(&text[at..])?
+            {
+                return Ok((at, out));
+            }
+        }
+        match waited > self.longest.saturating_mul(2) {
+            // Better late than never: what is longer than any match goes out as it is.
+            true => Ok((text.len(), changed)),
+            false => Ok((0, CompactString::default())),
+        }
+    }
+
+    /// Returns where each token of the text ends, when they spell just this text.
+    fn token_ends(&mut self, text: &str) -> Option<Vec<usize>> {
+        if self.tokens.is_empty() {
+            return None;
+        }
+        let mut end = 0;
+        let mut ends = Vec::with_capacity(self.tokens.len());
+        for token in &self.tokens {
+            end += match token.get("bytes") {
+                Some(Json::Array(bytes)) => bytes.len(),
+                _ => token.text("token").unwrap_or_default().len(),
+            };
+            ends.push(end);
+        }
+        if end != text.len() {
+            self.tokens.clear();
+            return None;
+        }
+        Some(ends)
+    }
+
+    pub(super) fn take_tokens(&mut self, choice: &Json, name: &str) {
+        self.tokens.extend(spelling(choice, name).map(|tokens| tokens.items()).unwrap_or_default());
+    }
+
+    /// Only the tokens of what goes out go out with it, and none of what was changed.
+    pub(super) fn give_tokens(&mut self, choice: &Json, name: &str) {
+        let ready = std::mem::take(&mut self.ready);
+        match spelling(choice, name) {
+            Some(tokens) => {
+                let is_same = tokens.with(|old| {
+                    old.len() == ready.len() && old.iter().zip(&ready).all(|(old, new)| old.is_same(new))
+                });
+                if !is_same {
+                    // They were in such a list before.
+                    let _ = tokens.replace(ready);
+                }
+            }
+            None if !ready.is_empty() => {
+                let _ = choice.set("logprobs", Json::from([(name, ready.into())]));
+            }
+            None => {}
+        }
+    }
+
+    /// Lets a text out with an event that has no place for it.
+    pub(super) fn pour(&self, choice: &Json, out: &str) {
+        if out.is_empty() {
+            return;
+        }
+        let delta = child(choice, "delta");
+        for (key, poured) in self.poured(out).as_object().map(|poured| poured.entries()).unwrap_or_default() {
+            let joined = match (poured, delta.get(&key).unwrap_or_default()) {
+                (Json::Array(first), Json::Array(then)) => [first.items(), then.items()].concat().into(),
+                (Json::Array(first), Json::Text(then)) if !then.is_empty() => {
+                    [first.items(), vec![part(&then)]].concat().into()
+                }
+                (Json::Text(first), Json::Array(then)) => [vec![part(&first)], then.items()].concat().into(),
+                (poured, _) => poured,
+            };
+            let _ = delta.set(&key, joined);
+        }
+    }
+
+    /// The lane's mold with this text in it.
+    pub(super) fn poured(&self, out: &str) -> Json {
+        let poured = self.mold.copy();
+        fill(&poured, out);
+        poured
+    }
+}
+
+/// The list in which a choice spells a text, token by token.
+fn spelling(choice: &Json, name: &str) -> Option<Array> {
+    match choice.get("logprobs")?.get(name)? {
+        Json::Array(tokens) => Some(tokens),
+        _ => None,
+    }
+}
+
+fn part(text: &str) -> Json {
+    Json::from([("type", "text".into()), ("text", text.into())])
+}
+
+/// The way to a text, with what says which one it is.
+fn mold(of: &Json, way: &[Step]) -> Json {
+    match way {
+        [] => Json::Null,
+        [Step::Item(place, _), way @ ..] => {
+            let item = i64::try_from(*place).ok().and_then(|place| of.at(place)).unwrap_or_default();
+            vec![mold(&item, way)].into()
+        }
+        [Step::Key(key), way @ ..] => {
+            let made = Json::object();
+            for beside in ["index", "type"] {
+                if let Some(value @ (Json::Text(_) | Json::Number(_))) = of.get(beside) {
+                    let _ = made.set(beside, value);
+                }
+            }
+            let _ = made.set(key, mold(&of.get(key).unwrap_or_default(), way));
+            made
+        }
+    }
+}
+
+/// Puts a text where there is null.
+fn fill(mold: &Json, text: &str) {
+    match mold {
+        Json::Object(object) => {
+            for (key, value) in object.entries() {
+                match value {
+                    Json::Null => drop(object.set(&key, text.into())),
+                    value => fill(&value, text),
+                }
+            }
+        }
+        Json::Array(array) => array.items().iter().enumerate().for_each(|(place, value)| match value {
+            Json::Null => drop(array.set(place, text.into())),
+            value => fill(value, text),
+        }),
+        _ => {}
+    }
+}

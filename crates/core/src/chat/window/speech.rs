@@ -1,0 +1,159 @@
+//! The content of an event in a choice, and the earlier texts that it ends.
+
+use crate::chat::delta::call_name;
+use crate::chat::event::{self, Step};
+use compact_str::CompactString;
+use valvehouse_json::{Json, Object};
+
+/// Blocks that are closed: their text has come before.
+const BLOCKS: &str = "content_blocks";
+/// The keys that a signature of thinking is stored under.
+const SIGNATURES: [&str; 4] =
+    ["signature", "reasoning_signature", "thinking_signature", "reasoning_content_signature"];
+/// Texts that come in pieces, on top of a delta.
+const GROWING: [&str; 8] = [
+    "content",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+    "refusal",
+    "reasoning_details",
+    "audio",
+    "function_call",
+];
+/// Those below them.
+const GROWING_BELOW: [&str; 8] =
+    ["text", "thinking", "summary", "content", "reasoning", "transcript", "arguments", "refusal"];
+/// Fields of an event that say nothing of its own.
+const HEAD: [&str; 10] = [
+    "id",
+    "object",
+    "created",
+    "model",
+    "system_fingerprint",
+    "service_tier",
+    "provider",
+    "obfuscation",
+    "p",
+    "choices",
+];
+
+/// The content of an event in its first choice.
+#[derive(Default)]
+pub(super) struct Speech {
+    /// The lanes with text in this event.
+    lanes: Vec<CompactString>,
+    begins_call: bool,
+    signs: bool,
+    /// Blocks before it are closed: nothing continues their text.
+    pub(super) closes: bool,
+}
+
+impl Speech {
+    pub(super) fn of(event: &Json) -> Self {
+        let mut speech = Self::default();
+        let Some(Json::Object(delta)) = event::delta(event) else { return speech };
+        let mut has_containers = false;
+        delta.for_each(|key, value| match value {
+            Json::Text(text) if text.is_empty() => {}
+            Json::Text(_) if SIGNATURES.contains(&key) => speech.signs = true,
+            Json::Text(_) if GROWING.contains(&key) => speech.lanes.push(key.into()),
+            Json::Array(calls) if key == "tool_calls" => {
+                speech.begins_call |=
+                    calls.with(|calls| calls.iter().any(|call| !call_name(call).is_empty()));
+            }
+            Json::Array(_) if key == BLOCKS => speech.closes |= !value.is_empty(),
+            Json::Array(items) if key == "reasoning_details" => {
+                let signature = |item: &Json| item.text("signature").is_some_and(|own| !own.is_empty());
+                speech.signs |= items.with(|items| items.iter().any(signature));
+                has_containers = true;
+            }
+            Json::Array(_) | Json::Object(_) => has_containers |= GROWING.contains(&key),
+            _ => {}
+        });
+        if has_containers {
+            event::for_each_text(event, &mut |way, place| {
+                if let [_, _, Step::Key(below), way @ ..] = way
+                    && below == "delta"
+                    && let Some(name) = lane_name(way)
+                    && !speech.lanes.contains(&name)
+                    && !place.text().is_empty()
+                {
+                    speech.lanes.push(name);
+                }
+            });
+        }
+        speech
+    }
+
+    /// Returns `true` if a text before this event, of another lane than those in it, is over.
+    pub(super) fn ends(&self, lane: &str, kind: &str) -> bool {
+        if self.closes || self.signs(kind) {
+            return true;
+        }
+        let speaks = self.begins_call || !self.lanes.is_empty();
+        speaks && !self.lanes.iter().any(|own| own == lane)
+    }
+
+    /// Returns `true` if a text in this event is over before the event is: thinking where it speaks, too, and any text
+    /// where it begins a call.
+    pub(super) fn follows(&self, kind: &str) -> bool {
+        let is_thinking = |lane: &CompactString| lane.starts_with("reasoning") || lane == "thinking";
+        self.begins_call || (kind == "reasoning" && self.lanes.iter().any(|lane| !is_thinking(lane)))
+    }
+
+    /// Returns `true` if the event signs texts of this kind.
+    pub(super) fn signs(&self, kind: &str) -> bool {
+        self.signs && kind == "reasoning"
+    }
+}
+
+/// The name of a text of a delta among its lanes: the way to it, without the places in lists. A text and
+/// the parts of a text are the same. `None` for texts that come whole.
+pub(super) fn lane_name(way: &[Step]) -> Option<CompactString> {
+    let mut name = CompactString::default();
+    for (place, step) in way.iter().enumerate() {
+        match step {
+            Step::Key(key) if place == 0 && !GROWING.contains(&key.as_str()) => return None,
+            Step::Key(key) if place > 0 && !GROWING_BELOW.contains(&key.as_str()) => return None,
+            Step::Key(key) if key == "text" && place > 0 && place + 1 == way.len() => {}
+            Step::Key(key) => {
+                name.push_str(if name.is_empty() { "" } else { "." });
+                name.push_str(key);
+            }
+            Step::Item(_, Some(index)) => name.push_str(&format!("#{index}")),
+            Step::Item(_, None) => {}
+        }
+    }
+    Some(name)
+}
+
+/// Returns `true` if nothing in an event is for a client: one choice that neither speaks nor ends.
+pub(super) fn is_hollow(event: &Json) -> bool {
+    let Json::Object(fields) = event else { return false };
+    let mut bare = true;
+    fields.for_each(|key, value| bare = bare && (HEAD.contains(&key) || value.is_empty()));
+    let choices = event.get("choices").unwrap_or_default().items();
+    let [Json::Object(choice)] = choices.as_slice() else { return false };
+    bare && says_nothing(choice, &|key, value| match key {
+        "index" => true,
+        "delta" | "logprobs" => is_empty_below(value),
+        _ => value.is_empty(),
+    })
+}
+
+fn says_nothing(object: &Object, is_nothing: &dyn Fn(&str, &Json) -> bool) -> bool {
+    let mut nothing = true;
+    object.for_each(|key, value| nothing = nothing && is_nothing(key, value));
+    nothing
+}
+
+fn is_empty_below(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => items.with(|items| items.iter().all(is_empty_below)),
+        Json::Object(fields) => says_nothing(fields, &|key, value| {
+            matches!(key, "index" | "type" | "format") || is_empty_below(value)
+        }),
+        value => value.is_empty(),
+    }
+}

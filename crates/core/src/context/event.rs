@@ -1,0 +1,268 @@
+//! What plugins emit for the people on the other side, and the questions they ask them.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use valvehouse_json::{Json, Unwritable};
+
+/// One emitted event: `{type, data}`, and `{id}` beside it when an answer is awaited.
+#[derive(Debug, Clone)]
+pub struct Event(pub Json);
+
+/// Nobody answered a question in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NobodyAnswers {
+    /// The client takes no events, so it can never answer.
+    #[error("nobody can answer: the client of this request takes no events")]
+    NoListener,
+    /// The time is up.
+    #[error("nobody answered within {0} ms")]
+    Timeout(u64),
+    /// Whoever was asked cannot answer, or will not.
+    #[error("nobody is there to answer")]
+    Gone,
+    /// Nobody can answer now, so the turn pauses until somebody does.
+    #[error("the turn pauses until somebody answers")]
+    Paused,
+    /// The question could not be sent.
+    #[error(transparent)]
+    Unsent(#[from] Unsent),
+}
+
+/// What one event may take, in bytes of its JSON.
+const LARGEST_EVENT: usize = 1 << 20;
+/// What the events of one turn may take together: nobody need take them as fast as they come.
+const ALL_EVENTS: usize = 8 << 20;
+
+/// An event that is not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unsent {
+    /// It cannot be written.
+    #[error("an event is {0}")]
+    Unwritable(#[from] Unwritable),
+    /// The turn has sent enough.
+    #[error("the events of a turn may take {} MiB together, and they do", ALL_EVENTS >> 20)]
+    TooMany,
+}
+
+type Listener = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// The events of one turn. Kept in order for a door that delivers them at the end, handed on at
+/// once to a listener for a door that streams.
+#[derive(Clone, Default)]
+pub struct Events(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    emitted: Mutex<Vec<Event>>,
+    /// Bytes of all events so far.
+    sent: AtomicUsize,
+    listener: Option<Listener>,
+    questions: Option<Questions>,
+}
+
+impl Events {
+    /// Events that are handed on as they come; questions can be answered through `questions`.
+    pub fn listening(
+        listener: impl Fn(&Event) + Send + Sync + 'static,
+        questions: Option<Questions>,
+    ) -> Self {
+        let listener: Option<Listener> = Some(Box::new(listener));
+        Self(Arc::new(Inner { listener, questions, ..Inner::default() }))
+    }
+
+    /// Sends one event. What was emitted stays emitted, also when the hook then fails.
+    pub fn emit(&self, event: Json) -> Result<(), Unsent> {
+        let length = event.encode_within(LARGEST_EVENT)?.len();
+        if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
+            return Err(Unsent::TooMany);
+        }
+        let event = Event(event.copy());
+        match &self.0.listener {
+            Some(listener) => listener(&event),
+            None => self.0.emitted.lock().push(event),
+        }
+        Ok(())
+    }
+
+    /// What was emitted since this was last asked.
+    pub fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.emitted.lock())
+    }
+
+    /// Sends a question and waits for its answer.
+    pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
+        let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
+        let (open, answer) = questions.open();
+        let event = event.copy();
+        let _ = event.set("id", open.id.clone());
+        self.emit(event)?;
+        match tokio::time::timeout(timeout, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(NobodyAnswers::Gone),
+            Err(_) => Err(NobodyAnswers::Timeout(timeout.as_millis() as u64)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0.emitted.lock())
+    }
+}
+
+/// Open questions of all turns, by id, so that a door can hand an answer in. A clone is the same board.
+#[derive(Clone, Default)]
+pub struct Questions {
+    board: Arc<Board>,
+    /// Whom those questions are for that are asked through this clone.
+    whose: Arc<str>,
+}
+
+/// Whom a question is for, and where its answer goes.
+type OpenQuestion = (Arc<str>, oneshot::Sender<Json>);
+
+#[derive(Default)]
+struct Board {
+    open: Mutex<HashMap<String, OpenQuestion>>,
+    /// Told whenever a question closes.
+    closed: Notify,
+}
+
+/// A question that can be answered; closed when nobody waits for the answer any more.
+struct Open {
+    id: String,
+    questions: Questions,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.questions.dismiss(&self.id);
+        self.questions.board.closed.notify_waiters();
+    }
+}
+
+impl Questions {
+    /// The same board for a turn whose questions only this one may answer.
+    #[must_use]
+    pub fn of(&self, whose: &str) -> Self {
+        Self { board: self.board.clone(), whose: whose.into() }
+    }
+
+    /// Answers a question for somebody; false also when it is for somebody else.
+    pub fn answer_as(&self, who: &str, id: &str, answer: Json) -> bool {
+        let is_theirs = self.board.open.lock().get(id).is_some_and(|(whose, _)| **whose == *who);
+        is_theirs && self.answer(id, answer)
+    }
+
+    fn open(&self) -> (Open, oneshot::Receiver<Json>) {
+        let id = uuid::Uuid::new_v4().to_string();
+        let (sender, receiver) = oneshot::channel();
+        self.board.open.lock().insert(id.clone(), (self.whose.clone(), sender));
+        (Open { id, questions: self.clone() }, receiver)
+    }
+
+    /// Answers a question; false when there is none of that id (any more).
+    pub fn answer(&self, id: &str, answer: Json) -> bool {
+        let sender = self.board.open.lock().remove(id);
+        sender.is_some_and(|(_, sender)| sender.send(answer).is_ok())
+    }
+
+    /// Says that nobody will answer: whoever asked hears so at once. False as for an answer.
+    pub fn dismiss(&self, id: &str) -> bool {
+        self.board.open.lock().remove(id).is_some()
+    }
+
+    /// Whether somebody waits for the answer.
+    pub fn is_open(&self, id: &str) -> bool {
+        self.board.open.lock().contains_key(id)
+    }
+
+    /// Waits until nobody waits for the answer any more.
+    pub async fn until_closed(&self, id: &str) {
+        loop {
+            let mut closed = std::pin::pin!(self.board.closed.notified());
+            // Listens before it looks: a question that closes in between is not missed.
+            closed.as_mut().enable();
+            if !self.is_open(id) {
+                return;
+            }
+            closed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Events whose questions are heard on the channel.
+    fn asked() -> (Events, Questions, tokio::sync::mpsc::UnboundedReceiver<Json>) {
+        let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
+        let questions = Questions::default();
+        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        (Events::listening(send, Some(questions.clone())), questions, heard)
+    }
+
+    fn question() -> Json {
+        Json::from([("type", "input".into())])
+    }
+
+    fn id_of(question: Option<Json>) -> String {
+        question.unwrap().text("id").unwrap().into()
+    }
+
+    #[tokio::test]
+    async fn an_answer_reaches_whoever_asked() {
+        let (events, questions, mut heard) = asked();
+        let answer = async {
+            let id = id_of(heard.recv().await);
+            assert!(questions.is_open(&id));
+            assert!(questions.answer(&id, "blue".into()));
+            assert!(!questions.answer(&id, "red".into()), "a question is answered once");
+        };
+        let (got, ()) = tokio::join!(events.ask(question(), LONG), answer);
+        assert_eq!(got, Ok("blue".into()));
+    }
+
+    #[tokio::test]
+    async fn a_question_nobody_answers_ends_with_its_time_and_is_closed() {
+        let (events, questions, mut heard) = asked();
+        let got = events.ask(question(), Duration::from_millis(10)).await;
+        assert_eq!(got, Err(NobodyAnswers::Timeout(10)));
+        assert!(!questions.answer(&id_of(heard.recv().await), Json::Null));
+    }
+
+    #[tokio::test]
+    async fn a_question_whose_turn_is_dropped_is_closed() {
+        let (events, questions, mut heard) = asked();
+        let asking = tokio::spawn(async move { events.ask(question(), LONG).await });
+        let id = id_of(heard.recv().await);
+        let closed = questions.until_closed(&id);
+        asking.abort();
+        tokio::time::timeout(LONG, closed).await.unwrap();
+        assert!(!questions.is_open(&id) && !questions.answer(&id, Json::Null));
+    }
+
+    #[tokio::test]
+    async fn a_dismissed_question_fails_at_once() {
+        let (events, questions, mut heard) = asked();
+        let dismiss = async { assert!(questions.dismiss(&id_of(heard.recv().await))) };
+        let (got, ()) = tokio::join!(events.ask(question(), LONG), dismiss);
+        assert_eq!(got, Err(NobodyAnswers::Gone));
+    }
+
+    #[tokio::test]
+    async fn there_is_nobody_to_ask_without_a_listener_and_no_question_without_an_id() {
+        let got = Events::default().ask(question(), LONG).await;
+        assert_eq!(got, Err(NobodyAnswers::NoListener));
+        assert!(!Questions::default().answer("none", Json::Null));
+        assert!(!Questions::default().dismiss("none"));
+        Questions::default().until_closed("none").await;
+    }
+}

@@ -1,0 +1,224 @@
+//! The host calls of a step that may pause, with their results.
+//!
+//! A step in which somebody is asked runs again from its beginning once there is an answer. What it did before the
+//! question must not be done twice: each call with an effect outside of the turn is recorded in the order in which its
+//! plugin made it, and finds its result when the step runs again.
+
+use crate::words::hex;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use valvehouse_json::{Json, Object};
+
+/// Bytes of results that are recorded for one step.
+const MAX_BYTES: usize = 8 << 20;
+/// Calls that are recorded for one step.
+const MAX_CALLS: usize = 20_000;
+
+/// The result of a host call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HostResult {
+    /// It returned this.
+    Value(Json),
+    /// It failed with this message.
+    Failure(String),
+    /// It returned what has no JSON form: the call is made again.
+    Unknown,
+}
+
+/// The way in which a host call proceeds.
+#[derive(Debug, PartialEq)]
+pub enum HostCall {
+    /// It was made before the step paused.
+    Known(HostResult),
+    /// It is made now; its result belongs to this place.
+    New(usize),
+    /// It is made now, as a part of another call or as one too many to be recorded.
+    Unrecorded,
+    /// Before the step paused, another call was made here: this one, by its name.
+    Differs(String),
+}
+
+/// The host calls of all plugins in one step.
+#[derive(Debug, Default)]
+pub(super) struct HostCalls {
+    plugins: HashMap<String, Sequence>,
+    count: usize,
+    bytes: usize,
+}
+
+/// The host calls of one plugin.
+#[derive(Debug, Default)]
+struct Sequence {
+    calls: Vec<(String, Option<HostResult>)>,
+    next: usize,
+    /// Calls within calls, such as those of the function that `kv::update` runs.
+    depth: usize,
+    /// Lines of the log and events: how many there were, and how many there are in this run of the step.
+    told: u64,
+    telling: u64,
+}
+
+impl HostCalls {
+    /// The step begins, or runs again.
+    pub(super) fn begin(&mut self) {
+        for sequence in self.plugins.values_mut() {
+            (sequence.next, sequence.depth, sequence.telling) = (0, 0, 0);
+        }
+    }
+
+    pub(super) fn call(&mut self, by: &str, name: &str, arguments: &Json) -> HostCall {
+        if self.plugins.get(by).is_some_and(|sequence| sequence.depth > 0) {
+            return HostCall::Unrecorded;
+        }
+        let call = format!("{name} {}", hex(&Sha256::digest(arguments.to_string())));
+        let sequence = self.plugins.entry(by.to_owned()).or_default();
+        match sequence.calls.get(sequence.next) {
+            Some((known, _)) if *known != call => {
+                return HostCall::Differs(known.split(' ').next().unwrap_or_default().to_owned());
+            }
+            Some((_, Some(result))) => {
+                sequence.next += 1;
+                return HostCall::Known(match result {
+                    HostResult::Value(value) => HostResult::Value(value.copy()),
+                    other => other.clone(),
+                });
+            }
+            // It never ended.
+            Some((_, None)) => sequence.calls.truncate(sequence.next),
+            None => {}
+        }
+        if self.count >= MAX_CALLS || self.bytes >= MAX_BYTES {
+            return HostCall::Unrecorded;
+        }
+        self.count += 1;
+        if self.count == MAX_CALLS {
+            tracing::warn!(
+                plugin = by,
+                "cannot record more than {MAX_CALLS} host calls of a step; later ones are made again if it pauses"
+            );
+        }
+        let place = sequence.next;
+        sequence.calls.push((call, None));
+        sequence.next += 1;
+        sequence.depth += 1;
+        HostCall::New(place)
+    }
+
+    /// Notes the result of a new call; `None` if it was ended before it had one.
+    pub(super) fn end(&mut self, by: &str, place: usize, result: Option<HostResult>) {
+        let Some(sequence) = self.plugins.get_mut(by) else { return };
+        sequence.depth = sequence.depth.saturating_sub(1);
+        self.bytes += match &result {
+            Some(HostResult::Value(value)) => value.weight(),
+            Some(HostResult::Failure(message)) => message.len(),
+            _ => 0,
+        };
+        if let Some((_, own)) = sequence.calls.get_mut(place) {
+            *own = result;
+        }
+    }
+
+    /// Counts a line of the log or an event; returns `true` if it was written before the step paused.
+    pub(super) fn was_reported(&mut self, by: &str) -> bool {
+        let sequence = self.plugins.entry(by.to_owned()).or_default();
+        sequence.telling += 1;
+        let was_reported = sequence.telling <= sequence.told;
+        sequence.told = sequence.told.max(sequence.telling);
+        was_reported
+    }
+
+    /// As one object by plugin; null if nothing was recorded.
+    pub(super) fn to_json(&self) -> Json {
+        let plugins = self.plugins.iter().map(|(plugin, sequence)| {
+            let ended = sequence.calls.iter().map_while(|(call, result)| {
+                let result = match result.as_ref()? {
+                    HostResult::Value(value) => ("value", value.copy()),
+                    HostResult::Failure(message) => ("failure", message.as_str().into()),
+                    HostResult::Unknown => ("unknown", true.into()),
+                };
+                Some(Json::from([("call", call.as_str().into()), result]))
+            });
+            let calls: Vec<Json> = ended.collect();
+            let told = i64::try_from(sequence.told).unwrap_or(i64::MAX);
+            (plugin.as_str().into(), Json::from([("calls", calls.into()), ("told", told.into())]))
+        });
+        let plugins: Object = plugins.collect();
+        if plugins.is_empty() { Json::Null } else { Json::Object(plugins) }
+    }
+
+    /// Reads what [`HostCalls::to_json`] wrote.
+    pub(super) fn from_json(json: &Json) -> Self {
+        let mut read = Self::default();
+        for (plugin, sequence) in json.as_object().map(Object::entries).unwrap_or_default() {
+            let told = sequence.get("told").and_then(|told| told.as_i64()).unwrap_or_default();
+            let calls = sequence.get("calls").unwrap_or_default().items();
+            let calls = calls.iter().map_while(|call| {
+                let result = match (call.get("value"), call.text("failure")) {
+                    (Some(value), _) => HostResult::Value(value.copy()),
+                    (None, Some(message)) => HostResult::Failure(message.into()),
+                    (None, None) => HostResult::Unknown,
+                };
+                Some((call.text("call")?.into(), Some(result)))
+            });
+            let sequence =
+                Sequence { calls: calls.collect(), told: told.unsigned_abs(), ..Sequence::default() };
+            read.count += sequence.calls.len();
+            read.plugins.insert(plugin.to_string(), sequence);
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(calls: &mut HostCalls, name: &str, arguments: i64, result: i64) {
+        match calls.call("a", name, &arguments.into()) {
+            HostCall::New(place) => calls.end("a", place, Some(HostResult::Value(result.into()))),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn calls_made_before_find_their_results_in_order_and_later_ones_are_new() {
+        let mut calls = HostCalls::default();
+        made(&mut calls, "kv::incr", 1, 5);
+        made(&mut calls, "kv::incr", 1, 6);
+        assert!(!calls.was_reported("a"));
+        let mut calls = HostCalls::from_json(&calls.to_json());
+        calls.begin();
+        for wanted in [5i64, 6] {
+            let known = HostCall::Known(HostResult::Value(wanted.into()));
+            assert_eq!(calls.call("a", "kv::incr", &1i64.into()), known);
+        }
+        assert!(calls.was_reported("a") && !calls.was_reported("a"));
+        assert_eq!(calls.call("a", "kv::incr", &1i64.into()), HostCall::New(2));
+    }
+
+    #[test]
+    fn another_call_at_a_known_place_is_no_replay() {
+        let mut calls = HostCalls::default();
+        made(&mut calls, "http::post", 1, 200);
+        calls.begin();
+        for (name, arguments) in [("kv::incr", 1i64), ("http::post", 2)] {
+            let differs = HostCall::Differs("http::post".into());
+            assert_eq!(calls.call("a", name, &arguments.into()), differs);
+        }
+        assert_eq!(calls.call("b", "kv::incr", &1i64.into()), HostCall::New(0), "another plugin");
+    }
+
+    #[test]
+    fn calls_within_calls_and_those_that_never_ended_are_not_recorded() {
+        let mut calls = HostCalls::default();
+        let HostCall::New(outer) = calls.call("a", "kv::update", &Json::Null) else { panic!() };
+        assert_eq!(calls.call("a", "kv::get", &Json::Null), HostCall::Unrecorded);
+        calls.end("a", outer, Some(HostResult::Unknown));
+        assert_eq!(calls.call("a", "http::get", &Json::Null), HostCall::New(1));
+        calls.end("a", 1, None);
+        let mut calls = HostCalls::from_json(&calls.to_json());
+        calls.begin();
+        assert_eq!(calls.call("a", "kv::update", &Json::Null), HostCall::Known(HostResult::Unknown));
+        assert_eq!(calls.call("a", "http::get", &Json::Null), HostCall::New(1));
+    }
+}

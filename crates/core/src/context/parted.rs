@@ -1,0 +1,209 @@
+//! Turns that reach the host in parts: an Open WebUI asks for the inlets of filters one by one, then perhaps
+//! for the chat itself, then for the outlets. What scripts keep for each other lasts from the first part to
+//! the last.
+
+use super::States;
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_json::Json;
+
+/// How long a turn is kept after its last part.
+const KEPT: Duration = Duration::from_secs(600);
+/// Turns that are kept; of more the oldest go.
+const MOST_TURNS: usize = 10_000;
+/// What the scripts of one turn may keep between its parts, in bytes.
+const LARGEST_TURN: usize = 1 << 20;
+/// What all turns may keep together.
+const ALL_TURNS: usize = 64 << 20;
+
+/// Which turn a part belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// The user's id.
+    pub user: String,
+    /// The conversation; "" where there is none.
+    pub chat: String,
+    /// The message that is being answered.
+    pub message: String,
+}
+
+/// What the parts of one turn share. A clone is the same.
+#[derive(Debug, Clone, Default)]
+pub struct Parted(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    states: States,
+    metadata: Json,
+    ran: Mutex<Ran>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { states: States::default(), metadata: Json::object(), ran: Mutex::default() }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ran {
+    inlets: BTreeSet<String>,
+    outlets: BTreeSet<String>,
+}
+
+impl Parted {
+    /// The scratch maps of its plugins.
+    pub fn states(&self) -> &States {
+        &self.0.states
+    }
+
+    /// The one live map that all its hooks share.
+    pub fn metadata(&self) -> &Json {
+        &self.0.metadata
+    }
+
+    /// The inlet of a filter ran.
+    pub fn inlet_ran(&self, filter: &str) {
+        self.0.ran.lock().inlets.insert(filter.to_owned());
+    }
+
+    /// The filters whose inlets ran.
+    pub fn inlets(&self) -> Vec<String> {
+        self.0.ran.lock().inlets.iter().cloned().collect()
+    }
+
+    /// The outlets of these filters ran where the whole turn did.
+    pub fn outlets_ran(&self, filters: Vec<String>) {
+        self.0.ran.lock().outlets.extend(filters);
+    }
+
+    /// Whether the outlet of a filter ran where the whole turn did.
+    pub fn has_outlet_run(&self, filter: &str) -> bool {
+        self.0.ran.lock().outlets.contains(filter)
+    }
+
+    fn weight(&self) -> usize {
+        let states = self.0.states.all();
+        self.0.metadata.weight() + states.iter().map(|(_, state)| state.weight()).sum::<usize>()
+    }
+}
+
+/// The turns of which a part came lately.
+#[derive(Debug, Default)]
+pub struct PartedTurns(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The one whose last part is the oldest comes first.
+    turns: IndexMap<Part, (Parted, Instant, usize)>,
+    weight: usize,
+}
+
+impl PartedTurns {
+    /// The turn of a part, if an earlier part of it is known.
+    pub fn find(&self, part: &Part) -> Option<Parted> {
+        let mut kept = self.0.lock();
+        kept.forget_old();
+        kept.turns.get(part).map(|(turn, ..)| turn.clone())
+    }
+
+    /// Keeps a turn for its next part. Of one whose scripts keep too much nothing is kept.
+    pub fn keep(&self, part: Part, turn: &Parted) {
+        let weight = turn.weight();
+        let mut kept = self.0.lock();
+        kept.forget(&part);
+        if weight > LARGEST_TURN {
+            tracing::warn!(
+                chat = part.chat,
+                "its scripts keep {weight} bytes between inlet and outlet; {LARGEST_TURN} may be kept, so \
+                 their outlets begin with nothing"
+            );
+            return;
+        }
+        kept.weight += weight;
+        kept.turns.insert(part, (turn.clone(), Instant::now(), weight));
+        kept.forget_old();
+        while kept.turns.len() > MOST_TURNS || kept.weight > ALL_TURNS {
+            kept.forget_first();
+        }
+    }
+}
+
+impl Kept {
+    fn forget(&mut self, part: &Part) {
+        if let Some((.., weight)) = self.turns.shift_remove(part) {
+            self.weight -= weight;
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some((_, (.., weight))) = self.turns.shift_remove_index(0) {
+            self.weight -= weight;
+        }
+    }
+
+    fn forget_old(&mut self) {
+        while self.turns.first().is_some_and(|(_, (_, last, _))| last.elapsed() > KEPT) {
+            self.forget_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(message: &str) -> Part {
+        Part { user: "ann".into(), chat: "c".into(), message: message.into() }
+    }
+
+    #[test]
+    fn what_scripts_keep_is_there_for_the_next_part_of_the_same_turn_only() {
+        let turns = PartedTurns::default();
+        let first = Parted::default();
+        first.states().of("limit").set("n", 1i64).unwrap();
+        first.metadata().set("seen", true).unwrap();
+        first.inlet_ran("limit");
+        turns.keep(part("m1"), &first);
+
+        let next = turns.find(&part("m1")).unwrap();
+        assert_eq!(next.states().of("limit").get("n"), Some(1i64.into()));
+        assert_eq!(next.metadata().get("seen"), Some(true.into()));
+        assert_eq!(next.inlets(), ["limit"]);
+        assert!(turns.find(&part("m2")).is_none());
+        let others = Part { user: "bob".into(), ..part("m1") };
+        assert!(turns.find(&others).is_none(), "another user's turn is another turn");
+    }
+
+    #[test]
+    fn scripts_that_keep_too_much_lose_their_own_turn_and_nobody_elses() {
+        let turns = PartedTurns::default();
+        turns.keep(part("small"), &Parted::default());
+        let large = Parted::default();
+        large.metadata().set("text", "x".repeat(LARGEST_TURN + 1)).unwrap();
+        turns.keep(part("large"), &large);
+        assert!(turns.find(&part("large")).is_none());
+        assert!(turns.find(&part("small")).is_some());
+    }
+
+    #[test]
+    fn of_too_many_turns_the_oldest_go() {
+        let turns = PartedTurns::default();
+        for number in 0..=MOST_TURNS {
+            turns.keep(part(&number.to_string()), &Parted::default());
+        }
+        assert!(turns.find(&part("0")).is_none());
+        assert!(turns.find(&part("1")).is_some());
+
+        let heavy = "x".repeat(LARGEST_TURN / 2);
+        for number in 0..=ALL_TURNS / (LARGEST_TURN / 2) {
+            let turn = Parted::default();
+            turn.metadata().set("text", heavy.as_str()).unwrap();
+            turns.keep(part(&format!("heavy {number}")), &turn);
+        }
+        assert!(turns.find(&part("heavy 0")).is_none());
+        assert!(turns.find(&part("heavy 100")).is_some());
+    }
+}

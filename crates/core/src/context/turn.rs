@@ -1,0 +1,434 @@
+//! One turn: who asks, with what, since when; and the scratch space of its scripts.
+
+use super::durable::{Durable, PendingFlush};
+use super::event::Unsent;
+use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
+use crate::fault::Fault;
+use crate::trace::Trace;
+use parking_lot::Mutex;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{self, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use valvehouse_json::{Json, Object};
+
+/// What a door knows about a request before anything runs.
+#[derive(Debug, Clone, Default)]
+pub struct TurnFacts {
+    /// `id name email role` and whatever else came along.
+    pub user: Json,
+    /// `id name provider` and the configuration's words, null for an unknown model.
+    pub model: Json,
+    /// The models there are, a list of the same.
+    pub models: Json,
+    /// `method path headers client`, credentials removed.
+    pub request: Json,
+    /// The conversation, "" where there is none.
+    pub chat_id: String,
+    /// The message that is being answered.
+    pub message_id: String,
+    /// Features the client asked for.
+    pub features: Json,
+    /// Uploaded files.
+    pub files: Json,
+    /// The toggle filters the request asked for.
+    pub filter_ids: Vec<String>,
+    /// Variables that the configuration sets: no request can change them. Null where there are none.
+    pub variables: Json,
+    /// Variables that the client sent, an object; null where it sent none.
+    pub client: Json,
+    /// Plugins whose own question to a model this turn is.
+    pub callers: Vec<String>,
+    /// Where its steps are written down, if anywhere.
+    pub trace: Option<Arc<Trace>>,
+    /// Scratch maps that it shares with other parts of itself, where it comes in parts.
+    pub states: Option<States>,
+}
+
+/// The scratch maps of plugins, by id; a clone is the same maps.
+#[derive(Debug, Clone, Default)]
+pub struct States(Arc<Mutex<HashMap<String, Json>>>);
+
+impl States {
+    /// The map of one plugin.
+    pub fn of(&self, plugin: &str) -> Json {
+        let mut states = self.0.lock();
+        match states.get(plugin) {
+            Some(state) => state.clone(),
+            None => states.entry(plugin.to_owned()).or_insert_with(Json::object).clone(),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<(String, Json)> {
+        self.0.lock().iter().map(|(plugin, state)| (plugin.clone(), state.clone())).collect()
+    }
+}
+
+/// The facts that are written down; those of the models are read anew.
+const WRITTEN: [&str; 9] = [
+    "user",
+    "request",
+    "chat_id",
+    "message_id",
+    "features",
+    "files",
+    "filter_ids",
+    "configured_variables",
+    "client_variables",
+];
+
+impl TurnFacts {
+    /// As one object, without what is known of the models.
+    pub fn to_json(&self) -> Json {
+        let ids: Vec<Json> = self.filter_ids.iter().map(|id| id.as_str().into()).collect();
+        let values = [
+            self.user.copy(),
+            self.request.copy(),
+            self.chat_id.as_str().into(),
+            self.message_id.as_str().into(),
+            self.features.copy(),
+            self.files.copy(),
+            ids.into(),
+            self.variables.copy(),
+            self.client.copy(),
+        ];
+        WRITTEN.into_iter().map(|name| name.into()).zip(values).collect::<Object>().into()
+    }
+
+    /// Reads what [`TurnFacts::to_json`] wrote.
+    pub fn from_json(json: &Json) -> Self {
+        let part = |name: &str| json.get(name).unwrap_or_default().copy();
+        let text = |name: &str| json.text(name).map(String::from).unwrap_or_default();
+        Self {
+            user: part("user"),
+            request: part("request").freeze(),
+            chat_id: text("chat_id"),
+            message_id: text("message_id"),
+            features: part("features"),
+            files: part("files"),
+            variables: part("configured_variables"),
+            client: part("client_variables"),
+            filter_ids: part("filter_ids")
+                .items()
+                .iter()
+                .filter_map(Json::as_str)
+                .map(str::to_owned)
+                .collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What the turn of a trace began with, as far as that is kept, to run it once more: its facts without the
+/// models, and its variables and metadata.
+pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
+    let begun = trace.facts().cloned().unwrap_or_default();
+    let part = |name: &str| begun.get(name).unwrap_or_default().copy();
+    let context = Context::new(part("variables"));
+    if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {
+        // A new container takes what is nobody else's.
+        let _ = own.replace(kept.entries());
+    }
+    (TurnFacts { model: part("model").freeze(), ..TurnFacts::from_json(&begun) }, context)
+}
+
+/// A turn in progress; a clone is the same turn, for the price of one count: every call takes one.
+#[derive(Clone)]
+pub struct Turn(Arc<InContext>);
+
+struct InContext {
+    shared: Arc<Shared>,
+    context: Context,
+}
+
+struct Shared {
+    facts: TurnFacts,
+    states: States,
+    locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    events: Events,
+    observer: OnceLock<Arc<dyn Observer>>,
+    pauses: OnceLock<Pauses>,
+    started: Instant,
+    /// What calls have kept since the turn was last weighed, in bytes.
+    kept: AtomicU64,
+    /// The event that its stream hooks see has the text of many.
+    has_long_event: AtomicBool,
+    pending_flush: PendingFlush,
+    over: watch::Sender<bool>,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self::new(TurnFacts::default(), Context::default(), Events::default())
+    }
+}
+
+impl Turn {
+    /// A turn that starts now.
+    pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
+        let states = facts.states.clone().unwrap_or_default();
+        let context = match &facts.client {
+            client @ Json::Object(_) => context.with_client(client.copy()),
+            _ => context,
+        };
+        let shared = Shared {
+            facts,
+            states,
+            locals: Mutex::default(),
+            events,
+            observer: OnceLock::new(),
+            pauses: OnceLock::new(),
+            started: Instant::now(),
+            kept: AtomicU64::new(0),
+            has_long_event: AtomicBool::new(false),
+            pending_flush: PendingFlush::default(),
+            over: watch::Sender::new(false),
+        };
+        Self(Arc::new(InContext { shared: Arc::new(shared), context }))
+    }
+
+    /// The same turn with other variables: what one try of a tool works on.
+    #[must_use]
+    pub fn in_context(&self, context: Context) -> Self {
+        Self(Arc::new(InContext { shared: self.0.shared.clone(), context }))
+    }
+
+    /// The same turn, which tells of itself what happens.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
+        // A turn has one observer, and is given it before it runs.
+        let _ = self.0.shared.observer.set(observer);
+        self
+    }
+
+    /// The same turn, which may stop for a person and go on later.
+    #[must_use]
+    pub fn pausing(self, pauses: Pauses) -> Self {
+        let _ = self.0.shared.pauses.set(pauses);
+        self
+    }
+
+    /// What the door knew.
+    pub fn facts(&self) -> &TurnFacts {
+        &self.0.shared.facts
+    }
+
+    /// The variables that travel along.
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// The one live map all hooks share.
+    pub fn metadata(&self) -> &Json {
+        self.0.context.metadata()
+    }
+
+    /// The scratch map of one plugin, shared by its hooks.
+    pub fn state(&self, plugin: &str) -> Json {
+        self.0.shared.states.of(plugin)
+    }
+
+    /// The scratch maps of all plugins, as they are now.
+    pub fn states(&self) -> Json {
+        let states = self.0.shared.states.all().into_iter();
+        Json::Object(states.map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
+    }
+
+    /// Gives the plugins the scratch maps that [`Turn::states`] told of.
+    pub fn restore_states(&self, states: &Json) {
+        let given = states.as_object().map(Object::entries).unwrap_or_default();
+        let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
+        *self.0.shared.states.0.lock() = given.collect();
+    }
+
+    /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
+    /// than this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is
+    /// worth to weigh all of it.
+    pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
+        const WORTH_WEIGHING: u64 = 4 << 20;
+        if kept == 0 || self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+            return false;
+        }
+        self.0.shared.kept.store(0, Relaxed);
+        self.state(plugin).weight() + self.metadata().weight() > most
+    }
+
+    /// The one value of this type that lasts as long as this turn; made when it is first asked for.
+    /// For what later floors keep for a turn and this one need not know.
+    pub fn local<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut locals = self.0.shared.locals.lock();
+        let local = locals.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        drop(locals);
+        local.downcast().unwrap_or_default()
+    }
+
+    /// Where plugins emit to.
+    pub fn events(&self) -> &Events {
+        &self.0.shared.events
+    }
+
+    /// Tells whoever watches this turn; nothing is made where nobody does.
+    pub fn tell(&self, notice: impl FnOnce() -> Notice) {
+        if let Some(observer) = self.0.shared.observer.get() {
+            observer.notice(notice());
+        }
+    }
+
+    /// Where its steps are written down, if anywhere.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.0.shared.facts.trace.as_ref()
+    }
+
+    /// Sends an event of a plugin, and tells whoever watches.
+    pub fn emit(&self, by: &str, event: Json) -> Result<(), Unsent> {
+        self.events().emit(event.clone())?;
+        if let Some(trace) = self.trace() {
+            trace.emitted(by, &event);
+        }
+        self.tell(|| Notice::Emitted { event });
+        Ok(())
+    }
+
+    /// Whether somebody watches this turn.
+    pub fn is_observed(&self) -> bool {
+        self.0.shared.observer.get().is_some()
+    }
+
+    /// The questions of this turn, where it may stop for a person.
+    pub fn pauses(&self) -> Option<&Pauses> {
+        self.0.shared.pauses.get()
+    }
+
+    /// Whether this turn stops for a person.
+    pub fn is_paused(&self) -> bool {
+        self.pauses().is_some_and(Pauses::is_paused)
+    }
+
+    /// Asks a person: whoever listens now or, where nobody does (any more) and this turn may pause, whoever
+    /// goes on with it later.
+    pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
+        let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
+        let (pending, answer) = pauses.asked(by, &question);
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        match self.events().ask(question, timeout).await {
+            Err(NobodyAnswers::NoListener | NobodyAnswers::Gone) => {
+                pauses.pause(pending);
+                Err(NobodyAnswers::Paused)
+            }
+            Ok(answer) => {
+                // Should this step run again, it is not asked again.
+                pauses.answer(pending.hash(), answer.copy());
+                Ok(answer)
+            }
+            nobody => nobody,
+        }
+    }
+
+    /// Returns `true` if the event that its stream hooks see has the text of many: an answer that came whole.
+    pub fn has_long_event(&self) -> bool {
+        self.0.shared.has_long_event.load(Relaxed)
+    }
+
+    /// Sets whether the next event of its stream hooks has the text of many.
+    pub fn set_long_event(&self, is_long: bool) {
+        self.0.shared.has_long_event.store(is_long, Relaxed);
+    }
+
+    /// Makes the end of this turn wait until this write is on disk. Numbers of one target only grow.
+    pub fn flush_before_end(&self, target: Arc<dyn Durable>, write: u64) {
+        self.0.shared.pending_flush.add(target, write);
+    }
+
+    /// Waits until the writes of this turn are on disk; returns at once where there are none.
+    ///
+    /// # Errors
+    /// Returns an error if the writes fail.
+    pub async fn flush(&self) -> Result<(), Fault> {
+        self.0.shared.pending_flush.flush().await
+    }
+
+    /// Adds the flush to the end of the turn's work. A turn that failed already keeps its own error.
+    pub async fn flushed<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
+        match (self.flush().await, result) {
+            (Err(fault), Ok(_)) => Err(fault),
+            (Err(fault), Err(first)) => {
+                tracing::warn!("cannot write what a turn stored: {fault}");
+                Err(first)
+            }
+            (Ok(()), result) => result,
+        }
+    }
+
+    /// When it began.
+    pub fn started(&self) -> Instant {
+        self.0.shared.started
+    }
+
+    /// Ends the turn when what it returns is dropped: whoever still works for it may stop.
+    #[must_use]
+    pub fn until_dropped(&self) -> EndOfTurn {
+        EndOfTurn(self.0.shared.clone())
+    }
+
+    /// Does the work of this turn. When that is dropped before its end, the turn is over before anything of
+    /// the work is: who is stopped then knows why.
+    pub async fn lasting<F: Future>(&self, work: F) -> F::Output {
+        Lasting { _over: self.until_dropped(), work: Box::pin(work) }.await
+    }
+
+    /// Whether nobody waits for this turn any more.
+    pub fn is_over(&self) -> bool {
+        *self.0.shared.over.borrow()
+    }
+
+    /// Waits until nobody waits for this turn any more.
+    pub async fn over(&self) {
+        // The sender lives as long as this turn does.
+        let _ = self.0.shared.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// The work of a turn. Fields are dropped in this order.
+struct Lasting<F> {
+    _over: EndOfTurn,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Lasting<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<F::Output> {
+        self.work.as_mut().poll(context)
+    }
+}
+
+/// Ends its turn when it is dropped, however the work on it ended.
+pub struct EndOfTurn(Arc<Shared>);
+
+impl Drop for EndOfTurn {
+    fn drop(&mut self) {
+        self.0.over.send_replace(true);
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn")
+            .field("facts", self.facts())
+            .field("context", self.context())
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for EndOfTurn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EndOfTurn")
+    }
+}

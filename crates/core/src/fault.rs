@@ -1,0 +1,264 @@
+//! What went wrong with a request: whose fault it is, and what may be told about it.
+
+use std::time::Duration;
+use valvehouse_json::Json;
+
+/// Who has to do something about a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The request is wrong, or a filter refused it.
+    Caller,
+    /// A script or closure broke.
+    Plugin,
+    /// The model's service failed.
+    Provider,
+    /// We failed.
+    Host,
+}
+
+/// A plugin's decision to stop, with the status it chose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// What the client reads.
+    pub message: String,
+    /// 400 to 599.
+    pub status: u16,
+    /// Seconds after which trying again makes sense.
+    pub retry_after: Option<f64>,
+    /// In a tool call: stop the turn instead of telling the model.
+    pub fatal: bool,
+    /// Which plugin refused; filled in by the chain.
+    pub plugin: String,
+}
+
+impl Refusal {
+    /// A refusal with status 400.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: 400, retry_after: None, fatal: false, plugin: String::new() }
+    }
+
+    /// The same with a status; what is no error status becomes 500.
+    #[must_use]
+    pub fn with_status(mut self, status: i64) -> Self {
+        self.status = u16::try_from(status).ok().filter(|status| (400..600).contains(status)).unwrap_or(500);
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for Refusal {
+    fn from(message: T) -> Self {
+        Self::new(message)
+    }
+}
+
+/// A plugin that broke: a bug, a budget, a wrong return. Never its decision.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{plugin} broke in {hook}: {cause}")]
+pub struct Breakage {
+    /// The plugin's id or the closure's name; filled in by the chain.
+    pub plugin: String,
+    /// What it was doing; filled in by the chain.
+    pub hook: String,
+    /// Why, in full, for the log: message with file:line:column.
+    pub cause: String,
+}
+
+impl Breakage {
+    /// A breakage of a plugin that the chain will name.
+    pub fn new(cause: impl Into<String>) -> Self {
+        Self { plugin: String::new(), hook: String::new(), cause: cause.into() }
+    }
+}
+
+/// Why a provider or the store failed: in full for operators, and without addresses for clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    public: String,
+    full: Option<String>,
+}
+
+impl Explanation {
+    /// An explanation of which clients see only the first text.
+    pub fn new(public: impl Into<String>, full: impl Into<String>) -> Self {
+        Self { public: public.into(), full: Some(full.into()) }
+    }
+
+    /// Returns the text for clients.
+    pub fn public(&self) -> &str {
+        &self.public
+    }
+}
+
+/// The text for operators.
+impl std::fmt::Display for Explanation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.full.as_deref().unwrap_or(&self.public))
+    }
+}
+
+/// One text for both.
+impl<T: Into<String>> From<T> for Explanation {
+    fn from(text: T) -> Self {
+        Self { public: text.into(), full: None }
+    }
+}
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Fault {
+    /// The request itself is wrong.
+    #[error("{message}")]
+    Request {
+        /// What is wrong with it and how to mend it.
+        message: String,
+        /// The field it is about.
+        param: Option<&'static str>,
+        /// A word for programs: `model_not_found`.
+        code: Option<&'static str>,
+        /// Which kind of wrong.
+        kind: RequestFault,
+    },
+    /// It comes too often.
+    #[error("{message}")]
+    TooOften {
+        /// What came too often, and when to come again.
+        message: String,
+        /// A word for programs: `rate_limit_exceeded`.
+        code: &'static str,
+        /// Until it may come again.
+        wait: Duration,
+    },
+    /// A filter or tool refused.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    /// A plugin broke.
+    #[error("{0}")]
+    Broken(Breakage),
+    /// A guard cannot run: refuse rather than go on without it.
+    #[error("{message}")]
+    Unguarded {
+        /// Which plugin is missing.
+        plugin: String,
+        /// Why, and what mends it.
+        message: String,
+    },
+    /// The model's service answered with an error of its own.
+    #[error("provider {provider} answered {status}")]
+    Answered {
+        /// The provider's configured name.
+        provider: String,
+        /// Its status.
+        status: u16,
+        /// Its body, passed on where it is JSON.
+        body: Json,
+        /// Its `Retry-After`.
+        retry_after: Option<String>,
+    },
+    /// The model's service gave no answer: not one byte of it came.
+    #[error("{message}")]
+    Unanswered {
+        /// The attempted operation and the cause of its failure.
+        message: Explanation,
+        /// Whether the request may have reached it: then it may have done the work.
+        sent: bool,
+        /// Whether it was too slow rather than broken.
+        timeout: bool,
+    },
+    /// The model's service failed again and again and is left alone for a while.
+    #[error("{message}")]
+    Resting {
+        /// Which it is, when it is tried again, and why it rests.
+        message: Explanation,
+        /// Until it is tried again.
+        rest: Duration,
+    },
+    /// The model's service could not be used.
+    #[error("{message}")]
+    Provider {
+        /// The attempted operation and the cause of its failure.
+        message: Explanation,
+        /// Whether it was too slow rather than broken.
+        timeout: bool,
+    },
+    /// The model's answer does not have the form that was asked for.
+    #[error("{message}")]
+    Misshapen {
+        /// What does not fit, and how often it was asked.
+        message: String,
+    },
+    /// The tool loop did not come to an end.
+    #[error("the model still calls tools after {limit} model calls")]
+    ToolLoop {
+        /// The limit.
+        limit: usize,
+        /// The messages so far.
+        transcript: Json,
+    },
+    /// The turn stops for a person; who may go on with it knows what it waits for.
+    #[error("the turn waits for a person")]
+    Paused,
+    /// The store did not take or give what the request needs.
+    #[error("{message}")]
+    Unstored {
+        /// The attempted operation and the cause of its failure.
+        message: Explanation,
+        /// A word for programs: `store_full`.
+        code: &'static str,
+    },
+    /// We failed.
+    #[error("{0}")]
+    Host(String),
+}
+
+/// Which kind of wrong a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestFault {
+    /// Malformed.
+    Invalid,
+    /// No or a wrong key.
+    Unauthenticated,
+    /// A key that may not do this.
+    Forbidden,
+    /// Something named that does not exist.
+    NotFound,
+    /// Not with this method.
+    Method,
+    /// Too much at once.
+    TooLarge,
+    /// Not as things stand.
+    Conflict,
+    /// Well formed, and still nothing that can be used.
+    Unusable,
+}
+
+impl Fault {
+    /// A malformed request.
+    pub fn invalid(message: impl Into<String>, param: Option<&'static str>) -> Self {
+        Self::Request { message: message.into(), param, code: None, kind: RequestFault::Invalid }
+    }
+
+    /// Who has to do something about it.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Request { .. } | Self::TooOften { .. } | Self::Refused(_) => Blame::Caller,
+            Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
+            Self::Answered { .. }
+            | Self::Unanswered { .. }
+            | Self::Resting { .. }
+            | Self::Provider { .. }
+            | Self::Misshapen { .. } => Blame::Provider,
+            Self::ToolLoop { .. } | Self::Paused | Self::Unstored { .. } | Self::Host(_) => Blame::Host,
+        }
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+impl From<Breakage> for Fault {
+    fn from(breakage: Breakage) -> Self {
+        Self::Broken(breakage)
+    }
+}

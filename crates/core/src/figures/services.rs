@@ -1,0 +1,263 @@
+//! What the calls of one models' service came to.
+
+use super::spread::{Spread, Spreading};
+use crate::fault::Fault;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+use valvehouse_json::Json;
+
+/// How a call of a service ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    /// Well.
+    Whole,
+    /// It said no: 400 to 499.
+    Refused,
+    /// It said "not now": 429.
+    Busy,
+    /// It failed: 500 and above, or an answer that nobody can read.
+    Failed,
+    /// It could not be reached.
+    Unreachable,
+    /// It took too long.
+    TooSlow,
+    /// Its answer broke off.
+    BrokeOff,
+    /// It was not asked: it failed again and again and is left alone.
+    Rests,
+    /// Whoever asked went away.
+    Left,
+}
+
+const ALL: [Answered; 9] = [
+    Answered::Whole,
+    Answered::Refused,
+    Answered::Busy,
+    Answered::Failed,
+    Answered::Unreachable,
+    Answered::TooSlow,
+    Answered::BrokeOff,
+    Answered::Rests,
+    Answered::Left,
+];
+
+impl Answered {
+    /// One word for figures.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Whole => "answered",
+            Self::Refused => "refused",
+            Self::Busy => "busy",
+            Self::Failed => "failed",
+            Self::Unreachable => "unreachable",
+            Self::TooSlow => "timeout",
+            Self::BrokeOff => "broke_off",
+            Self::Rests => "rests",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// Before an answer has begun; what fails later has broken off.
+impl From<&Fault> for Answered {
+    fn from(fault: &Fault) -> Self {
+        match fault {
+            Fault::Answered { status: 429, .. } => Self::Busy,
+            Fault::Answered { status: 400..=499, .. } => Self::Refused,
+            Fault::Unanswered { timeout: true, .. } | Fault::Provider { timeout: true, .. } => Self::TooSlow,
+            Fault::Unanswered { .. } => Self::Unreachable,
+            Fault::Resting { .. } => Self::Rests,
+            Fault::Paused => Self::Left,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// The figures of one service.
+#[derive(Debug)]
+pub struct Service {
+    ended: [AtomicU64; ALL.len()],
+    running: AtomicU64,
+    retries: AtomicU64,
+    fallbacks: AtomicU64,
+    tokens: [AtomicU64; 2],
+    times: Spread,
+    first: Spread,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self {
+            ended: Default::default(),
+            running: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            fallbacks: AtomicU64::new(0),
+            tokens: Default::default(),
+            times: Spread::of_models(),
+            first: Spread::of_models(),
+        }
+    }
+}
+
+impl Service {
+    /// It is asked.
+    pub fn ask(self: &Arc<Self>) -> Asking {
+        self.running.fetch_add(1, Relaxed);
+        Asking {
+            service: self.clone(),
+            began: Instant::now(),
+            has_begun: false,
+            is_over: false,
+            tokens: None,
+        }
+    }
+
+    /// It is asked once more.
+    pub fn asked_again(&self) {
+        self.retries.fetch_add(1, Relaxed);
+    }
+
+    /// Another one answers in its place.
+    pub fn replaced(&self) {
+        self.fallbacks.fetch_add(1, Relaxed);
+    }
+
+    /// How calls ended, each way with its word.
+    pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
+        let counts = super::counted(&self.ended);
+        std::array::from_fn(|place| (ALL[place].word(), counts[place]))
+    }
+
+    /// Calls under way.
+    pub fn running(&self) -> u64 {
+        self.running.load(Relaxed)
+    }
+
+    /// How often it was asked again.
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Relaxed)
+    }
+
+    /// How often another one answered in its place.
+    pub fn fallbacks(&self) -> u64 {
+        self.fallbacks.load(Relaxed)
+    }
+
+    /// Tokens it read and wrote, where it said so.
+    pub fn tokens(&self) -> [u64; 2] {
+        super::counted(&self.tokens)
+    }
+
+    /// From the question to the end of the answer, of all calls that were answered.
+    pub fn times(&self) -> Spreading {
+        self.times.read()
+    }
+
+    /// From the question to the first that came of the answer.
+    pub fn first(&self) -> Spreading {
+        self.first.read()
+    }
+}
+
+/// A call of a service under way. Dropped before it ended, its caller went away.
+#[derive(Debug)]
+pub struct Asking {
+    service: Arc<Service>,
+    began: Instant,
+    has_begun: bool,
+    is_over: bool,
+    tokens: Option<[u64; 2]>,
+}
+
+impl Asking {
+    /// Something of the answer has come.
+    pub fn receives(&mut self) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.service.first.add(self.began.elapsed());
+        }
+    }
+
+    /// The service says what it read and wrote: in `usage`, as OpenAI has it. What it says last counts.
+    pub fn tells(&mut self, usage: &Json) {
+        let count = |name: &str| Some(usage.get(name)?.as_i64()?.max(0).unsigned_abs());
+        let (read, written) = (count("prompt_tokens"), count("completion_tokens"));
+        if read.or(written).is_some() {
+            self.tokens = Some([read.unwrap_or(0), written.unwrap_or(0)]);
+        }
+    }
+
+    /// It has failed.
+    pub fn fails(&mut self, fault: &Fault) {
+        let ending = match fault.into() {
+            Answered::Failed if self.has_begun => Answered::BrokeOff,
+            other => other,
+        };
+        self.ends(ending);
+    }
+
+    /// It is over.
+    pub fn ends(&mut self, ending: Answered) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let service = &self.service;
+        service.running.fetch_sub(1, Relaxed);
+        service.ended[ending as usize].fetch_add(1, Relaxed);
+        if ending == Answered::Whole {
+            service.times.add(self.began.elapsed());
+        }
+        for (sum, tokens) in service.tokens.iter().zip(self.tokens.unwrap_or_default()) {
+            sum.fetch_add(tokens, Relaxed);
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.ends(Answered::Left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(service: &Service, word: &str) -> u64 {
+        service.outcomes().into_iter().find(|(known, _)| *known == word).unwrap().1
+    }
+
+    #[test]
+    fn a_call_ends_once_and_its_last_usage_counts() {
+        let service = Arc::new(Service::default());
+        let mut asking = service.ask();
+        assert_eq!(service.running(), 1);
+        for usage in [
+            r#"{"prompt_tokens":3,"completion_tokens":1}"#,
+            "null",
+            r#"{"prompt_tokens":3,"completion_tokens":9}"#,
+        ] {
+            asking.receives();
+            asking.tells(&Json::parse(usage.as_bytes()).unwrap());
+        }
+        asking.ends(Answered::Whole);
+        drop(asking);
+        assert_eq!((service.running(), of(&service, "answered"), of(&service, "left")), (0, 1, 0));
+        assert_eq!((service.tokens(), service.first().count, service.times().count), ([3, 9], 1, 1));
+    }
+
+    #[test]
+    fn failures_are_told_apart_by_when_and_why() {
+        let service = Arc::new(Service::default());
+        let broken = Fault::Provider { message: "broke off".into(), timeout: false };
+        service.ask().fails(&broken);
+        let mut begun = service.ask();
+        begun.receives();
+        begun.fails(&broken);
+        drop(service.ask());
+        for word in ["failed", "broke_off", "left"] {
+            assert_eq!(of(&service, word), 1, "{word}");
+        }
+        assert_eq!(service.times().count, 0, "what failed says nothing of how long answers take");
+    }
+}

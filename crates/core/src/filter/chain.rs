@@ -1,0 +1,353 @@
+//! A chain is a fold: each filter takes the value and hands it on.
+
+use super::{Filter, FilterContext, Hook, Hooks, OnBreak, Verdict};
+use crate::breaker::Admission;
+use crate::context::Turn;
+use crate::fault::{Breakage, Fault, Refusal};
+use crate::lanes::{self, LaneError, Pace, STUCK};
+use crate::trace::{End, What};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use valvehouse_json::Json;
+
+/// Most events that a hook makes of one: each goes on through the chain and to the client.
+const MOST_EVENTS: usize = 1_000;
+/// The most memory that they may take, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Filters in running order, and per moment those that act at it. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Chain(Arc<Sorted>);
+
+#[derive(Debug, Default)]
+struct Sorted {
+    filters: Vec<Filter>,
+    at: [Vec<usize>; Hook::ALL.len()],
+    hooks: Hooks,
+}
+
+/// How a chain ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Every filter went on.
+    Done(Json),
+    /// A filter stopped the chain with its value.
+    Skipped(Json),
+}
+
+impl Chain {
+    /// Filters in ascending priority; equal ones keep their order.
+    pub fn new(mut filters: Vec<Filter>) -> Self {
+        filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
+        let mut sorted = Sorted::default();
+        for (index, filter) in filters.iter().enumerate() {
+            for hook in filter.hooks.iter() {
+                sorted.at[hook as usize].push(index);
+                sorted.hooks = sorted.hooks.with(hook);
+            }
+        }
+        sorted.filters = filters;
+        Self(Arc::new(sorted))
+    }
+
+    /// The filters in running order.
+    pub fn filters(&self) -> &[Filter] {
+        &self.0.filters
+    }
+
+    /// Whether any filter acts at this moment.
+    pub fn has(&self, hook: Hook) -> bool {
+        self.0.hooks.contains(hook)
+    }
+
+    /// The filters that act at this moment, in running order.
+    pub fn at(&self, hook: Hook) -> impl Iterator<Item = &Filter> {
+        self.at_from(hook, 0).map(|(_, filter)| filter)
+    }
+
+    /// The same from a place in the chain on, each with its place.
+    pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &Filter)> {
+        let places = self.0.at[hook as usize].iter().copied();
+        places.filter(move |own| *own >= place).map(|own| (own, &self.0.filters[own]))
+    }
+
+    /// Whether any filter wants to see tools fail.
+    pub(crate) fn sees_failures(&self) -> bool {
+        self.at(Hook::PostInvocation).any(|filter| filter.sees_failures)
+    }
+
+    /// Runs one moment: ascending priority, stopping at the first that does not go on.
+    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+        self.run_those(hook, value, turn, |_| true).await
+    }
+
+    /// Runs `post_invocation` after a tool that failed, for the filters that want to see it.
+    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+        self.run_those(Hook::PostInvocation, value, turn, |filter| filter.sees_failures).await
+    }
+
+    async fn run_those(
+        &self,
+        hook: Hook,
+        value: Json,
+        turn: &Turn,
+        those: impl Fn(&Filter) -> bool,
+    ) -> Result<Outcome, Fault> {
+        let (mut value, mut end) = (value, None);
+        for filter in self.at(hook).filter(|filter| those(filter)) {
+            match step(filter, hook, value, turn, &mut end).await? {
+                Outcome::Done(next) => value = next,
+                skipped @ Outcome::Skipped(_) => return Ok(skipped),
+            }
+        }
+        Ok(Outcome::Done(value))
+    }
+}
+
+/// One filter's turn, written down where the turn has a trace; `end` is when the one before ended, and then this
+/// one's.
+pub async fn step(
+    filter: &Filter,
+    hook: Hook,
+    value: Json,
+    turn: &Turn,
+    end: &mut Option<End>,
+) -> Result<Outcome, Fault> {
+    let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
+    let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
+    let Told { word, cause, outcome } = told(filter, hook, value, turn).await;
+    let after = match &outcome {
+        Ok(Outcome::Done(value) | Outcome::Skipped(value)) => Some(value),
+        Err(_) => None,
+    };
+    *end = step.end(word, cause.as_deref(), after);
+    outcome
+}
+
+/// What came of a filter's turn, in the words of traces.
+pub struct Told {
+    /// The outcome in one word.
+    pub word: &'static str,
+    /// Why, where it failed.
+    pub cause: Option<String>,
+    /// The outcome, or the error that ends the turn.
+    pub outcome: Result<Outcome, Fault>,
+}
+
+/// One filter's turn and how it went.
+pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told {
+    let Decided { outcome, passed_over } = decide(filter, hook, value, turn).await;
+    let (word, cause) = match (passed_over, &outcome) {
+        (Some((word, cause)), _) => (word, Some(cause)),
+        (None, Ok(Outcome::Done(_))) => ("continue", None),
+        (None, Ok(Outcome::Skipped(_))) => ("skip", None),
+        (None, Err(Fault::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
+        (None, Err(Fault::Broken(breakage))) => ("broke", Some(breakage.cause.clone())),
+        (None, Err(Fault::Paused)) => ("paused", None),
+        (None, Err(_)) => ("broke", None),
+    };
+    Told { word, cause, outcome }
+}
+
+/// What came of a filter's turn.
+struct Decided {
+    outcome: Result<Outcome, Fault>,
+    /// Where it had no say in that: a word for how, and why.
+    passed_over: Option<(&'static str, String)>,
+}
+
+impl From<Result<Outcome, Fault>> for Decided {
+    fn from(outcome: Result<Outcome, Fault>) -> Self {
+        Self { outcome, passed_over: None }
+    }
+}
+
+impl Decided {
+    /// It failed, and the value goes on without it.
+    fn forgiven(outcome: Outcome, cause: String) -> Self {
+        Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
+    }
+}
+
+/// One filter's turn: its verdict, or what its policy makes of its breakage.
+async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decided {
+    let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
+    if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
+        return resting(filter, hook, value, breaker.refusal(rest), turn);
+    }
+    // Only a filter whose failures are forgiven pays for a way back.
+    let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
+    let ctx = FilterContext { value, turn: turn.clone() };
+    let verdict = match filter.run.pace(hook, &ctx) {
+        None => call(filter, hook, ctx),
+        // In a box: the way of all other calls is shorter where this one takes no room in it.
+        Some(pace) => Box::pin(apart(filter.clone(), hook, ctx, pace)).await,
+    };
+    settled(filter, hook, verdict, before, admission, turn)
+}
+
+/// A call that may wait or take long, where it holds up nobody.
+async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
+    let breaker = filter.breaker.clone();
+    let called = lanes::run(pace, move || call(&filter, hook, ctx)).await;
+    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, breaker) {
+        breaker.trip(STUCK);
+    }
+    called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
+}
+
+/// What a filter's policy makes of how its call ended.
+fn settled(
+    filter: &Filter,
+    hook: Hook,
+    verdict: Result<Verdict, Breakage>,
+    before: Option<Before>,
+    admission: Admission,
+    turn: &Turn,
+) -> Decided {
+    if turn.is_paused() {
+        // Whatever it made of that: it runs again when somebody has answered.
+        return Err(Fault::Paused).into();
+    }
+    let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
+        Some(wrong) => Err(Breakage::new(wrong)),
+        None => Ok(verdict),
+    });
+    if let Some(breaker) = &filter.breaker {
+        match &verdict {
+            Ok(_) => breaker.went_well(admission),
+            // What was ended since nobody waits for it is no fault of the filter's.
+            Err(_) if turn.is_over() => {}
+            Err(breakage) => breaker.broke(&breakage.cause),
+        }
+    }
+    match (verdict, before) {
+        (Ok(Verdict::Continue(ctx)), _) => Ok(Outcome::Done(ctx.value)).into(),
+        (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)).into(),
+        (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
+            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
+            Decided::forgiven(without(filter, hook, before.again(), turn), refusal.message)
+        }
+        (Ok(Verdict::Error(refusal)), _) => {
+            Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
+        }
+        (Err(breakage), before) => {
+            let breakage = Breakage { plugin: filter.name().into(), hook: hook.name().into(), ..breakage };
+            tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
+            match before {
+                Some(before) => {
+                    Decided::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
+                }
+                None => Err(Fault::Broken(breakage)).into(),
+            }
+        }
+    }
+}
+
+/// Why what a hook gives in an event's place cannot be sent on; nothing where it can.
+pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
+    let given = match verdict {
+        Verdict::Continue(ctx) => &ctx.value,
+        Verdict::Skip(value) => value,
+        Verdict::Error(_) => return None,
+    };
+    let is_event = |one: &Json| matches!(one, Json::Object(_) | Json::Text(_));
+    match (hook, given) {
+        (Hook::Stream | Hook::StreamEnd, Json::Array(events)) => events.with(|events| {
+            if events.len() > MOST_EVENTS {
+                let count = events.len();
+                return Some(format!("returned {count} events; {MOST_EVENTS} may take the place of one"));
+            }
+            if let Some(odd) = events.iter().find(|one| !is_event(one)) {
+                let kind = article(odd);
+                return Some(format!("returned a list with {kind} in it; an event is a map or a text"));
+            }
+            // Each is copied, also where the list names one event many times.
+            let mut rest = MAX_BYTES;
+            let is_too_much = events.len() > 1
+                && events.iter().any(|one| match rest.checked_sub(one.weight()) {
+                    Some(left) => {
+                        rest = left;
+                        false
+                    }
+                    None => true,
+                });
+            is_too_much
+                .then(|| format!("returned events of more than {} MiB in place of one", MAX_BYTES >> 20))
+        }),
+        (Hook::Stream | Hook::StreamEnd, one) if !one.is_null() && !is_event(one) => {
+            Some(format!("returned {}; an event is a map or a text", article(one)))
+        }
+        _ => None,
+    }
+}
+
+fn article(value: &Json) -> String {
+    match value {
+        Json::Null => "null".into(),
+        Json::Array(_) => "an array".into(),
+        other => format!("a {}", other.kind()),
+    }
+}
+
+/// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
+/// otherwise not at all.
+fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decided {
+    filter.run.rests(hook);
+    let passed_over = Some(("rests", instead.message.clone()));
+    let outcome = match filter.on_break {
+        OnBreak::Continue => Ok(without(filter, hook, value, turn)),
+        OnBreak::Abort => {
+            Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
+        }
+    };
+    Decided { outcome, passed_over }
+}
+
+/// What goes on in place of what a filter would have made.
+fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Outcome {
+    Outcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
+}
+
+/// A value as it was before a filter, and the handle everybody holds of it.
+struct Before {
+    live: Json,
+    copy: Json,
+}
+
+impl Before {
+    fn of(hook: Hook, value: &Json) -> Self {
+        let copy = match value {
+            // The turn's context and metadata are only shown there; they stay live.
+            Json::Object(parts) if hook.has_ctx() => {
+                let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
+                    "context" | "metadata" => (name, part),
+                    _ => (name, part.copy()),
+                });
+                Json::Object(parts.collect())
+            }
+            value => value.copy(),
+        };
+        Self { live: value.clone(), copy }
+    }
+
+    /// The value as it was, in the place where it was.
+    fn again(self) -> Json {
+        match (&self.live, &self.copy) {
+            (Json::Object(live), Json::Object(copy)) if live.replace(copy.entries()).is_ok() => self.live,
+            _ => self.copy,
+        }
+    }
+}
+
+/// A panic in a closure or a host function ends this call only.
+fn call(filter: &Filter, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| filter.run.run(hook, ctx))).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Err(Breakage::new(format!("panicked: {text}")))
+    })
+}

@@ -1,0 +1,276 @@
+//! The form that every client reads: one id, one role a choice, calls that begin once and are
+//! numbered from nought. What a service or a filter wrote otherwise is mended on its way; what is in
+//! form keeps its bytes.
+
+use crate::chat::{delta, message};
+use crate::provider::Piece;
+use bytes::Bytes;
+use compact_str::CompactString;
+use std::collections::BTreeMap;
+use valvehouse_json::Json;
+
+/// What every event of a stream is.
+const CHUNK: &str = "chat.completion.chunk";
+
+/// What a stream has said of itself so far.
+#[derive(Default)]
+pub(super) struct Form {
+    id: CompactString,
+    model: CompactString,
+    /// By index, in the order of the indices.
+    choices: BTreeMap<i64, Choice>,
+    /// Whether a filter has changed anything of it.
+    edited: bool,
+    /// By index, what came as `message` without a delta; nothing for a choice that came as deltas.
+    whole: BTreeMap<i64, Option<String>>,
+}
+
+#[derive(Default)]
+struct Choice {
+    calls: Vec<Begun>,
+}
+
+/// The kind of tool that a call refers to.
+#[derive(Clone, Copy)]
+enum Kind {
+    Function,
+    Custom,
+}
+
+impl Kind {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Custom => "custom",
+        }
+    }
+
+    const fn input(self) -> &'static str {
+        match self {
+            Self::Function => "arguments",
+            Self::Custom => "input",
+        }
+    }
+}
+
+/// A tool call whose beginning was sent.
+struct Begun {
+    /// As the service numbers it.
+    index: Option<i64>,
+    id: CompactString,
+    name: CompactString,
+}
+
+impl Form {
+    /// Makes deltas of an event whose choices have none: filters look for text there.
+    pub(super) fn as_deltas(&mut self, piece: &mut Piece) {
+        for (place, choice) in piece.event.get("choices").unwrap_or_default().items().iter().enumerate() {
+            let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+            let message = choice.get("message").filter(|message| message.as_object().is_some());
+            let has_delta = choice.get("delta").is_some_and(|delta| delta.as_object().is_some());
+            let (false, Some(message)) = (has_delta, message) else {
+                self.whole.entry(index).or_default();
+                continue;
+            };
+            let text = message::text_of(&message);
+            let delta = match self.whole.get(&index) {
+                None => message.copy(),
+                Some(Some(before)) => {
+                    let rest = text.strip_prefix(before.as_str()).unwrap_or_default();
+                    Json::from([("content", rest.into())])
+                }
+                // It only sums up the deltas before it.
+                Some(None) => Json::object(),
+            };
+            if self.whole.get(&index) != Some(&None) {
+                self.whole.insert(index, Some(text.into()));
+            }
+            choice.remove("message");
+            set(choice, "delta", delta);
+            piece.raw = Bytes::new();
+        }
+    }
+
+    /// A filter has changed what the service sent.
+    pub(super) fn edited(&mut self) {
+        self.edited = true;
+    }
+
+    /// Mends an event in place.
+    pub(super) fn mend(&mut self, piece: &mut Piece) {
+        let event = &piece.event;
+        let Some(Json::Array(choices)) = event.get("choices") else { return };
+        let is_other = event.get("object").is_some_and(|object| object.as_str() != Some(CHUNK));
+        let mut mended = is_other && set(event, "object", CHUNK);
+        if self.has_id() || !choices.is_empty() || event.text("id").is_some_and(|id| !id.is_empty()) {
+            mended |= self.one_id(event);
+        }
+        for (place, choice) in choices.items().iter().enumerate() {
+            mended |= self.mend_choice(place, choice);
+        }
+        if mended {
+            piece.raw = Bytes::new();
+        }
+    }
+
+    /// Whether the stream's id is known; what comes before waits for it.
+    pub(super) fn has_id(&self) -> bool {
+        !self.id.is_empty()
+    }
+
+    /// Gives an event that came before the id what the stream is known by.
+    pub(super) fn name(&self, piece: &mut Piece) {
+        set(&piece.event, "id", self.id.clone());
+        if piece.event.text("model").is_none_or(|model| model.is_empty()) {
+            set(&piece.event, "model", self.model.clone());
+        }
+        piece.raw = Bytes::new();
+    }
+
+    /// The choices that began.
+    pub(super) fn begun(&self) -> Vec<i64> {
+        self.choices.keys().copied().collect()
+    }
+
+    /// The calls so far were not sent, or belong to a model call that is over.
+    pub(super) fn forget_calls(&mut self) {
+        self.whole.clear();
+        self.choices.values_mut().for_each(|choice| choice.calls.clear());
+    }
+
+    /// Every event has the first one's id, also those of later model calls; where a service gives
+    /// none, they have one of ours.
+    fn one_id(&mut self, event: &Json) -> bool {
+        let own = event.text("id").unwrap_or_default();
+        if self.id.is_empty() {
+            self.model = event.text("model").unwrap_or_default();
+            self.id = match own.is_empty() {
+                true => format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()).into(),
+                false => own.clone(),
+            };
+        }
+        own != self.id && set(event, "id", self.id.clone())
+    }
+
+    fn mend_choice(&mut self, place: usize, choice: &Json) -> bool {
+        let Json::Object(fields) = choice else { return false };
+        let given = choice.get("index").and_then(|index| index.as_i64());
+        let index = given.unwrap_or(place as i64);
+        let mut mended = given.is_none() && set(choice, "index", index);
+        // The whole so far beside the delta, as one service has it, tells what filters took out of it.
+        mended |= self.edited && fields.remove("message").is_some();
+        let delta = match choice.get("delta") {
+            Some(delta @ Json::Object(_)) => delta,
+            _ => {
+                let delta = Json::object();
+                mended |= set(choice, "delta", delta.clone());
+                delta
+            }
+        };
+        let is_first = !self.choices.contains_key(&index);
+        mended |= one_role(&delta, is_first);
+        let known = self.choices.entry(index).or_default();
+        match delta.get("tool_calls") {
+            Some(Json::Array(calls)) => {
+                let given = calls.items();
+                let (count, mut kept) = (given.len(), Vec::with_capacity(given.len()));
+                for call in given {
+                    // It may go on with one that begins in this event.
+                    if begins(&call) || known.call_of(&call).is_some() {
+                        mended |= known.mend_call(&call);
+                        kept.push(call);
+                    }
+                }
+                if kept.is_empty() {
+                    mended |= delta.remove("tool_calls").is_some();
+                } else if kept.len() < count {
+                    mended |= calls.replace(kept).is_ok();
+                }
+                mended
+            }
+            _ => mended,
+        }
+    }
+}
+
+/// A choice says its role first and once: clients that add up what they read would have it twice.
+fn one_role(delta: &Json, is_first: bool) -> bool {
+    let says = delta.text("role").is_some_and(|role| !role.is_empty());
+    match (is_first, says) {
+        (true, false) => set(delta, "role", "assistant"),
+        (false, true) => delta.remove("role").is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a piece names what is called; what goes on with a call whose beginning a filter dropped
+/// does not.
+fn begins(piece: &Json) -> bool {
+    !delta::call_name(piece).is_empty()
+}
+
+impl Choice {
+    /// The call that a piece goes on with.
+    fn call_of(&self, piece: &Json) -> Option<usize> {
+        let index = piece.get("index").and_then(|index| index.as_i64());
+        let last = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
+        last.filter(|at| delta::continues_call(piece, &self.calls[*at].id, &self.calls[*at].name))
+    }
+
+    fn mend_call(&mut self, piece: &Json) -> bool {
+        if piece.as_object().is_none() {
+            return false;
+        }
+        let index = piece.get("index").and_then(|index| index.as_i64());
+        let known = self.call_of(piece);
+        let at = known.unwrap_or(self.calls.len());
+        let kind = if delta::is_custom(piece) { Kind::Custom } else { Kind::Function };
+        let called = piece.get(kind.key()).filter(|called| called.as_object().is_some());
+        let mended = index != Some(at as i64) && set(piece, "index", at);
+        match (known, called) {
+            (Some(at), called) => mended | self.calls[at].go_on(piece, called.as_ref()),
+            (None, Some(called)) => mended | self.begin(index, piece, kind, &called),
+            // A call without a function has nothing that could be called.
+            (None, None) => mended,
+        }
+    }
+
+    /// A call begins with its id and its name.
+    fn begin(&mut self, index: Option<i64>, piece: &Json, kind: Kind, called: &Json) -> bool {
+        let mut mended = crate::chat::call::ensure_id(piece);
+        mended |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
+        mended |= match called.get(kind.input()) {
+            Some(Json::Text(_)) => false,
+            None | Some(Json::Null) => set(called, kind.input(), ""),
+            // Some servers send the object itself instead of its text.
+            Some(value) => set(called, kind.input(), value.to_string()),
+        };
+        self.calls.push(Begun {
+            index,
+            id: piece.text("id").unwrap_or_default(),
+            name: called.text("name").unwrap_or_default(),
+        });
+        mended
+    }
+}
+
+impl Begun {
+    /// Id and name are not said again, and not said to be empty.
+    fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
+        let mut mended = piece.text("id").is_some() && piece.remove("id").is_some();
+        let Some(called) = called else { return mended };
+        match called.text("name") {
+            Some(name) if name.is_empty() || name == self.name => {
+                mended |= called.remove("name").is_some();
+            }
+            Some(name) if self.name.is_empty() => self.name = name,
+            _ => {}
+        }
+        mended
+    }
+}
+
+/// Sets what fits into any object; says that something changed.
+fn set(value: &Json, key: &str, new: impl Into<Json>) -> bool {
+    value.set(key, new).is_ok()
+}

@@ -1,0 +1,233 @@
+//! One tool call: pre_invocation chain, the tool, post_invocation chain.
+
+use super::Kernel;
+use super::progress::{Journal, Progress};
+use super::round::ctx_of;
+use crate::chat::Call;
+use crate::context::{HostCall, HostResult, Notice, ToolCalled, Turn};
+use crate::fault::{Fault, Refusal, RequestFault};
+use crate::filter::{Chain, Hook, Outcome};
+use crate::tool::{Tool, ToolError, ToolResult};
+use crate::trace::What;
+use valvehouse_json::Json;
+
+/// Calls a tool of the kernel through the filters; the value is what the model reads.
+pub(super) async fn invoke(
+    kernel: &Kernel,
+    name: &str,
+    args: Json,
+    turn: &Turn,
+    starting: Option<Starting<'_>>,
+) -> Result<Json, Fault> {
+    let Some(tool) = kernel.find_tool(name) else {
+        let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
+        let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
+        let of_module: Vec<&str> = of_module.map(Tool::name).collect();
+        let near = crate::words::nearest(name, known.iter().copied());
+        let hint = match near {
+            _ if !of_module.is_empty() => {
+                format!("; that is a module, with the tools {}", of_module.join(", "))
+            }
+            Some(near) => format!("; did you mean `{near}`?"),
+            None if known.is_empty() => "; there are no tools".into(),
+            None => format!("; the tools are {}", known.join(", ")),
+        };
+        return Err(Fault::Request {
+            message: format!("unknown tool `{name}`{hint}"),
+            param: None,
+            code: Some("tool_not_found"),
+            kind: RequestFault::NotFound,
+        });
+    };
+    // What filters guard is what the tool would get: a list that came as JSON in a string is a list to
+    // them, too. Arguments that do not fit yet may still be mended by a filter.
+    let args = tool.check(&args).unwrap_or(args);
+    let chain = chain_of(kernel, tool);
+    // Filters choose by it, approvals among them: none of them changes it.
+    let about = tool.spec.describe().freeze();
+    let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
+    let args = match chain.run(Hook::PreInvocation, ctx, turn).await? {
+        Outcome::Done(ctx) => ctx.get("args").unwrap_or_else(Json::object),
+        Outcome::Skipped(value) => return Ok(value),
+    };
+    // Filters after the tool see what it got, or what was refused.
+    let (args, result) = match tool.check(&args) {
+        Ok(args) => {
+            if let Some(Starting { call, progress, journal }) = starting {
+                journal.starting(call, &args, progress, turn).await?;
+            }
+            (args.clone(), run_once(tool, args, turn).await)
+        }
+        Err(error) => (args, Err(error)),
+    };
+    if turn.is_paused() {
+        return Err(Fault::Paused);
+    }
+    let entry = Json::from([
+        ("type", "tool_call".into()),
+        ("name", name.into()),
+        ("args", args.copy()),
+        ("ok", result.is_ok().into()),
+    ]);
+    if let Json::Array(trace) = turn.context().trace() {
+        let _ = trace.push(entry);
+    }
+    let value = match result {
+        Ok(result) => {
+            if let Some(context) = result.context {
+                turn.context().take(&context);
+            }
+            result.value
+        }
+        Err(error) => return failed(&chain, about, args, refusal(tool, error), turn).await,
+    };
+    let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
+    match chain.run(Hook::PostInvocation, ctx, turn).await? {
+        Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
+        Outcome::Skipped(value) => Ok(value),
+    }
+}
+
+/// Runs a tool once, although its step runs again when a filter behind it asks a person: the recorded result is used
+/// then.
+async fn run_once(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+    let Some(pauses) = turn.pauses() else { return run(tool, args, turn).await };
+    let by = format!("tool:{}", tool.name());
+    match pauses.host_call(&by, "run", &args) {
+        HostCall::Known(HostResult::Value(recorded)) => ToolResult::from_json(&recorded),
+        HostCall::New(place) => {
+            let result = run(tool, args, turn).await;
+            let recorded = (!turn.is_paused()).then(|| HostResult::Value(ToolResult::to_json(&result)));
+            pauses.host_called(&by, place, recorded);
+            result
+        }
+        // Other arguments are another call.
+        _ => run(tool, args, turn).await,
+    }
+}
+
+/// The tool itself, written down where the turn has a trace.
+async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+    let Some(trace) = turn.trace() else { return tool.run(args, turn).await };
+    let plugin = tool.spec.module.as_deref().unwrap_or(tool.name());
+    let name = if plugin == tool.name() { plugin.to_owned() } else { format!("{plugin}/{}", tool.name()) };
+    let step = trace.begin(What::Tool { name: &name, plugin }, &args);
+    let result = tool.run(args, turn).await;
+    match &result {
+        _ if turn.is_paused() => step.end("paused", None, None),
+        Ok(result) => step.end("ended", None, Some(&result.value)),
+        Err(error) => step.end("failed", Some(&error.message), None),
+    };
+    result
+}
+
+/// A tool's failure as it is told on.
+fn refusal(tool: &Tool, error: ToolError) -> Refusal {
+    let ToolError { message, fatal, status, .. } = error;
+    Refusal { fatal, plugin: tool.name().into(), ..Refusal::new(message).with_status(status.into()) }
+}
+
+/// A tool that failed: filters that want to may put a result in the place of its error.
+async fn failed(
+    chain: &Chain,
+    about: Json,
+    args: Json,
+    refusal: Refusal,
+    turn: &Turn,
+) -> Result<Json, Fault> {
+    if !chain.sees_failures() {
+        return Err(Fault::Refused(refusal));
+    }
+    let error = refusal.message.as_str().into();
+    let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
+    match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
+        Outcome::Skipped(value) => Ok(value),
+        Outcome::Done(ctx) => {
+            ctx.get("result").filter(|result| !result.is_null()).ok_or(Fault::Refused(refusal))
+        }
+    }
+}
+
+/// The kernel's filters and the tool's own, in one order.
+fn chain_of(kernel: &Kernel, tool: &Tool) -> Chain {
+    if tool.filters.is_empty() {
+        return kernel.chain().clone();
+    }
+    let filters = kernel.chain().filters();
+    // One that runs for every tool anyway runs once.
+    let own = tool.filters.iter().filter(|own| !filters.iter().any(|filter| filter.name() == own.name()));
+    Chain::new(filters.iter().chain(own).cloned().collect())
+}
+
+/// A call of a turn that is kept.
+pub(super) struct Starting<'a> {
+    call: &'a Call,
+    progress: &'a Progress,
+    journal: &'a dyn Journal,
+}
+
+/// A model's call, answered with the text of a tool message. What goes wrong is told to the model;
+/// only what is fatal ends the turn.
+pub(super) async fn answer_call(
+    kernel: &Kernel,
+    call: &Call,
+    progress: &Progress,
+    turn: &Turn,
+    journal: Option<&dyn Journal>,
+) -> Result<String, Fault> {
+    let changed = progress.arguments.get(&call.id);
+    let args = changed.clone().map_or_else(|| call.parse(), Ok);
+    let called = || ToolCalled {
+        id: call.id.to_string(),
+        name: call.name.to_string(),
+        arguments: args.as_ref().ok().cloned().unwrap_or_default(),
+        tags: kernel.find_tool(&call.name).map(|tool| tool.spec.tags.clone()).unwrap_or_default(),
+    };
+    turn.tell(|| Notice::ToolStart { call: called() });
+    let result = match &args {
+        Ok(args) => {
+            let starting = journal.map(|journal| Starting { call, progress, journal });
+            invoke(kernel, &call.name, args.clone(), turn, starting).await
+        }
+        Err(error) => Err(Fault::Refused(Refusal::new(error.to_string()))),
+    };
+    let told = match result {
+        Ok(value) => Ok(with_note(value, changed.as_ref())),
+        Err(Fault::Refused(refusal)) if !refusal.fatal => Err(refusal.message),
+        Err(Fault::Request { message, .. }) => Err(message),
+        Err(Fault::Paused) => return Err(Fault::Paused),
+        Err(fault) => {
+            turn.tell(|| Notice::ToolError { call: called(), message: fault.to_string() });
+            return Err(fault);
+        }
+    };
+    Ok(match told {
+        Ok(result) => {
+            turn.tell(|| Notice::ToolEnd { call: called(), result: result.clone() });
+            result
+        }
+        Err(message) => {
+            turn.tell(|| Notice::ToolError { call: called(), message: message.clone() });
+            error_text(&message)
+        }
+    })
+}
+
+/// A result as the model reads it. Where a person changed the arguments it is told which were used.
+fn with_note(result: Json, arguments: Option<&Json>) -> String {
+    match (arguments, result) {
+        (Some(arguments), result) => Json::from([
+            ("note", "a person changed the arguments of this call before it ran".into()),
+            ("arguments", arguments.copy()),
+            ("result", result),
+        ])
+        .to_string(),
+        (None, Json::Text(text)) => text.into(),
+        (None, value) => value.to_string(),
+    }
+}
+
+/// What a tool message says of a failure.
+pub(super) fn error_text(message: &str) -> String {
+    Json::from([("error", message.into())]).to_string()
+}

@@ -1,0 +1,48 @@
+//! The choices of an event or an answer, each with its number, and what they say.
+
+use crate::chat::delta;
+use compact_str::CompactString;
+use valvehouse_json::Json;
+
+/// Why choices end, by their number.
+pub(super) fn reasons(of: &Json) -> impl Iterator<Item = (i64, CompactString)> {
+    let ended = choices(of).filter(|(_, choice)| delta::is_last(choice));
+    ended.map(|(index, choice)| (index, choice.text("finish_reason").unwrap_or_default()))
+}
+
+/// The choices of an event or answer, each with its number.
+pub(super) fn choices(of: &Json) -> impl Iterator<Item = (i64, Json)> {
+    let choices = of.get("choices").unwrap_or_default().items();
+    choices.into_iter().enumerate().map(|(place, choice)| {
+        let index = choice.get("index").and_then(|index| index.as_i64());
+        (index.unwrap_or(place as i64), choice)
+    })
+}
+
+pub(super) fn deltas(event: &Json) -> impl Iterator<Item = (i64, Json)> {
+    choices(event).filter_map(|(index, choice)| Some((index, choice.get("delta")?)))
+}
+
+pub(super) fn messages(answer: &Json) -> impl Iterator<Item = (i64, Json)> {
+    choices(answer).filter_map(|(index, choice)| Some((index, choice.get("message")?)))
+}
+
+pub(super) fn is_only_usage(event: &Json) -> bool {
+    event.get("usage").is_some_and(|usage| !usage.is_null())
+        && event.get("choices").is_some_and(|choices| choices.items().is_empty())
+}
+
+/// Whether an event carries anything beside its end.
+pub(super) fn says_anything(event: &Json) -> bool {
+    any_delta(event, |key, value| key != "role" && !value.is_empty())
+}
+
+pub(super) fn any_delta(event: &Json, is: impl Fn(&str, &Json) -> bool) -> bool {
+    deltas(event).any(|(_, delta)| {
+        let mut any = false;
+        if let Json::Object(delta) = &delta {
+            delta.for_each(|key, value| any = any || is(key, value));
+        }
+        any
+    })
+}

@@ -1,0 +1,245 @@
+//! One model call: pre_chat chain, model, stream chain, post_chat chain.
+
+use super::outgoing::Outgoing;
+use super::progress::Progress;
+use super::{Kernel, answer, stream, turn};
+use crate::chat::{Fold, event, message};
+use crate::context::{Notice, Turn};
+use crate::fault::Fault;
+use crate::filter::{Hook, Outcome};
+use crate::provider::{Answer, Piece, Provider, Request, Traced};
+use crate::tool::SchemaDialect;
+use futures::StreamExt;
+use std::sync::Arc;
+use valvehouse_json::Json;
+
+/// What becomes of a request on its way to the model.
+pub(super) enum Prepared {
+    /// This is asked.
+    Ask(Json),
+    /// A filter answered in the model's place.
+    Answered(Json),
+}
+
+/// A model call, up to what the stream chain leaves of the answer: a `chat.completion`.
+pub(super) async fn model(
+    kernel: &Kernel,
+    progress: &mut Progress,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
+) -> Result<(), Fault> {
+    let asked = match prepare(kernel, &progress.body, turn).await? {
+        Prepared::Ask(asked) => asked,
+        Prepared::Answered(value) => {
+            // The filters after a model see no answer that a filter gave.
+            (progress.response, progress.asked) = (answer::from_value(&value, turn), Json::Null);
+            return Ok(());
+        }
+    };
+    progress.asked = asked.get("messages").unwrap_or_default();
+    turn.tell(|| Notice::LlmStart { messages: progress.asked.clone() });
+    let answered = ask(kernel, &asked, turn, outgoing).await;
+    progress.response = telling(answered, turn)?;
+    Ok(())
+}
+
+/// A model call that failed is told.
+fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
+    result.inspect_err(|fault| {
+        if !matches!(fault, Fault::Paused) {
+            turn.tell(|| Notice::LlmError { message: fault.to_string() });
+        }
+    })
+}
+
+/// The pre_chat chain on messages of this call's own: what it adds is sent and not kept.
+pub(super) async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result<Prepared, Fault> {
+    let mut messages = body.get("messages").unwrap_or_else(Json::array);
+    let settings = kernel.settings();
+    let has_pre_chat = kernel.chain().has(Hook::PreChat);
+    if has_pre_chat {
+        messages = messages.copy();
+    }
+    if let Some(prompt) = &settings.system_prompt {
+        messages = [vec![message::system(prompt.as_str())], messages.items()].concat().into();
+    }
+    if has_pre_chat {
+        let ctx = ctx_of(turn, [("messages", messages), ("model", body.get("model").unwrap_or_default())]);
+        match kernel.chain().run(Hook::PreChat, ctx, turn).await? {
+            Outcome::Done(ctx) => messages = ctx.get("messages").unwrap_or_else(Json::array),
+            Outcome::Skipped(value) => return Ok(Prepared::Answered(value)),
+        }
+    }
+    let asked = turn::for_provider(body, messages, settings.model.as_deref());
+    offer_tools(kernel, &asked);
+    Ok(Prepared::Ask(asked))
+}
+
+/// What the four native hooks look at: named parts, and the turn's context and metadata.
+pub(super) fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
+    let own = parts.into_iter().map(|(name, value)| (name.into(), value));
+    let shared = [("context".into(), turn.context().as_json()), ("metadata".into(), turn.metadata().clone())];
+    own.chain(shared).collect::<valvehouse_json::Object>().into()
+}
+
+/// Adds the host's tools to those the client brought along.
+fn offer_tools(kernel: &Kernel, asked: &Json) {
+    if kernel.toolbox().is_empty() {
+        return;
+    }
+    let ours = kernel.tool_schemas(SchemaDialect::OpenAi);
+    let is_ours = |tool: &Json| {
+        let name = tool.get("function").and_then(|function| function.text("name"));
+        name.is_some_and(|name| kernel.toolbox().find(&name).is_some())
+    };
+    let mut tools: Vec<Json> = asked.get("tools").unwrap_or_default().items();
+    tools.retain(|tool| !is_ours(tool));
+    tools.extend(ours);
+    let _ = asked.set("tools", tools);
+}
+
+/// Who answers for this kernel's model.
+pub(super) fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
+    kernel
+        .provider()
+        .ok_or_else(|| Fault::Host("this kernel has no provider; give it one: `.provider(…)`".into()))
+}
+
+/// The model's answer through the stream chain, sent on as it comes.
+pub(super) async fn ask(
+    kernel: &Kernel,
+    asked: &Json,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
+) -> Result<Json, Fault> {
+    let wants_stream = outgoing.wants_pieces();
+    // A whole answer is asked for as a client would: without the word, unless it said it.
+    if wants_stream || asked.get("stream").is_some() {
+        let _ = asked.set("stream", wants_stream);
+    }
+    if !wants_stream {
+        asked.remove("stream_options");
+    }
+    let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
+    let provider = provider(kernel)?;
+    let model = asked.text("model").unwrap_or_default();
+    let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let answered = answered(kernel, provider.chat(request).await, turn, outgoing, &mut call).await;
+    call.end(answered)
+}
+
+/// What the stream chain leaves of an answer.
+async fn answered(
+    kernel: &Kernel,
+    answer: Result<Answer, Fault>,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
+    call: &mut Traced,
+) -> Result<Json, Fault> {
+    match answer? {
+        Answer::Whole(whole) => {
+            call.whole(&whole);
+            stream::whole(kernel, whole, turn).await
+        }
+        Answer::Stream(mut pieces) => {
+            let mut fold = Fold::default();
+            let hooked = kernel.chain().has(Hook::Stream);
+            let (mut head, mut ends) = (Json::Null, Vec::new());
+            while let Some(piece) = pieces.next().await {
+                let mut piece = match piece {
+                    Ok(piece) => piece,
+                    Err(fault) => {
+                        for piece in stream::rest(kernel, head, turn).await {
+                            pass(piece, &mut fold, kernel, turn, outgoing).await?;
+                        }
+                        return Err(fault);
+                    }
+                };
+                call.piece(&piece.event);
+                outgoing.receive(&mut piece);
+                // Azure's first event has an empty id.
+                if head.text("id").is_none_or(|id| id.is_empty()) {
+                    head = event::head_of(&piece.event);
+                }
+                if hooked {
+                    ends.extend(stream::ends_of(&piece.event));
+                    let was_raw = !piece.raw.is_empty();
+                    let filtered = stream::filtered(kernel, piece, turn).await?;
+                    if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
+                        outgoing.edited();
+                    }
+                    for piece in filtered {
+                        pass(piece, &mut fold, kernel, turn, outgoing).await?;
+                    }
+                } else {
+                    pass(piece, &mut fold, kernel, turn, outgoing).await?;
+                }
+            }
+            for piece in stream::end(kernel, head, turn).await? {
+                pass(piece, &mut fold, kernel, turn, outgoing).await?;
+            }
+            // An answer whose last event was dropped still ended as it ended.
+            ends.retain(|end| !fold.has_ended(event::choice_index(end)));
+            for end in ends {
+                pass(Piece::new(end), &mut fold, kernel, turn, outgoing).await?;
+            }
+            Ok(fold.finish())
+        }
+    }
+}
+
+/// An event on its way: into the answer as a whole, and to the client.
+async fn pass(
+    mut piece: Piece,
+    fold: &mut Fold,
+    kernel: &Kernel,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
+) -> Result<(), Fault> {
+    outgoing.mend(&mut piece);
+    fold.push(&piece.event);
+    if turn.is_observed() {
+        let text = event::text(&piece.event);
+        if !text.is_empty() {
+            turn.tell(|| Notice::LlmToken { text: text.into() });
+        }
+    }
+    outgoing.send(piece, kernel.toolbox()).await
+}
+
+/// The post_chat chain on a model's answer.
+pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
+    let Progress { asked, response, .. } = progress;
+    if asked.is_null() {
+        return Ok(());
+    }
+    if kernel.chain().has(Hook::PostChat) {
+        telling(judge(kernel, asked, response, turn).await, turn)?;
+    }
+    turn.tell(|| Notice::LlmEnd { response: response.clone() });
+    Ok(())
+}
+
+/// The post_chat chain on each choice; its edits are written into the answer.
+async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
+    for choice in whole.get("choices").unwrap_or_default().items() {
+        let said = match choice.get("message") {
+            Some(said @ Json::Object(_)) => said,
+            _ => {
+                // Azure leaves the message out where its own filter struck.
+                let said = message::assistant("");
+                let _ = choice.set("message", said.clone());
+                said
+            }
+        };
+        let ctx = ctx_of(
+            turn,
+            [("messages", asked.clone()), ("result", answer::shown_to_post_chat(&choice, &said, whole))],
+        );
+        match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
+            Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.get("result").unwrap_or_default()),
+            Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
+        }
+    }
+    Ok(())
+}

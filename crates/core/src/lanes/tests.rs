@@ -1,0 +1,229 @@
+use super::*;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// With nothing to be taken from the thread.
+fn wait<F: Future>(future: F) -> Result<F::Output, Stopped> {
+    super::wait(future, |put_aside| put_aside())
+}
+
+fn run<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> impl Future<Output = Result<T, LaneError>> {
+    super::run(Pace::Waits, work)
+}
+
+fn wait_ms(ms: u64) -> Result<(), Stopped> {
+    wait(async move { tokio::time::sleep(Duration::from_millis(ms)).await })
+}
+
+/// Says when it is dropped.
+struct Marked(Arc<AtomicBool>);
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+async fn until(what: impl Fn() -> bool) {
+    for _ in 0..2_000 {
+        if what() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came");
+}
+
+#[tokio::test]
+async fn work_waits_and_gives_its_value() {
+    let value = run(|| {
+        let kept = String::from("kept over the wait");
+        wait_ms(5).unwrap();
+        wait_ms(5).unwrap();
+        kept
+    });
+    assert_eq!(value.await.unwrap(), "kept over the wait");
+}
+
+#[tokio::test]
+async fn thousands_wait_at_once_on_a_few_threads() {
+    let (open, opened) = tokio::sync::watch::channel(false);
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let pieces: Vec<_> = (0..3_000)
+        .map(|index| {
+            let (mut opened, waiting) = (opened.clone(), waiting.clone());
+            tokio::spawn(run(move || {
+                waiting.fetch_add(1, Relaxed);
+                wait(async { opened.wait_for(|open| *open).await.is_ok() }).unwrap();
+                index
+            }))
+        })
+        .collect();
+    until(|| waiting.load(Relaxed) == 3_000).await;
+    open.send_replace(true);
+    for (index, piece) in pieces.into_iter().enumerate() {
+        assert_eq!(piece.await.unwrap().unwrap(), index);
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let held = Marked(dropped.clone());
+    let ((told, end), (began, begun)) = (oneshot::channel(), oneshot::channel());
+    let work = run(move || {
+        let _held = held;
+        began.send(()).unwrap();
+        let ended = wait(std::future::pending::<()>());
+        // Nothing waits any more from here on, and nothing hangs.
+        let again = wait_ms(60_000);
+        told.send((ended, again, give_way())).unwrap();
+    });
+    tokio::select! {
+        _ = work => panic!("it waits for ever"),
+        begun = begun => begun.unwrap(),
+    }
+    let over = Err(Stopped::Over);
+    assert_eq!(end.await.unwrap(), (Err(Stopped::Over), over, over));
+    until(|| dropped.load(Relaxed)).await;
+}
+
+#[tokio::test]
+async fn work_that_computes_gives_way_and_is_ended_too() {
+    let (told, end) = oneshot::channel();
+    let work = run(move || {
+        let mut rounds = 0_u64;
+        while give_way().is_ok() {
+            rounds += 1;
+        }
+        told.send(rounds).unwrap();
+    });
+    let others = async {
+        for _ in 0..8 {
+            assert_eq!(run(|| 7).await.unwrap(), 7);
+        }
+    };
+    tokio::select! {
+        _ = work => panic!("it computes for ever"),
+        () = others => {}
+    }
+    assert!(end.await.unwrap() > 0);
+}
+
+#[tokio::test]
+async fn slow_work_is_done_as_well() {
+    assert_eq!(super::run(Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_work_only() {
+    let broken = run(|| -> u8 {
+        wait_ms(1).unwrap();
+        panic!("as expected by the test")
+    });
+    assert!(matches!(broken.await, Err(LaneError::Panicked)));
+    assert_eq!(run(|| 1).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn what_a_wait_polls_may_itself_ask_for_lanes() {
+    let outer = run(|| {
+        assert!(is_here());
+        wait(async {
+            // Polled on the stack of the outer work, but not a part of it.
+            assert!(!is_here());
+            assert_eq!(wait(async {}), Err(Stopped::Elsewhere));
+            run(|| wait_ms(5).map(|()| 5)).await.unwrap().unwrap()
+        })
+    });
+    assert_eq!(outer.await.unwrap(), Ok(5));
+}
+
+#[test]
+fn what_only_computes_needs_no_runtime() {
+    assert_eq!(futures::executor::block_on(run(|| 7)).unwrap(), 7);
+}
+
+#[tokio::test]
+async fn nothing_waits_outside_of_lanes() {
+    assert_eq!(wait(async {}), Err(Stopped::Elsewhere));
+    assert_eq!(give_way(), Ok(()));
+    assert!(!is_here());
+}
+
+#[tokio::test]
+async fn what_is_no_matter_for_threads_may_be_held_over_a_wait() {
+    let value = run(|| {
+        let own = Rc::new(Cell::new(1));
+        wait_ms(2).unwrap();
+        own.set(own.get() + 1);
+        own.get()
+    });
+    assert_eq!(value.await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_stack_is_as_deep_as_scripts_can_be() {
+    fn deep(levels: u32) -> u64 {
+        let block = std::hint::black_box([levels as u8; 1024]);
+        if levels == 0 { 0 } else { deep(levels - 1) + u64::from(block[7]) }
+    }
+    // 100 MB of frames.
+    assert!(run(|| deep(100_000)).await.unwrap() > 0);
+}
+
+/// Computes without giving way until it is told to end.
+fn computes_until(ended: &AtomicBool) {
+    while !ended.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs by itself: it loses threads that other tests use.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_lane_that_is_held_up_is_left_behind_and_another_takes_its_place() {
+    super::set_max_stuck(Duration::from_secs(3));
+    let lost_before = lost_so_far();
+    let (ends, began) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let lanes = LANES[Pace::Slow as usize].read().len();
+    // One of these waits on each lane, and is ended with its thread or goes on.
+    let waiting: Vec<_> = (0..lanes.max(8))
+        .map(|_| {
+            let (ends, began) = (ends.clone(), began.clone());
+            tokio::spawn(super::run(Pace::Slow, move || {
+                began.fetch_add(1, Relaxed);
+                while !ends.load(Relaxed) {
+                    wait_ms(5).unwrap();
+                }
+            }))
+        })
+        .collect();
+    until(|| began.load(Relaxed) == waiting.len()).await;
+    let own = ends.clone();
+    let stuck = super::run(Pace::Slow, move || computes_until(&own)).await;
+    assert!(matches!(stuck, Err(LaneError::Stuck)), "{stuck:?}");
+    assert!(lost_so_far() > lost_before && lost_now() > 0);
+
+    // Every lane works, the new one too.
+    for _ in 0..lanes.max(8) {
+        assert_eq!(super::run(Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+    }
+    ends.store(true, Relaxed);
+    let mut ended = (0, 0);
+    for waiting in waiting {
+        match waiting.await.unwrap() {
+            Ok(()) => ended.0 += 1,
+            Err(LaneError::Lost) => ended.1 += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(ended.0 > 0 && ended.1 > 0, "{ended:?}");
+    // The thread comes back, and ends.
+    until(|| lost_now() == 0).await;
+}

@@ -1,0 +1,22 @@
+//! The core of Valvehouse: chats and their parts, filters, tools and providers, and the kernel, whose turn
+//! runs a chain of filters around a model and around each call of a tool.
+//!
+//! Modules stand in the order in which they build on each other; each uses only those of earlier lines. The kernel
+//! needs no web server, database, command line or scripting language.
+
+pub mod words;
+pub mod fault;
+pub mod chat;
+pub mod anthropic;
+pub mod limits;
+pub mod valve;
+pub mod breaker;
+pub mod figures;
+pub mod trace;
+pub mod context;
+pub mod callback;
+pub mod lanes;
+pub mod filter;
+pub mod provider;
+pub mod tool;
+pub mod kernel;

@@ -1,0 +1,229 @@
+//! What a value must keep to beyond its type: one set of words for the settings of plugins and the
+//! arguments of tools.
+//!
+//! Only the limits are shared. What is turned into which type is not: a form sends `on` for true and
+//! `a, b` for a list, a model sends lists and objects as JSON in a string.
+
+use crate::words::{did_you_mean, nearest};
+use regex::{Regex, RegexBuilder};
+use std::cmp::Ordering;
+use valvehouse_json::{Json, Number};
+
+/// What one compiled pattern may need; what is larger takes long to compile.
+const MOST_PATTERN: usize = 1 << 20;
+
+/// Allowed values that a sentence names; more would bury it.
+const NAMED: usize = 20;
+
+/// A rule that was broken, in JSON Schema's word for it, and what it asks for: `must be 5 or more`.
+pub(crate) type Broken = (&'static str, String);
+
+/// What numbers and texts of a declaration must keep to.
+#[derive(Debug, Clone, Default)]
+pub struct Limits {
+    /// The least number allowed.
+    pub minimum: Option<Json>,
+    /// The greatest number allowed.
+    pub maximum: Option<Json>,
+    /// The only values allowed; empty allows all.
+    pub allowed: Vec<Json>,
+    /// What text must match somewhere, as in JSON Schema.
+    pub pattern: Option<Regex>,
+}
+
+impl Limits {
+    /// Reads `minimum`, `maximum` and `pattern` of a declaration whose `type` has this name. Problems
+    /// continue the name of what is declared. `enum` is left to who knows the values of the type.
+    pub(crate) fn read(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Self {
+        let limits = Self {
+            minimum: bound("minimum", declared, type_name, problems),
+            maximum: bound("maximum", declared, type_name, problems),
+            pattern: pattern(declared, type_name, problems),
+            allowed: Vec::new(),
+        };
+        if let (Some(minimum), Some(maximum)) = (&limits.minimum, &limits.maximum)
+            && order(minimum, maximum) == Some(Ordering::Greater)
+        {
+            problems.push("has a `minimum` above its `maximum`, so that nothing fits: swap them".to_owned());
+        }
+        limits
+    }
+
+    /// Whether a value that has its type keeps to the limits.
+    pub(crate) fn check(&self, value: &Json) -> Result<(), Broken> {
+        let against = |bound: &Option<Json>| bound.as_ref().and_then(|bound| order(value, bound));
+        if let (Some(Ordering::Less), Some(minimum)) = (against(&self.minimum), &self.minimum) {
+            return Err(("minimum", format!("must be {minimum} or more")));
+        }
+        if let (Some(Ordering::Greater), Some(maximum)) = (against(&self.maximum), &self.maximum) {
+            return Err(("maximum", format!("must be {maximum} or less")));
+        }
+        if !self.allowed.is_empty() && !self.allowed.contains(value) {
+            return Err(("enum", self.name_allowed(value)));
+        }
+        match (value.as_str(), &self.pattern) {
+            (Some(text), Some(pattern)) if !pattern.is_match(text) => {
+                Err(("pattern", format!("must match the pattern {pattern}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn name_allowed(&self, value: &Json) -> String {
+        let named: Vec<_> = self.allowed.iter().take(NAMED).map(clipped).collect();
+        let more = match self.allowed.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let near =
+            value.as_str().and_then(|text| nearest(text, self.allowed.iter().filter_map(Json::as_str)));
+        let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+        format!("must be one of {}{more}{near}", named.join(", "))
+    }
+
+    /// Writes them into a JSON Schema.
+    pub(crate) fn describe(&self, schema: &Json) {
+        // A schema in the making takes any key.
+        if !self.allowed.is_empty() {
+            let _ = schema.set("enum", self.allowed.iter().map(Json::copy).collect::<Vec<_>>());
+        }
+        for (name, bound) in [("minimum", &self.minimum), ("maximum", &self.maximum)] {
+            if let Some(bound) = bound {
+                let _ = schema.set(name, bound.clone());
+            }
+        }
+        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| is_portable(pattern.as_str())) {
+            let _ = schema.set("pattern", pattern.as_str());
+        }
+    }
+}
+
+/// One sentence for each key of a map that is not among the known ones.
+pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
+    let keys = map.as_object().map(|object| object.keys()).unwrap_or_default();
+    let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
+    let told = unknown.map(|key| {
+        let hint = did_you_mean(key, known.iter().copied());
+        let key = shortened(key);
+        format!("has the unknown key `{key}`{hint}; known keys: {}", known.join(", "))
+    });
+    told.collect()
+}
+
+/// A value in a sentence, cut where it would bury the sentence.
+pub fn clipped(value: &Json) -> String {
+    shortened(&value.to_string())
+}
+
+/// Text in a sentence, cut where it would bury the sentence.
+pub fn shortened(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn bound(key: &str, declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Option<Json> {
+    let given = declared.get(key)?;
+    if !matches!(type_name, "integer" | "number") {
+        problems.push(format!("has a `{key}`, which is for numbers, but its type is {type_name}: drop it"));
+    } else if !given.as_f64().is_some_and(f64::is_finite) {
+        problems.push(format!("has {} as its `{key}`: give a number", clipped(&given)));
+    } else {
+        return Some(given);
+    }
+    None
+}
+
+fn pattern(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Option<Regex> {
+    let given = declared.get("pattern")?;
+    if type_name != "string" {
+        problems.push(format!("has a `pattern`, which is for text, but its type is {type_name}: drop it"));
+        return None;
+    }
+    let Some(text) = given.as_str() else {
+        problems.push(format!("has {} as its `pattern`: give a regular expression as text", clipped(&given)));
+        return None;
+    };
+    let compiled = RegexBuilder::new(text).size_limit(MOST_PATTERN).build();
+    if let Err(error) = &compiled {
+        let (shown, reason) = (shortened(text), reason_of(error));
+        problems.push(format!("has a `pattern` that is no regular expression: {shown}: {reason}"));
+    }
+    compiled.ok()
+}
+
+fn reason_of(error: &regex::Error) -> String {
+    // The last line says what is wrong; those before draw the place.
+    let error = error.to_string();
+    let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    let hint = if reason.starts_with("look-around") {
+        ", so that every pattern runs in linear time: say what the text is, not what it is not"
+    } else {
+        ""
+    };
+    format!("{reason}{hint}")
+}
+
+/// Two numbers beside each other: exact for whole numbers of 64 bits, which a float would blur.
+fn order(left: &Json, right: &Json) -> Option<Ordering> {
+    let (Json::Number(left), Json::Number(right)) = (left, right) else { return None };
+    match (whole(left), whole(right)) {
+        (Some(left), Some(right)) => Some(left.cmp(&right)),
+        _ => left.as_f64().partial_cmp(&right.as_f64()),
+    }
+}
+
+fn whole(number: &Number) -> Option<i128> {
+    match number {
+        Number::Int(value) => Some((*value).into()),
+        Number::Unsigned(value) => Some((*value).into()),
+        Number::Float(_) | Number::Spelt(_) => None,
+    }
+}
+
+/// Whether a reader of JSON Schema understands this pattern: its dialect is JavaScript's, which has
+/// no `(?i)`, `\A` or `[[:alpha:]]`. What is left out of the schema is still checked here.
+fn is_portable(pattern: &str) -> bool {
+    let groups = pattern.match_indices("(?").map(|(at, _)| &pattern[at + 2..]);
+    groups.into_iter().all(|group| group.starts_with(':') || group.starts_with('<'))
+        && !["\\A", "\\z", "\\x{", "\\p{", "\\P{", "[[:"].iter().any(|only_ours| pattern.contains(only_ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(declared: &str, type_name: &str) -> (Limits, Vec<String>) {
+        let mut problems = Vec::new();
+        let declared = Json::parse(declared.as_bytes()).unwrap();
+        (Limits::read(&declared, type_name, &mut problems), problems)
+    }
+
+    #[test]
+    fn a_whole_number_one_past_the_bound_is_refused_however_large() {
+        let (limits, problems) = read(r#"{"maximum": 9007199254740992}"#, "integer");
+        assert!(problems.is_empty());
+        assert!(limits.check(&9_007_199_254_740_992_i64.into()).is_ok());
+        assert!(limits.check(&9_007_199_254_740_993_i64.into()).is_err());
+        assert!(limits.check(&u64::MAX.into()).is_err());
+    }
+
+    #[test]
+    fn look_around_is_refused_with_a_way_out() {
+        let (limits, problems) = read(r#"{"pattern": "^(?!x)"}"#, "string");
+        assert!(limits.pattern.is_none());
+        assert!(
+            problems[0].contains("look-around") && problems[0].contains("say what the text is"),
+            "{problems:?}"
+        );
+    }
+
+    #[test]
+    fn a_long_list_of_allowed_values_does_not_bury_the_sentence() {
+        let limits = Limits { allowed: (0..500_i64).map(Json::from).collect(), ..Limits::default() };
+        let (rule, asks) = limits.check(&500_i64.into()).unwrap_err();
+        assert_eq!(rule, "enum");
+        assert!(asks.ends_with("19 and 480 more") && asks.len() < 150, "{asks}");
+    }
+}

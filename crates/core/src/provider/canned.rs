@@ -1,0 +1,230 @@
+//! A provider that answers what it was told to: for tests, examples and demonstrations.
+
+use super::{Answer, Piece, Provider, Request};
+use crate::chat::{Fold, Head, message, request, response, split};
+use crate::fault::Fault;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use valvehouse_json::Json;
+
+/// Gives its replies one after the other; when none is left, the last one again. A clone is the
+/// same provider, so that a test can keep one to look at [`Canned::requests`].
+///
+/// ```
+/// use valvehouse_core::provider::{Canned, Reply};
+/// let provider = Canned::new([Reply::text("hello"), Reply::pieces(["one ", "two"])]);
+/// assert!(provider.requests().is_empty());
+/// ```
+#[derive(Clone)]
+pub struct Canned(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    replies: Vec<Reply>,
+    requests: Mutex<Vec<Json>>,
+}
+
+/// One thing to answer.
+#[derive(Debug, Clone)]
+pub struct Reply(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Message(Json),
+    Whole(Json),
+    Pieces { pieces: Vec<Json>, then: Option<Fault> },
+    Fault(Fault),
+}
+
+impl Reply {
+    /// An assistant message with this text.
+    pub fn text(text: &str) -> Self {
+        Self::message(message::assistant(text))
+    }
+
+    /// A message, with tool calls perhaps.
+    pub fn message(message: Json) -> Self {
+        Self(Kind::Message(message))
+    }
+
+    /// A complete `chat.completion`, given as it is.
+    pub fn whole(completion: Json) -> Self {
+        Self(Kind::Whole(completion))
+    }
+
+    /// Pieces just so: a string is a piece of content, an object an event as it is. When only
+    /// strings were given, a piece with `finish_reason: "stop"` follows.
+    pub fn pieces(pieces: impl IntoIterator<Item = impl Into<Json>>) -> Self {
+        Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: None })
+    }
+
+    /// Pieces, and then the stream fails.
+    pub fn pieces_then_fault(pieces: impl IntoIterator<Item = impl Into<Json>>, fault: Fault) -> Self {
+        Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: Some(fault) })
+    }
+
+    /// No answer at all.
+    pub fn fault(fault: Fault) -> Self {
+        Self(Kind::Fault(fault))
+    }
+}
+
+impl From<&str> for Reply {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+impl From<Fault> for Reply {
+    fn from(fault: Fault) -> Self {
+        Self::fault(fault)
+    }
+}
+
+impl Canned {
+    /// A provider named `canned` with these replies. With none at all every call is a fault.
+    pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
+        Self::named("canned", replies)
+    }
+
+    /// The same under another name.
+    pub fn named(name: &str, replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
+        let replies = replies.into_iter().map(Into::into).collect();
+        Self(Arc::new(Inner { name: name.to_owned(), replies, requests: Mutex::default() }))
+    }
+
+    /// The bodies it was asked with, as they were at that moment.
+    pub fn requests(&self) -> Vec<Json> {
+        self.0.requests.lock().iter().map(Json::copy).collect()
+    }
+
+    fn answer(&self, request: &Request) -> Result<Answer, Fault> {
+        let asked = {
+            let mut requests = self.0.requests.lock();
+            requests.push(request.body.copy());
+            requests.len()
+        };
+        let replies = &self.0.replies;
+        let Some(reply) = replies.get(asked - 1).or(replies.last()) else {
+            return Err(Fault::Host(format!("provider {} has no replies", self.0.name)));
+        };
+        let model = request.body.text("model").unwrap_or_else(|| "canned".into());
+        let head = Head::with_id(format!("chatcmpl-{}-{asked}", self.0.name), model);
+        let (pieces, then) = match &reply.0 {
+            Kind::Fault(fault) => return Err(fault.clone()),
+            Kind::Whole(completion) => return Ok(given(&completion.copy(), request)),
+            Kind::Message(message) => {
+                let completion = head.completion(message.copy(), response::natural_finish(message));
+                let messages = request.body.get("messages").unwrap_or_default().items();
+                // A new object takes any value.
+                let _ = completion.set("usage", response::word_usage(&messages, message));
+                return Ok(given(&completion, request));
+            }
+            Kind::Pieces { pieces, then } => (events(pieces, then.is_none(), &head), then.clone()),
+        };
+        if request.stream {
+            return Ok(streamed(pieces, then));
+        }
+        let mut fold = Fold::default();
+        pieces.iter().for_each(|piece| fold.push(piece));
+        then.map_or_else(|| Ok(Answer::Whole(fold.finish())), Err)
+    }
+}
+
+impl Provider for Canned {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        let model = Json::from([("id", self.0.name.as_str().into()), ("object", "model".into())]);
+        Box::pin(std::future::ready(Ok(vec![model])))
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(std::future::ready(self.answer(&request)))
+    }
+}
+
+/// A whole answer in the form that was asked for.
+fn given(completion: &Json, request: &Request) -> Answer {
+    if request.stream {
+        streamed(split(completion, request::wants_usage(&request.body)), None)
+    } else {
+        Answer::Whole(completion.clone())
+    }
+}
+
+fn streamed(events: Vec<Json>, then: Option<Fault>) -> Answer {
+    let pieces = events.into_iter().map(|event| Ok(Piece::new(event))).chain(then.map(Err));
+    Answer::Stream(stream::iter(pieces.collect::<Vec<_>>()).boxed())
+}
+
+fn events(pieces: &[Json], complete: bool, head: &Head) -> Vec<Json> {
+    let mut events: Vec<Json> = pieces
+        .iter()
+        .map(|piece| match piece {
+            Json::Text(text) => head.chunk(Json::from([("content", text.clone().into())]), None),
+            event => event.copy(),
+        })
+        .collect();
+    if complete && pieces.iter().all(|piece| piece.as_str().is_some()) {
+        events.push(head.chunk(Json::object(), Some("stop")));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(provider: &Canned, body: &str, stream: bool) -> Result<Answer, Fault> {
+        let body = Json::parse(body.as_bytes()).unwrap();
+        futures::executor::block_on(provider.chat(Request::new(body, stream)))
+    }
+
+    fn text(answer: Answer) -> String {
+        match answer {
+            Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
+            Answer::Stream(pieces) => {
+                let pieces: Vec<_> = futures::executor::block_on(pieces.collect());
+                let mut fold = Fold::default();
+                pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+                assert!(fold.is_finished());
+                fold.text().to_owned()
+            }
+        }
+    }
+
+    #[test]
+    fn replies_come_in_order_and_the_last_one_stays() {
+        let provider = Canned::new([Reply::text("one"), Reply::pieces(["t", "wo"])]);
+        for (stream, expected) in [(true, "one"), (false, "two"), (true, "two")] {
+            assert_eq!(text(ask(&provider, r#"{"model":"m"}"#, stream).unwrap()), expected);
+        }
+        assert_eq!(provider.requests().len(), 3);
+    }
+
+    #[test]
+    fn what_it_was_asked_is_kept_as_it_was() {
+        let provider = Canned::new(["hi"]);
+        let body = Json::from([("model", "m".into())]);
+        let asked = provider.chat(Request::new(body.clone(), false));
+        futures::executor::block_on(asked).unwrap();
+        body.set("model", "changed").unwrap();
+        assert_eq!(provider.requests()[0].text("model").unwrap(), "m");
+    }
+
+    #[test]
+    fn faults_come_before_and_within_an_answer() {
+        let broken = Fault::Provider { message: "gone".into(), timeout: false };
+        let provider = Canned::new([Reply::fault(broken.clone()), Reply::pieces_then_fault(["a"], broken)]);
+        assert!(ask(&provider, "{}", false).is_err());
+        let Ok(Answer::Stream(pieces)) = ask(&provider, "{}", true) else { panic!("no stream") };
+        let pieces: Vec<_> = futures::executor::block_on(pieces.collect());
+        assert!(pieces[0].is_ok() && pieces[1].is_err() && pieces.len() == 2);
+        assert!(ask(&Canned::new([""; 0]), "{}", false).is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! A model's call, as the trace of its turn tells of it.
+
+use super::{Forwarded, PIPES, Passed};
+use crate::fault::Fault;
+use crate::trace::{Step, Tokens, Trace, What};
+use futures::stream::{self, StreamExt};
+use std::sync::Arc;
+use valvehouse_json::Json;
+
+/// A call under way; nothing where the turn has no trace.
+pub struct Traced(Option<Step<Arc<Trace>>>);
+
+impl Traced {
+    /// A model is asked. What it is asked is only looked at where that is kept.
+    pub fn begin(
+        trace: Option<&Arc<Trace>>,
+        provider: &str,
+        model: &str,
+        asked: impl FnOnce() -> Json,
+    ) -> Self {
+        Self(trace.map(|trace| {
+            let asked = if trace.keeps(None) { asked() } else { Json::Null };
+            trace.begin_lasting(What::Model(&format!("{provider}/{model}")), &asked)
+        }))
+    }
+
+    /// A piece of the answer has come; no filter has seen it yet.
+    pub(crate) fn piece(&mut self, event: &Json) {
+        if let Some(step) = &mut self.0 {
+            step.first();
+            step.hears(event);
+        }
+    }
+
+    /// The answer has come whole; no filter has seen it yet.
+    pub(crate) fn whole(&self, answer: &Json) {
+        if let Some(step) = &self.0 {
+            step.hears(answer);
+        }
+    }
+
+    /// The answer is there, or the fault in its place; it goes on.
+    pub(crate) fn end(self, answered: Result<Json, Fault>) -> Result<Json, Fault> {
+        if let Some(step) = self.0 {
+            match &answered {
+                Ok(answer) => {
+                    if let Some(tokens) = tokens(answer) {
+                        step.used(tokens);
+                    }
+                    step.end("ended", None, Some(answer));
+                }
+                Err(fault) => failed(step, fault),
+            }
+        }
+        answered
+    }
+
+    /// An answer that is passed on byte for byte: the call ends when its bytes do.
+    pub fn follow(self, forwarded: Result<Forwarded, Fault>) -> Result<Forwarded, Fault> {
+        let Some(mut step) = self.0 else { return forwarded };
+        let forwarded = match forwarded {
+            Ok(forwarded) => forwarded,
+            Err(fault) => {
+                failed(step, &fault);
+                return Err(fault);
+            }
+        };
+        let body = match forwarded.body {
+            Passed::Whole(_) => {
+                step.first();
+                step.end("ended", None, None);
+                return Ok(forwarded);
+            }
+            Passed::Stream(body) => body,
+        };
+        let body = stream::unfold((body, Some(step)), |(mut body, mut step)| async {
+            let next = body.next().await;
+            match (&next, step.take()) {
+                (Some(Ok(_)), Some(mut begun)) => {
+                    begun.first();
+                    step = Some(begun);
+                }
+                (Some(Err(fault)), Some(begun)) => failed(begun, fault),
+                (None, Some(begun)) => drop(begun.end("ended", None, None)),
+                (_, None) => {}
+            }
+            Some((next?, (body, step)))
+        });
+        Ok(Forwarded { body: Passed::Stream(body.boxed()), ..forwarded })
+    }
+}
+
+fn failed(step: Step<Arc<Trace>>, fault: &Fault) {
+    let plugin = match fault {
+        Fault::Refused(refusal) => Some(&refusal.plugin),
+        Fault::Broken(breakage) => Some(&breakage.plugin),
+        _ => None,
+    };
+    let word = match plugin {
+        // A filter in the middle of its answer, unless the model itself is a script.
+        Some(_) if !step.name().starts_with(PIPES) => "stopped",
+        _ => "failed",
+    };
+    step.end(word, Some(&fault.to_string()), None);
+}
+
+fn tokens(answer: &Json) -> Option<Tokens> {
+    let usage = answer.get("usage")?;
+    let count =
+        |key: &str| usage.get(key).and_then(|count| count.as_i64()).and_then(|it| u64::try_from(it).ok());
+    let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
+    prompt.or(completion)?;
+    Some(Tokens { prompt: prompt.unwrap_or(0), completion: completion.unwrap_or(0) })
+}

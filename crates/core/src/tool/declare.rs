@@ -1,0 +1,292 @@
+//! A tool as a script declares it: from one map to a spec, or to every problem with it.
+
+use super::{Parameters, Retry, ToolSpec};
+use crate::limits::{clipped, unknown_keys};
+use crate::words::is_id;
+use std::time::Duration;
+use valvehouse_json::Json;
+
+const KEYS: [&str; 10] = [
+    "name",
+    "description",
+    "tag",
+    "parameters",
+    "timeout",
+    "retry",
+    "idempotent",
+    "filters",
+    "metadata",
+    "handler",
+];
+const RETRY_KEYS: [&str; 2] = ["max", "delay"];
+
+const LONGEST_TRY: Duration = Duration::from_secs(3600);
+/// More would keep the user waiting for a tool that does not work.
+const MOST_TRIES: u64 = 10;
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// A declared tool: all but its handler.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// What is said of it.
+    pub spec: ToolSpec,
+    /// The ids of filters for this tool only.
+    pub filters: Vec<String>,
+}
+
+impl ToolSpec {
+    /// Reads `#{ name, description, tag, parameters, timeout, retry, filters, metadata }`, or says
+    /// everything that is wrong with it. `handler` is somebody else's; the default tags are for a tool
+    /// that has no `tag`.
+    pub fn declare(declared: &Json, default_tags: &[String]) -> Result<Declared, Vec<String>> {
+        if declared.as_object().is_none() {
+            return Err(vec![format!(
+                "a tool must be a map, such as #{{ name: \"get_weather\", handler: get_weather }}, not {}",
+                clipped(declared)
+            )]);
+        }
+        let mut problems = unknown_keys(declared, &KEYS);
+        let tool = read(declared, default_tags, &mut problems);
+        if problems.is_empty() {
+            return Ok(tool);
+        }
+        let whose = match declared.text("name").filter(|name| is_name(name)) {
+            Some(name) => format!("tool `{name}`"),
+            None => "a tool".to_owned(),
+        };
+        Err(problems.into_iter().map(|problem| format!("{whose} {problem}")).collect())
+    }
+}
+
+fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) -> Declared {
+    let given = |key: &str| declared.get(key).filter(|value| !value.is_null());
+    let mut spec = ToolSpec::new("");
+    match given("name") {
+        Some(Json::Text(name)) if is_name(&name) => spec.name = name.into(),
+        Some(name) => problems.push(format!("has the name {}: {NAME_RULE}", clipped(&name))),
+        None => problems.push(format!("has no `name`: {NAME_RULE}")),
+    }
+    match given("description") {
+        Some(Json::Text(text)) => spec.description = text.into(),
+        Some(other) => problems.push(format!("has {} as its `description`: give text", clipped(&other))),
+        None => {}
+    }
+    match given("parameters").map(|given| Parameters::declare(&given)) {
+        Some(Ok(parameters)) => spec.parameters = parameters,
+        Some(Err(wrong)) => {
+            problems.extend(wrong.into_iter().map(|problem| format!("cannot work: {problem}")))
+        }
+        None => {}
+    }
+    match given("metadata") {
+        Some(metadata @ Json::Object(_)) => spec.metadata = metadata.copy(),
+        Some(other) => problems.push(format!("has {} as its `metadata`: give a map", clipped(&other))),
+        None => {}
+    }
+    let mut noted = |problem: String| problems.push(problem);
+    let tag = given("tag").map(|given| tags(&given));
+    spec.tags = or_tell(tag, &mut noted).unwrap_or_else(|| default_tags.to_vec());
+    let limit = given("timeout").map(|given| timeout(&given));
+    spec.timeout = or_tell(limit, &mut noted).unwrap_or(spec.timeout);
+    let retry = given("retry").map(|given| Retry::parse(&given));
+    spec.retry = or_tell(retry, &mut noted).unwrap_or_default();
+    let idempotent = given("idempotent").map(|given| idempotent(&given));
+    spec.idempotent = or_tell(idempotent, &mut noted).unwrap_or_default();
+    let filters = given("filters").map(|given| filter_ids(&given));
+    let filters = or_tell(filters, &mut noted).unwrap_or_default();
+    Declared { spec, filters }
+}
+
+fn or_tell<T>(read: Option<Result<T, String>>, tell: &mut impl FnMut(String)) -> Option<T> {
+    read?.map_err(tell).ok()
+}
+
+fn idempotent(given: &Json) -> Result<bool, String> {
+    match given {
+        Json::Bool(said) => Ok(*said),
+        // As an opening comment says it.
+        Json::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
+        other => Err(format!("has {} as its `idempotent`: give true or false", clipped(other))),
+    }
+}
+
+const NAME_RULE: &str = "use 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, which every model takes";
+
+/// Whether every service takes this as a tool's name.
+pub fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// `tag`: a list of words, or text with commas. None twice.
+pub fn tags(given: &Json) -> Result<Vec<String>, String> {
+    words(given).ok_or_else(|| {
+        format!("has {} as its `tag`: give text, such as \"weather, outdoor\", or a list", clipped(given))
+    })
+}
+
+/// `timeout`: milliseconds, as a number or as text.
+pub fn timeout(given: &Json) -> Result<Duration, String> {
+    milliseconds(given, LONGEST_TRY).filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
+        let most = LONGEST_TRY.as_millis();
+        format!("has {} as its `timeout`: give milliseconds, 1 to {most}", clipped(given))
+    })
+}
+
+impl Retry {
+    /// `retry`: a number of further tries, text such as `3, 1000` with the milliseconds between
+    /// them, or a map of `max` and `delay`.
+    pub fn parse(given: &Json) -> Result<Self, String> {
+        let (max, delay) = match given {
+            Json::Object(_) => {
+                if let Some(problem) = unknown_keys(given, &RETRY_KEYS).first() {
+                    return Err(format!("has a `retry` that {problem}"));
+                }
+                (given.get("max"), given.get("delay"))
+            }
+            Json::Text(text) => {
+                let (max, delay) = text.split_once(',').unzip();
+                (Some(max.unwrap_or(text).into()), delay.map(Json::from))
+            }
+            other => (Some(other.clone()), None),
+        };
+        let max = max.map_or(Some(1), |max| whole(&max)).filter(|max| *max <= MOST_TRIES);
+        let delay = delay.map_or(Some(Duration::ZERO), |delay| milliseconds(&delay, LONGEST_DELAY));
+        match (max.and_then(|max| u32::try_from(max).ok()), delay) {
+            (Some(max), Some(delay)) => Ok(Self { max, delay }),
+            _ => Err(format!(
+                "has {} as its `retry`: give 0 to {MOST_TRIES} further tries and the milliseconds between \
+                 them, up to {}, such as \"3, 1000\" or #{{ max: 3, delay: 1000 }}",
+                clipped(given),
+                LONGEST_DELAY.as_millis()
+            )),
+        }
+    }
+}
+
+fn filter_ids(given: &Json) -> Result<Vec<String>, String> {
+    let ids = words(given).filter(|ids| ids.iter().all(|id| is_id(id)));
+    ids.ok_or_else(|| format!("has {} as its `filters`: give a list of the ids of filters", clipped(given)))
+}
+
+/// Words in a list, or in text with commas; none twice.
+fn words(given: &Json) -> Option<Vec<String>> {
+    let given = match given {
+        Json::Text(text) => text.split(',').map(Json::from).collect(),
+        Json::Array(list) => list.items(),
+        _ => return None,
+    };
+    let mut words: Vec<String> = Vec::new();
+    for word in &given {
+        let word = word.as_str()?.trim();
+        if !word.is_empty() && words.iter().all(|known| known != word) {
+            words.push(word.to_owned());
+        }
+    }
+    Some(words)
+}
+
+fn milliseconds(given: &Json, most: Duration) -> Option<Duration> {
+    whole(given).map(Duration::from_millis).filter(|time| *time <= most)
+}
+
+fn whole(given: &Json) -> Option<u64> {
+    match given {
+        Json::Text(text) => text.trim().parse().ok(),
+        number => u64::try_from(number.as_i64()?).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    fn declare(text: &str) -> Result<Declared, Vec<String>> {
+        ToolSpec::declare(&json(text), &["custom".into(), "utility".into()])
+    }
+
+    #[test]
+    fn everything_that_is_declared_is_in_the_spec() {
+        let tool = declare(
+            r#"{"name": "get_weather", "description": "Get it.", "tag": "weather, outdoor",
+                "parameters": {"city": "string"}, "timeout": 10000, "retry": "3, 1000",
+                "filters": ["audit"], "metadata": {"cost": 1}, "handler": "whatever"}"#,
+        )
+        .unwrap();
+        let spec = tool.spec;
+        assert_eq!((spec.name.as_str(), spec.description.as_str()), ("get_weather", "Get it."));
+        assert_eq!(spec.tags, ["weather", "outdoor"]);
+        assert!(spec.parameters.schema().at_path("properties.city").as_object().is_some());
+        assert_eq!(spec.timeout, Duration::from_secs(10));
+        assert_eq!(spec.retry, Retry { max: 3, delay: Duration::from_secs(1) });
+        assert_eq!(tool.filters, ["audit"]);
+        assert_eq!(spec.metadata.to_string(), r#"{"cost":1}"#);
+    }
+
+    #[test]
+    fn a_tool_without_a_tag_has_those_of_its_module() {
+        assert_eq!(declare(r#"{"name": "a"}"#).unwrap().spec.tags, ["custom", "utility"]);
+        assert_eq!(declare(r#"{"name": "a", "tag": "special"}"#).unwrap().spec.tags, ["special"]);
+        assert_eq!(declare(r#"{"name": "a", "tag": ["x", "x", "y"]}"#).unwrap().spec.tags, ["x", "y"]);
+        assert!(declare(r#"{"name": "a", "tag": []}"#).unwrap().spec.tags.is_empty());
+    }
+
+    #[test]
+    fn a_bad_declaration_names_tool_fault_and_cure() {
+        for (declared, told) in [
+            ("[]", "a tool must be a map, such as #{ name"),
+            ("{}", "a tool has no `name`: use 1 to 64 of a-z"),
+            (r#"{"name": "get weather"}"#, r#"a tool has the name "get weather": use 1 to 64 of"#),
+            (r#"{"name": "größe"}"#, r#"has the name "größe": use"#),
+            (r#"{"name": 5}"#, "has the name 5: use"),
+            (
+                r#"{"name": "a", "timout": 5}"#,
+                "tool `a` has the unknown key `timout`; did you mean `timeout`?",
+            ),
+            (r#"{"name": "a", "timeout": 0}"#, "has 0 as its `timeout`: give milliseconds, 1 to 3600000"),
+            (r#"{"name": "a", "timeout": 3600001}"#, "give milliseconds, 1 to 3600000"),
+            (r#"{"name": "a", "timeout": "soon"}"#, r#"has "soon" as its `timeout`"#),
+            (r#"{"name": "a", "retry": 11}"#, "has 11 as its `retry`: give 0 to 10 further tries"),
+            (r#"{"name": "a", "retry": -1}"#, "has -1 as its `retry`"),
+            (r#"{"name": "a", "retry": "3, 1000, 2"}"#, "as its `retry`"),
+            (r#"{"name": "a", "retry": {"max": 3, "delay": 60001}}"#, "up to 60000"),
+            (r#"{"name": "a", "retry": {"maxx": 3}}"#, "did you mean `max`?"),
+            (r#"{"name": "a", "tag": 5}"#, "has 5 as its `tag`: give text"),
+            (r#"{"name": "a", "tag": ["x", 5]}"#, r#"has ["x",5] as its `tag`"#),
+            (r#"{"name": "a", "filters": ["No Id"]}"#, r#"has ["No Id"] as its `filters`: give a list"#),
+            (r#"{"name": "a", "metadata": []}"#, "has [] as its `metadata`: give a map"),
+            (r#"{"name": "a", "description": 1}"#, "has 1 as its `description`: give text"),
+            (r#"{"name": "a", "parameters": {"x": "strng"}}"#, "tool `a` cannot work: parameter `x.type` is"),
+        ] {
+            let found = declare(declared).unwrap_err().join("\n");
+            assert!(found.contains(told), "{declared}\n  found: {found}\n  want:  {told}");
+        }
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        let wrong =
+            r#"{"name": "a b", "nam": 1, "timeout": 0, "retry": 99, "parameters": {"x": "y", "z": 1}}"#;
+        assert_eq!(declare(wrong).unwrap_err().len(), 6);
+    }
+
+    #[test]
+    fn retries_are_written_in_three_ways() {
+        let parse = |text: &str| Retry::parse(&json(text)).map(|retry| (retry.max, retry.delay.as_millis()));
+        for (text, read) in [
+            ("3", (3, 0)),
+            ("0", (0, 0)),
+            (r#""3""#, (3, 0)),
+            (r#""3, 1000""#, (3, 1000)),
+            (r#"" 3 ,1000 ""#, (3, 1000)),
+            (r#"{"max": 3, "delay": 1000}"#, (3, 1000)),
+            (r#"{"delay": 10}"#, (1, 10)),
+        ] {
+            assert_eq!(parse(text), Ok(read), "{text}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! From the literal map of an author to declared parameters, or to every problem with it.
+
+use super::check::own_value;
+use super::shape::{Kind, Parameter, Shape};
+use crate::limits::{Limits, clipped, shortened, unknown_keys};
+use crate::words::did_you_mean;
+use valvehouse_json::Json;
+
+const ITEM_KEYS: [&str; 8] =
+    ["type", "description", "enum", "items", "properties", "minimum", "maximum", "pattern"];
+const KEYS: [&str; 10] = [
+    "type",
+    "description",
+    "required",
+    "default",
+    "enum",
+    "items",
+    "properties",
+    "minimum",
+    "maximum",
+    "pattern",
+];
+const EXAMPLE: &str = "#{ city: #{ type: \"string\", required: true } }";
+
+/// Parameters of a tool, or properties of one object.
+const MOST: usize = 128;
+/// Containers in containers; models lose their way long before.
+const DEEPEST: usize = 16;
+
+/// Reads the map of a tool's parameters.
+pub(super) fn parameters(declared: &Json) -> Result<Vec<Parameter>, Vec<String>> {
+    if declared.as_object().is_none() {
+        return Err(vec![format!(
+            "parameters must be a map of names and declarations, such as {EXAMPLE}, not {}",
+            clipped(declared)
+        )]);
+    }
+    if declared.text("type").as_deref() == Some("object") && declared.get("properties").is_some() {
+        return Err(vec![format!(
+            "parameters are given as a JSON Schema: give what is in its `properties` alone, and say \
+             `required` with each, such as {EXAMPLE}"
+        )]);
+    }
+    let mut reader = Reader { problems: Vec::new() };
+    let parameters = reader.members(declared, &Place { path: String::new(), depth: 0 });
+    if reader.problems.is_empty() { Ok(parameters) } else { Err(reader.problems) }
+}
+
+/// Where in the declaration something stands: `items.properties.x`.
+struct Place {
+    path: String,
+    depth: usize,
+}
+
+impl Place {
+    fn inside(&self, step: &str) -> Self {
+        let path = if self.path.is_empty() { step.to_owned() } else { format!("{}.{step}", self.path) };
+        Self { path, depth: self.depth + 1 }
+    }
+}
+
+/// Reads declarations. Problems end with how to mend them.
+struct Reader {
+    problems: Vec<String>,
+}
+
+impl Reader {
+    fn problem(&mut self, path: &str, problem: &str) {
+        self.problems.push(format!("parameter `{path}` {problem}"));
+    }
+
+    fn members(&mut self, declared: &Json, place: &Place) -> Vec<Parameter> {
+        let entries = declared.as_object().map(|object| object.entries()).unwrap_or_default();
+        if entries.len() > MOST {
+            let whose = if place.path.is_empty() { "a tool" } else { place.path.as_str() };
+            self.problems.push(format!(
+                "{whose} has {} parameters, of which a model can heed {MOST} at most: group or drop some",
+                entries.len()
+            ));
+            return Vec::new();
+        }
+        let mut read = Vec::with_capacity(entries.len());
+        for (name, declared) in entries {
+            if is_name(&name) {
+                read.extend(self.parameter(&name, &declared, place));
+            } else {
+                self.problems.push(format!(
+                    "the name {} is none for a parameter: use 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`",
+                    clipped(&name.into())
+                ));
+            }
+        }
+        read
+    }
+
+    fn parameter(&mut self, name: &str, declared: &Json, around: &Place) -> Option<Parameter> {
+        let place = around.inside(name);
+        let declared = self.as_map(declared, &place)?;
+        let required = self.truth(&declared, "required", &place);
+        let shape = self.shape(&declared, &KEYS, &place)?;
+        let required = required && shape.default.is_none();
+        Some(Parameter { name: name.to_owned(), required, shape })
+    }
+
+    /// A declaration as a map; the bare name of a type is one, too.
+    fn as_map(&mut self, declared: &Json, place: &Place) -> Option<Json> {
+        match declared {
+            Json::Object(_) => Some(declared.clone()),
+            Json::Text(_) => Some(Json::from([("type", declared.clone())])),
+            _ => {
+                let given = clipped(declared);
+                self.problem(
+                    &place.path,
+                    &format!("is {given}: give a map, such as #{{ type: \"string\" }}"),
+                );
+                None
+            }
+        }
+    }
+
+    fn shape(&mut self, declared: &Json, known: &[&str], place: &Place) -> Option<Shape> {
+        if place.depth > DEEPEST {
+            self.problem(&shortened(&place.path), &format!("nests deeper than {DEEPEST}: flatten it"));
+            return None;
+        }
+        for problem in unknown_keys(declared, known) {
+            self.problem(&place.path, &problem);
+        }
+        let description = self.text(declared, "description", place);
+        let kind = self.kind(declared, place)?;
+        let (before, mut problems) = (self.problems.len(), Vec::new());
+        let limits = Limits::read(declared, kind.name(), &mut problems);
+        for problem in problems {
+            self.problem(&place.path, &problem);
+        }
+        let mut shape = Shape { kind, description, default: None, limits };
+        shape.limits.allowed = self.allowed(&shape, declared, place);
+        // A default is held against limits only once these make sense themselves.
+        if self.problems.len() == before {
+            shape.default = self.default(&shape, declared, place);
+        }
+        Some(shape)
+    }
+
+    fn kind(&mut self, declared: &Json, place: &Place) -> Option<Kind> {
+        let kind = match declared.get("type") {
+            Some(given) => self.named(&given, place),
+            None => self.inferred(declared, place),
+        };
+        for (key, type_name) in [("items", "array"), ("properties", "object")] {
+            if let Some(kind) = &kind
+                && kind.name() != type_name
+                && declared.get(key).is_some()
+            {
+                let problem = format!(
+                    "has `{key}`, but its type is {}: make it {type_name}, or drop them",
+                    kind.name()
+                );
+                self.problem(&place.path, &problem);
+            }
+        }
+        Some(match kind? {
+            Kind::Array(_) => Kind::Array(self.items(declared, place)),
+            Kind::Object(_) => Kind::Object(self.properties(declared, place)),
+            plain => plain,
+        })
+    }
+
+    fn named(&mut self, given: &Json, place: &Place) -> Option<Kind> {
+        let kind = given.as_str().and_then(Kind::named);
+        if kind.is_none() {
+            let hint = match given.as_str().unwrap_or_default() {
+                // As Python says it.
+                "str" | "text" => "; did you mean `string`?".to_owned(),
+                "list" | "tuple" | "set" => "; did you mean `array`?".to_owned(),
+                "dict" | "map" => "; did you mean `object`?".to_owned(),
+                word => did_you_mean(word, Kind::NAMES),
+            };
+            let (given, known) = (clipped(given), Kind::NAMES.join(", "));
+            let problem = format!("is the unknown type {given}{hint}; known types: {known}");
+            self.problem(&format!("{}.type", place.path), &problem);
+        }
+        kind
+    }
+
+    fn inferred(&mut self, declared: &Json, place: &Place) -> Option<Kind> {
+        let allowed = declared.get("enum").and_then(|allowed| allowed.at(0));
+        let shown = allowed.or_else(|| declared.get("default"));
+        let kind = if declared.get("properties").is_some() {
+            Some(Kind::Object(None))
+        } else if declared.get("items").is_some() {
+            Some(Kind::Array(None))
+        } else {
+            shown.as_ref().and_then(Kind::of)
+        };
+        if kind.is_none() {
+            let known = Kind::NAMES.join(", ");
+            self.problem(&place.path, &format!("has no `type`: give one of {known}"));
+        }
+        kind
+    }
+
+    fn items(&mut self, declared: &Json, place: &Place) -> Option<Box<Shape>> {
+        let place = place.inside("items");
+        let items = self.as_map(&declared.get("items")?, &place)?;
+        self.shape(&items, &ITEM_KEYS, &place).map(Box::new)
+    }
+
+    fn properties(&mut self, declared: &Json, place: &Place) -> Option<Vec<Parameter>> {
+        let given = declared.get("properties")?;
+        let path = format!("{}.properties", place.path);
+        if given.as_object().is_none() {
+            let problem =
+                format!("is {}: give a map of names and declarations, such as {EXAMPLE}", clipped(&given));
+            self.problem(&path, &problem);
+            return None;
+        }
+        Some(self.members(&given, &Place { path, depth: place.depth }))
+    }
+
+    fn allowed(&mut self, shape: &Shape, declared: &Json, place: &Place) -> Vec<Json> {
+        let Some(given) = declared.get("enum") else { return Vec::new() };
+        let path = format!("{}.enum", place.path);
+        let instead = match &shape.kind {
+            Kind::Array(_) => {
+                Some("is for a whole array: put it with the items, items: #{ \"enum\": [...] }")
+            }
+            Kind::Object(_) => Some("is for a whole object: put it with its properties"),
+            _ if given.items().is_empty() => Some("is no list of values: give those that are allowed"),
+            _ => None,
+        };
+        if let Some(problem) = instead {
+            self.problem(&path, problem);
+            return Vec::new();
+        }
+        let mut allowed = Vec::new();
+        for (index, value) in given.items().iter().enumerate() {
+            allowed.extend(self.own_value(shape, value, &format!("{path}[{index}]")));
+        }
+        allowed
+    }
+
+    fn default(&mut self, shape: &Shape, declared: &Json, place: &Place) -> Option<Json> {
+        let default = declared.get("default").filter(|default| !default.is_null())?;
+        self.own_value(shape, &default, &format!("{}.default", place.path))
+    }
+
+    fn own_value(&mut self, shape: &Shape, value: &Json, path: &str) -> Option<Json> {
+        match own_value(shape, value, path) {
+            Ok(value) => Some(value),
+            Err(problems) => {
+                self.problems.extend(problems.iter().map(|problem| format!("parameter {problem}")));
+                None
+            }
+        }
+    }
+
+    fn text(&mut self, declared: &Json, key: &str, place: &Place) -> Option<String> {
+        let given = declared.get(key)?;
+        let text = given.as_str().map(str::to_owned);
+        if text.is_none() {
+            self.problem(&format!("{}.{key}", place.path), &format!("is {}: give text", clipped(&given)));
+        }
+        text
+    }
+
+    fn truth(&mut self, declared: &Json, key: &str, place: &Place) -> bool {
+        let Some(given) = declared.get(key) else { return false };
+        let truth = given.as_bool();
+        if truth.is_none() {
+            let hint = match given {
+                Json::Array(_) => ", and write it with each property",
+                _ => "",
+            };
+            let problem = format!("is {}: write true or false{hint}", clipped(&given));
+            self.problem(&format!("{}.{key}", place.path), &problem);
+        }
+        truth.unwrap_or_default()
+    }
+}
+
+/// Whether models may be given this as the name of a parameter; Anthropic takes no other.
+fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(fits)
+}

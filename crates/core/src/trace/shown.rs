@@ -1,0 +1,126 @@
+//! Requests as JSON, for those who look at them from outside.
+
+use super::{Emitted, Line, Record, Trace};
+use jiff::Timestamp;
+use std::time::Duration;
+use valvehouse_json::Json;
+use valvehouse_json::diff::{Change, diff};
+
+impl Trace {
+    /// What it was and how it went, in a line.
+    pub fn summary(&self) -> Json {
+        Json::Object(self.fields().into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    fn fields(&self) -> Vec<(&'static str, Json)> {
+        let (asked, ended) = (&self.asked, self.ended());
+        let begun = Timestamp::try_from(self.begun).unwrap_or_default();
+        let took = ended.map_or_else(|| self.elapsed(), |ended| ended.took);
+        let (steps, changed, contents) = self.with_records(|records| {
+            let changed: u64 = records.iter().map(|record| record.details().changed).sum();
+            (records.len(), changed, records.iter().any(|record| !record.details().values.is_empty()))
+        });
+        vec![
+            ("id", self.id.as_str().into()),
+            ("begun", begun.to_string().into()),
+            ("door", asked.door.into()),
+            ("model", asked.model.as_str().into()),
+            ("stream", asked.stream.into()),
+            ("user", asked.user.as_str().into()),
+            ("chat_id", asked.chat_id.as_str().into()),
+            ("generation", asked.generation.into()),
+            ("running", ended.is_none().into()),
+            ("status", ended.map(|ended| u64::from(ended.status)).into()),
+            ("error", self.error().into()),
+            ("whole", ended.is_some_and(|ended| ended.whole).into()),
+            ("took_ms", ms(took)),
+            ("steps", steps.into()),
+            ("changed", changed.into()),
+            ("contents", contents.into()),
+        ]
+    }
+
+    /// All that is known of it: the summary with its steps, lines and events in place of their number.
+    pub fn detail(&self) -> Json {
+        let list = |items: Vec<Json>| Json::from(items);
+        let told = self.fields().into_iter().filter(|(name, _)| *name != "steps");
+        let parts = [
+            ("steps", list(self.records().iter().map(Record::to_json).collect())),
+            ("lines", list(self.lines().iter().map(Line::to_json).collect())),
+            ("events", list(self.events().iter().map(Emitted::to_json).collect())),
+        ];
+        Json::Object(told.chain(parts).map(|(name, value)| (name.into(), value)).collect())
+    }
+}
+
+impl Record {
+    /// All of a step.
+    pub fn to_json(&self) -> Json {
+        let details = self.details();
+        let values: Vec<Json> =
+            details.values.iter().map(|(before, after)| self.value(before, after)).collect();
+        let fields: [(&str, Json); 17] = [
+            ("name", (*self.name).into()),
+            ("plugin", self.plugin().into()),
+            ("hook", self.hook.into()),
+            ("at_ms", ms(self.at)),
+            ("calls", self.calls.into()),
+            ("took_us", us(self.cost.took)),
+            ("waited_us", us(self.cost.waited)),
+            ("operations", self.cost.operations.into()),
+            ("memory", self.cost.memory.into()),
+            ("outcome", self.word.into()),
+            ("cause", details.cause.as_deref().into()),
+            ("first_us", details.first.map(us).into()),
+            ("prompt_tokens", details.tokens.map(|tokens| tokens.prompt).into()),
+            ("completion_tokens", details.tokens.map(|tokens| tokens.completion).into()),
+            ("contents", (!values.is_empty()).into()),
+            ("changed", details.changed.into()),
+            ("values", values.into()),
+        ];
+        Json::from(fields)
+    }
+
+    fn value(&self, before: &Json, after: &Option<Json>) -> Json {
+        // What goes into a model or a tool is something else than what comes of it.
+        let is_same_thing = !matches!(self.hook, "model" | "tool");
+        let changes = after.as_ref().filter(|_| is_same_thing).map(|after| diff(before, after));
+        let changes: Vec<Json> = changes.unwrap_or_default().iter().map(Change::to_json).collect();
+        Json::from([
+            ("before", before.clone()),
+            ("after", after.clone().unwrap_or_default()),
+            ("diff", changes.into()),
+        ])
+    }
+}
+
+impl Line {
+    fn to_json(&self) -> Json {
+        Json::from([
+            ("at_ms", ms(self.at)),
+            ("plugin", self.plugin.as_str().into()),
+            ("level", self.level.into()),
+            ("text", self.text.as_deref().into()),
+        ])
+    }
+}
+
+impl Emitted {
+    fn to_json(&self) -> Json {
+        Json::from([
+            ("at_ms", ms(self.at)),
+            ("plugin", self.plugin.as_str().into()),
+            ("type", self.kind.as_str().into()),
+            ("event", self.event.clone().unwrap_or_default()),
+        ])
+    }
+}
+
+fn us(time: Duration) -> Json {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).into()
+}
+
+/// Milliseconds with their thousandths.
+fn ms(time: Duration) -> Json {
+    (time.as_micros() as f64 / 1_000.0).into()
+}

@@ -1,0 +1,233 @@
+//! The requests that run and the last ones that ended, and who hears of them.
+
+use super::{Asked, Contents, Ended, LONGEST, Trace, short};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime};
+use tokio::sync::broadcast;
+use valvehouse_json::Json;
+
+/// News that may wait for somebody slow.
+const NEWS: usize = 1_024;
+/// Bytes of contents that all requests that ended keep together; the oldest let go of theirs.
+const MOST_CONTENTS: usize = 64 << 20;
+
+/// The requests that run, and the last ones that ended.
+pub struct Traces {
+    /// How many of those that ended are kept.
+    kept: usize,
+    host: String,
+    next: AtomicU64,
+    live: Mutex<BTreeMap<u64, Arc<Trace>>>,
+    past: Mutex<VecDeque<Arc<Trace>>>,
+    contents: Mutex<Arc<BTreeSet<String>>>,
+    /// Whether everything that anybody says is kept.
+    everything: AtomicBool,
+    news: broadcast::Sender<News>,
+}
+
+/// Something about a request.
+#[derive(Debug, Clone)]
+pub enum News {
+    /// It begins.
+    Begun(Arc<Trace>),
+    /// It has ended.
+    Ended(Arc<Trace>),
+    /// A plugin emits an event in it.
+    Emitted {
+        /// The id of its trace.
+        trace: String,
+        /// Whose event it is.
+        plugin: String,
+        /// The event's type.
+        kind: String,
+        /// All of it; None without contents.
+        event: Option<Json>,
+    },
+}
+
+impl Traces {
+    /// No request yet; so many that ended are kept.
+    pub fn new(kept: usize) -> Arc<Self> {
+        let host = uuid::Uuid::new_v4().simple().to_string();
+        Arc::new(Self {
+            kept,
+            host: host[..4].to_owned(),
+            next: AtomicU64::new(1),
+            live: Mutex::default(),
+            past: Mutex::default(),
+            contents: Mutex::default(),
+            everything: AtomicBool::new(false),
+            news: broadcast::channel(NEWS).0,
+        })
+    }
+
+    /// A request begins. It ends with what is given back.
+    pub fn begin(self: &Arc<Self>, mut asked: Asked, everything: bool) -> Recording {
+        for name in [&mut asked.model, &mut asked.user, &mut asked.chat_id] {
+            if name.len() > LONGEST {
+                *name = short(name);
+            }
+        }
+        let contents = match everything || self.keeps_everything() {
+            true => Contents::All,
+            false => match &*self.contents.lock() {
+                plugins if plugins.is_empty() => Contents::None,
+                plugins => Contents::Of(plugins.clone()),
+            },
+        };
+        let number = self.next.fetch_add(1, Relaxed);
+        let trace = Arc::new(Trace {
+            id: format!("{}-{number}", self.host),
+            asked,
+            begun: SystemTime::now(),
+            started: Instant::now(),
+            contents,
+            facts: OnceLock::new(),
+            parent: OnceLock::new(),
+            taken: Mutex::default(),
+            ended: OnceLock::new(),
+            news: self.news.clone(),
+        });
+        self.live.lock().insert(number, trace.clone());
+        tell(&self.news, || News::Begun(trace.clone()));
+        Recording { trace, number, traces: self.clone(), status: 0 }
+    }
+
+    /// Those that run, the oldest first.
+    pub fn live(&self) -> Vec<Arc<Trace>> {
+        self.live.lock().values().cloned().collect()
+    }
+
+    /// How many run.
+    pub fn running(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// Those that ended, the latest first.
+    pub fn past(&self) -> Vec<Arc<Trace>> {
+        self.past.lock().iter().rev().cloned().collect()
+    }
+
+    /// How many of those that ended are kept.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// One of them.
+    pub fn find(&self, id: &str) -> Option<Arc<Trace>> {
+        let is_it = |trace: &&Arc<Trace>| trace.id == id;
+        let live = self.live.lock().values().find(is_it).cloned();
+        live.or_else(|| self.past.lock().iter().find(is_it).cloned())
+    }
+
+    /// The plugins whose values are kept from now on.
+    pub fn contents(&self) -> Arc<BTreeSet<String>> {
+        self.contents.lock().clone()
+    }
+
+    /// Keeps the values of a plugin from now on, or does so no longer.
+    pub fn keep_contents(&self, plugin: &str, keep: bool) {
+        let mut contents = self.contents.lock();
+        let mut plugins = (**contents).clone();
+        if keep {
+            plugins.insert(plugin.to_owned())
+        } else {
+            plugins.remove(plugin)
+        };
+        *contents = Arc::new(plugins);
+    }
+
+    /// Keeps all values of all requests from now on, and what models say before a filter sees it. Every
+    /// answer is read for that, also where its bytes would have been passed on: this is for development.
+    pub fn keep_everything(&self) {
+        self.everything.store(true, Relaxed);
+    }
+
+    /// Whether that is so.
+    pub fn keeps_everything(&self) -> bool {
+        self.everything.load(Relaxed)
+    }
+
+    /// What happens from now on.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
+    }
+
+    fn end(&self, number: u64, trace: &Arc<Trace>) {
+        self.live.lock().remove(&number);
+        if self.kept > 0 {
+            let mut past = self.past.lock();
+            past.push_back(trace.clone());
+            if past.len() > self.kept {
+                past.pop_front();
+            }
+            if trace.content() > 0 {
+                let mut contents = 0;
+                for older in past.iter().rev() {
+                    contents += older.content();
+                    if contents > MOST_CONTENTS {
+                        older.forget_contents();
+                    }
+                }
+            }
+        }
+        tell(&self.news, || News::Ended(trace.clone()));
+    }
+}
+
+/// Nothing is made where nobody listens.
+pub(super) fn tell(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
+    if to.receiver_count() > 0 {
+        // Whoever went away meanwhile misses nothing.
+        let _ = to.send(news());
+    }
+}
+
+/// A request under way; it ends when this is dropped.
+pub struct Recording {
+    trace: Arc<Trace>,
+    number: u64,
+    traces: Arc<Traces>,
+    status: u16,
+}
+
+impl Recording {
+    /// Its trace, for the facts of its turn.
+    pub fn trace(&self) -> &Arc<Trace> {
+        &self.trace
+    }
+
+    /// It fails; the fault goes on.
+    pub fn failed<F: std::fmt::Display>(&self, fault: F) -> F {
+        self.trace.fail(&fault.to_string());
+        fault
+    }
+
+    /// The answer begins with this status.
+    pub fn answered(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// The client has all of it.
+    pub fn done(mut self) {
+        self.end(true);
+    }
+
+    fn end(&mut self, whole: bool) {
+        let (took, error) = (self.trace.elapsed(), self.trace.error());
+        let ended = Ended { status: self.status, error, whole, took };
+        if self.trace.ended.set(ended).is_ok() {
+            self.traces.end(self.number, &self.trace);
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // Done before, this does nothing.
+        self.end(false);
+    }
+}

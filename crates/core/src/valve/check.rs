@@ -1,0 +1,165 @@
+//! Checking and coercing values: what fits comes back in the declared type.
+
+use super::field::{Field, Items, Kind, Rules};
+use super::redact::is_too_short;
+use super::{MASK, MIN_SECRET, Schema};
+use crate::limits::{Broken, clipped};
+use crate::words::did_you_mean;
+use valvehouse_json::{Json, Number};
+
+/// Why a value cannot be the value of a setting.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ValveError {
+    /// The setting; empty when the settings as a whole are no map.
+    pub field: String,
+    /// The rule that was broken, in JSON Schema's words: `type`, `minimum`, `enum` …
+    pub rule: &'static str,
+    /// The value that was refused; masked where it is a secret.
+    pub value: Json,
+    /// The whole sentence: field, value and rule.
+    pub message: String,
+}
+
+impl Schema {
+    /// The value in the type of its setting, or why it does not fit.
+    ///
+    /// `"5"` is 5 where a number is asked for, 5 is `"5"` where text is, and `"a, b"` is a list.
+    /// Null fits only where the setting is optional. The answer shares nothing with `value`.
+    pub fn check(&self, name: &str, value: &Json) -> Result<Json, ValveError> {
+        let Some(field) = self.field(name) else {
+            let names = || self.fields.iter().map(|field| field.name.as_str());
+            let hint = did_you_mean(name, names());
+            let hint = if hint.is_empty() && !self.fields.is_empty() {
+                format!("; there are: {}", names().collect::<Vec<_>>().join(", "))
+            } else {
+                hint
+            };
+            return Err(ValveError {
+                field: name.to_owned(),
+                rule: "unknown",
+                value: Json::from(MASK),
+                message: format!("there is no valve `{name}`{hint}"),
+            });
+        };
+        field.check(value).map_err(|(rule, asks)| field.refuse(value, rule, &asks))
+    }
+
+    /// What an update over HTTP stores, exactly: unknown keys and nulls are dropped (null means
+    /// back to the default), everything else is coerced. It replaces all that was stored.
+    ///
+    /// A form sends secrets back as it got them, masked: see [`Schema::unmask`], which comes first.
+    pub fn check_update(&self, sent: &Json) -> Result<Json, ValveError> {
+        if sent.as_object().is_none() {
+            return Err(ValveError {
+                field: String::new(),
+                rule: "type",
+                value: Json::Null,
+                message: format!("valves must be an object of names and values, not {}", sent.kind()),
+            });
+        }
+        let kept = Json::object();
+        for field in &self.fields {
+            if let Some(value) = sent.get(&field.name).filter(|value| !value.is_null()) {
+                // A fresh object takes any key.
+                let _ = kept.set(&field.name, self.check(&field.name, &value)?);
+            }
+        }
+        Ok(kept)
+    }
+}
+
+impl Field {
+    pub(super) fn check(&self, value: &Json) -> Result<Json, Broken> {
+        if value.is_null() {
+            return if self.optional {
+                Ok(Json::Null)
+            } else {
+                Err(("type", format!("must be {}; leave it out for its default", self.kind.in_words())))
+            };
+        }
+        if self.secret && value.as_str() == Some(MASK) {
+            return Err(("secret", "must be the secret, not its mask".into()));
+        }
+        let fitting = fit(self.kind, &self.rules, value)?;
+        if self.secret && is_too_short(&fitting) {
+            return Err(("secret", format!("must have at least {MIN_SECRET} characters to be a secret")));
+        }
+        Ok(fitting)
+    }
+
+    pub(super) fn refuse(&self, value: &Json, rule: &'static str, asks: &str) -> ValveError {
+        let shown = if self.secret { Json::from(MASK) } else { value.copy() };
+        let message = format!("valve `{}` {asks}, but {} was given", self.name, clipped(&shown));
+        ValveError { field: self.name.clone(), rule, value: shown, message }
+    }
+}
+
+/// The value in this type and within these rules.
+pub(super) fn fit(kind: Kind, rules: &Rules, value: &Json) -> Result<Json, Broken> {
+    let fitting = match kind {
+        Kind::Array => list(rules.items.as_ref(), value)?,
+        _ => scalar(kind, value).ok_or_else(|| ("type", format!("must be {}", kind.in_words())))?,
+    };
+    rules.limits.check(&fitting)?;
+    Ok(fitting)
+}
+
+fn scalar(kind: Kind, value: &Json) -> Option<Json> {
+    match (kind, value) {
+        (Kind::Boolean, Json::Bool(_)) => Some(value.clone()),
+        (Kind::Boolean, Json::Text(text)) => truth(text.trim()),
+        (Kind::Boolean, Json::Number(number)) => truth(&number.as_i64()?.to_string()),
+        (Kind::Integer, Json::Number(number)) => number.as_i64().map(Json::from),
+        (Kind::Integer, Json::Text(text)) => whole(text.trim()).map(Json::from),
+        (Kind::Number, Json::Number(number)) => finite(number.as_f64()),
+        (Kind::Number, Json::Text(text)) => finite(text.trim().parse().ok()?),
+        (Kind::String, Json::Text(_)) => Some(value.clone()),
+        (Kind::String, Json::Number(_) | Json::Bool(_)) => Some(value.to_string().into()),
+        _ => None,
+    }
+}
+
+/// The words that forms and environments use, as Pydantic takes them.
+fn truth(word: &str) -> Option<Json> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "t" | "y" | "1" => Some(true.into()),
+        "false" | "no" | "off" | "f" | "n" | "0" => Some(false.into()),
+        _ => None,
+    }
+}
+
+fn whole(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| Number::Float(text.parse().ok()?).as_i64())
+}
+
+fn finite(value: f64) -> Option<Json> {
+    value.is_finite().then(|| value.into())
+}
+
+/// A list as it is, spelt as JSON, or as a form edits it: text with commas.
+fn list(items: Option<&Items>, value: &Json) -> Result<Json, Broken> {
+    let given = match value {
+        Json::Array(array) => array.items(),
+        Json::Text(text) if text.trim_start().starts_with('[') => match Json::parse(text.as_bytes()) {
+            Ok(Json::Array(array)) => array.items(),
+            _ => split(text),
+        },
+        Json::Text(text) => split(text),
+        _ => return Err(("type", format!("must be {}", Kind::Array.in_words()))),
+    };
+    let Some(items) = items else {
+        return Ok(given.iter().map(Json::copy).collect::<Vec<_>>().into());
+    };
+    let mut fitting = Vec::with_capacity(given.len());
+    for (position, item) in given.iter().enumerate() {
+        let item = fit(items.kind, &items.rules, item)
+            .map_err(|(rule, asks)| (rule, format!("item {} {asks}", position + 1)))?;
+        fitting.push(item);
+    }
+    Ok(fitting.into())
+}
+
+fn split(text: &str) -> Vec<Json> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Json::from).collect()
+}

@@ -1,0 +1,248 @@
+//! From the literal map of a script to declared settings, or to every problem with it.
+
+use super::MIN_SECRET;
+use super::check::fit;
+use super::field::{Field, Items, Kind, Rules};
+use super::redact::is_too_short;
+use crate::limits::{Broken, Limits, clipped, unknown_keys};
+use crate::words::did_you_mean;
+use valvehouse_json::Json;
+
+const KEYS: [&str; 11] = [
+    "value",
+    "type",
+    "title",
+    "description",
+    "minimum",
+    "maximum",
+    "enum",
+    "pattern",
+    "items",
+    "secret",
+    "multiline",
+];
+const ITEM_KEYS: [&str; 5] = ["type", "minimum", "maximum", "enum", "pattern"];
+const OPTIONAL_FORM: &str = "#{ value: (), type: \"string\" }";
+
+/// Most valves with a pattern, each of which takes a while to compile.
+const MOST_PATTERNS: usize = 32;
+
+pub(super) fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
+    let Some(object) = literal.as_object() else {
+        return Err(vec![format!(
+            "valves must be a map of names and defaults, such as #{{ max_turns: 4 }}, not {}",
+            literal.kind()
+        )]);
+    };
+    let (mut fields, mut problems, mut patterns) = (Vec::new(), Vec::new(), 0);
+    for (name, literal) in object.entries() {
+        patterns += usize::from(
+            literal.get("pattern").is_some() || literal.at_path("items.pattern").as_str().is_some(),
+        );
+        if patterns > MOST_PATTERNS {
+            problems.push(format!(
+                "valve `{name}` is one too many with a `pattern`: {MOST_PATTERNS} may have one"
+            ));
+            break;
+        }
+        let mut declaration = Declaration { name: &name, of: literal.copy(), problems: Vec::new() };
+        let field = declaration.field();
+        problems.extend(declaration.problems.iter().map(|problem| format!("valve `{name}` {problem}")));
+        fields.extend(field);
+    }
+    if problems.is_empty() { Ok(fields) } else { Err(problems) }
+}
+
+/// One entry of the map while it is read. Problems end with how to mend them.
+struct Declaration<'a> {
+    name: &'a str,
+    of: Json,
+    problems: Vec<String>,
+}
+
+impl Declaration<'_> {
+    fn field(&mut self) -> Option<Field> {
+        let bare = self.of.as_object().is_none();
+        if bare {
+            let map = Json::object();
+            let _ = map.set("value", std::mem::take(&mut self.of));
+            self.of = map;
+        } else {
+            self.problems.extend(unknown_keys(&self.of, &KEYS));
+        }
+        let Some(default) = self.of.get("value") else {
+            self.problem(&format!(
+                "has no `value`: give its default, or write {OPTIONAL_FORM}; known keys: {}",
+                KEYS.join(", ")
+            ));
+            return None;
+        };
+        let kind = self.kind(&default)?;
+        let rules = self.rules(kind, &self.of.clone());
+        let rules = Rules { items: self.items(kind, &default), ..rules };
+        let optional = default.is_null();
+        let field = Field {
+            name: self.name.to_owned(),
+            kind,
+            title: self.text("title"),
+            description: self.text("description"),
+            default: if optional { Json::Null } else { self.fitting_default(kind, &rules, &default) },
+            optional,
+            secret: self.truth("secret"),
+            multiline: self.truth("multiline"),
+            rules,
+        };
+        if field.multiline && kind != Kind::String {
+            self.problem("is `multiline`, which is for text only: drop `multiline`");
+        }
+        if field.secret && field.kind == Kind::Boolean {
+            self.problem("is `secret`, which is for text, numbers and lists: drop `secret`");
+        } else if field.secret && is_too_short(&field.default) {
+            self.problem(&format!(
+                "is a secret whose default is too short to be redacted: leave it empty, or give it at least \
+                 {MIN_SECRET} characters"
+            ));
+        }
+        Some(field)
+    }
+
+    fn problem(&mut self, problem: &str) {
+        self.problems.push(problem.to_owned());
+    }
+
+    fn kind(&mut self, default: &Json) -> Option<Kind> {
+        match self.of.get("type") {
+            Some(given) => self.named_kind(&given),
+            None => {
+                let kind = Kind::of(default);
+                if kind.is_none() {
+                    self.problem(&match default {
+                        Json::Null => format!("has no type: write {OPTIONAL_FORM}"),
+                        _ => "has a map as its value: declare a valve for each of its keys".to_owned(),
+                    });
+                }
+                kind
+            }
+        }
+    }
+
+    fn named_kind(&mut self, given: &Json) -> Option<Kind> {
+        let kind = given.as_str().and_then(Kind::named);
+        if kind.is_none() {
+            let hint = did_you_mean(given.as_str().unwrap_or_default(), Kind::NAMES);
+            let (given, known) = (clipped(given), Kind::NAMES.join(", "));
+            self.problem(&format!("has the unknown type {given}{hint}; known types: {known}"));
+        }
+        kind
+    }
+
+    fn rules(&mut self, kind: Kind, map: &Json) -> Rules {
+        let limits = Limits::read(map, kind.name(), &mut self.problems);
+        let mut rules = Rules { limits, items: None };
+        rules.limits.allowed = self.allowed(kind, &rules, map);
+        rules
+    }
+
+    fn allowed(&mut self, kind: Kind, rules: &Rules, map: &Json) -> Vec<Json> {
+        let Some(given) = map.get("enum") else { return Vec::new() };
+        if kind == Kind::Array {
+            self.problem("has an `enum` for a whole list: put it with the items, items: #{ enum: [...] }");
+            return Vec::new();
+        }
+        if given.items().is_empty() {
+            self.problem(&format!(
+                "has {} as its `enum`: give a list of the values allowed",
+                clipped(&given)
+            ));
+        }
+        let mut allowed = Vec::new();
+        for value in given.items() {
+            match strictly(kind, rules, &value) {
+                Ok(value) => allowed.push(value),
+                Err((_, asks)) => {
+                    self.problem(&format!("allows {} in its `enum`, but {asks}", clipped(&value)));
+                }
+            }
+        }
+        allowed
+    }
+
+    /// The items' type, named by the script or seen in the default.
+    fn items(&mut self, kind: Kind, default: &Json) -> Option<Items> {
+        let Some(given) = self.of.get("items") else {
+            return if kind == Kind::Array { items_of(default) } else { None };
+        };
+        if kind != Kind::Array {
+            self.problem(&format!(
+                "has `items`, which is for lists, but its type is {}: drop it",
+                kind.name()
+            ));
+            return None;
+        }
+        let map = match &given {
+            Json::Object(_) => given.clone(),
+            name => {
+                let map = Json::object();
+                let _ = map.set("type", name.clone());
+                map
+            }
+        };
+        self.problems.extend(unknown_keys(&map, &ITEM_KEYS));
+        let named = map.get("type").or_else(|| Some(Kind::of(&map.get("enum")?.at(0)?)?.name().into()));
+        let kind = match named {
+            Some(name) => self.named_kind(&name)?,
+            None => {
+                self.problem("has `items` without a type: write items: \"string\"");
+                return None;
+            }
+        };
+        let rules = Box::new(self.rules(kind, &map));
+        Some(Items { kind, rules })
+    }
+
+    fn fitting_default(&mut self, kind: Kind, rules: &Rules, default: &Json) -> Json {
+        strictly(kind, rules, default).unwrap_or_else(|(_, asks)| {
+            let shown = if self.truth("secret") { super::MASK.to_owned() } else { clipped(default) };
+            self.problem(&format!("{asks}, but its default is {shown}: change one of them"));
+            Json::Null
+        })
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        let given = self.of.get(key)?;
+        let text = given.as_str().map(str::to_owned);
+        if text.is_none() {
+            self.problem(&format!("has {} as its `{key}`: give text", clipped(&given)));
+        }
+        text
+    }
+
+    fn truth(&mut self, key: &str) -> bool {
+        let Some(given) = self.of.get(key) else { return false };
+        let truth = given.as_bool();
+        if truth.is_none() {
+            let problem = format!("has {} as its `{key}`: write true or false", clipped(&given));
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        truth.unwrap_or(true)
+    }
+}
+
+/// An author's own value must be of the type it declares; only numbers may be spelt as integers.
+fn strictly(kind: Kind, rules: &Rules, value: &Json) -> Result<Json, Broken> {
+    let of = Kind::of(value);
+    if of != Some(kind) && !(kind == Kind::Number && of == Some(Kind::Integer)) {
+        return Err(("type", format!("must be {}", kind.in_words())));
+    }
+    fit(kind, rules, value)
+}
+
+/// The one type all items of a default list have, if they have one.
+fn items_of(default: &Json) -> Option<Items> {
+    let kinds: Vec<Option<Kind>> = default.items().iter().map(Kind::of).collect();
+    let kind = (*kinds.first()?)?;
+    let uniform = kind != Kind::Array && kinds.iter().all(|other| *other == Some(kind));
+    uniform.then(|| Items { kind, rules: Box::default() })
+}

@@ -1,0 +1,148 @@
+//! Layers of values over each other, and secrets on their way out and back in.
+
+use super::field::Field;
+use super::{MASK, Schema};
+use crate::limits::clipped;
+use valvehouse_json::{Json, Object};
+
+/// The prefix of the key that marks a stored value as a secret.
+const SECRET_MARK: &str = "$secret:";
+
+/// Returns `true` if a key of stored values is a mark, which stands for no valve.
+pub fn is_mark(key: &str) -> bool {
+    key.starts_with(SECRET_MARK)
+}
+
+/// Returns `true` if the value of this name was stored as a secret.
+pub fn was_secret(stored: &Json, name: &str) -> bool {
+    stored.get(&format!("{SECRET_MARK}{name}")).is_some_and(|mark| mark.as_bool() == Some(true))
+}
+
+impl Schema {
+    /// The values as they are stored in place of others: a secret has a mark, so that it stays one.
+    pub fn marked(&self, values: &Json) -> Json {
+        self.with_marks(values, false)
+    }
+
+    /// Returns the values in the form that is merged into the stored ones: a value that is not a secret removes its
+    /// mark.
+    pub fn marked_changes(&self, values: &Json) -> Json {
+        self.with_marks(values, true)
+    }
+
+    fn with_marks(&self, values: &Json, takes_out: bool) -> Json {
+        let marked = values.copy();
+        for (name, value) in values.as_object().map(Object::entries).unwrap_or_default() {
+            let Some(field) = self.field(&name) else { continue };
+            let mark = match field.secret && !value.is_null() {
+                true => Json::from(true),
+                false if takes_out => Json::Null,
+                false => continue,
+            };
+            // A fresh object takes any key.
+            let _ = marked.set(&format!("{SECRET_MARK}{name}"), mark);
+        }
+        marked
+    }
+
+    /// The values in force: the defaults, under each layer in turn.
+    ///
+    /// A value that does not fit gives way to the one below it, and a problem says so: a new version
+    /// of a script must not fail requests over what was stored for the old one. Unknown keys and
+    /// nulls in a layer count for nothing. The values share nothing with the layers.
+    pub fn effective(&self, layers: &[&Json]) -> (Json, Vec<String>) {
+        let (values, mut problems) = (Json::object(), Vec::new());
+        for field in &self.fields {
+            // A fresh object takes any key.
+            let _ = values.set(&field.name, field.in_force(layers, &mut problems));
+        }
+        (values, problems)
+    }
+
+    /// Which of these layers a value in force comes from; None where it is the default.
+    pub fn layer_in_force(&self, name: &str, layers: &[&Json]) -> Option<usize> {
+        let fits = |layer: &&Json| {
+            let is_dropped = !self.field(name).is_some_and(|field| field.secret) && was_secret(layer, name);
+            let value = layer.get(name).filter(|value| !value.is_null() && !is_dropped);
+            value.is_some_and(|value| self.check(name, &value).is_ok())
+        };
+        layers.iter().rposition(fits)
+    }
+
+    /// The values as they may be shown: a secret that is set is [`MASK`], an empty one stays empty.
+    pub fn mask(&self, values: &Json) -> Json {
+        let shown = values.copy();
+        for field in self.fields.iter().filter(|field| field.secret) {
+            if values.get(&field.name).is_some_and(|value| field.is_set(&value)) {
+                let _ = shown.set(&field.name, MASK);
+            }
+        }
+        shown
+    }
+
+    /// What a form sent, with each secret it left masked put back as it is stored. Without this a
+    /// form that shows masked secrets would store the mask.
+    pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
+        let meant = sent.copy();
+        for field in self.fields.iter().filter(|field| !field.secret && was_secret(stored, &field.name)) {
+            // A form shows a former secret masked: the mask is not a value.
+            if sent.get(&field.name).is_some_and(|value| value.as_str() == Some(MASK)) {
+                meant.remove(&field.name);
+            }
+        }
+        for field in self.fields.iter().filter(|field| field.secret) {
+            if sent.get(&field.name).is_none_or(|value| value.as_str() != Some(MASK)) {
+                continue;
+            }
+            // What is not stored comes from a layer below and stays there.
+            let _ = match stored.get(&field.name) {
+                Some(secret) => meant.set(&field.name, secret.copy()).is_ok(),
+                None => meant.remove(&field.name).is_some(),
+            };
+        }
+        meant
+    }
+}
+
+impl Field {
+    fn in_force(&self, layers: &[&Json], problems: &mut Vec<String>) -> Json {
+        let mut refused = Vec::new();
+        let is_dropped = |layer: &&&Json| !self.secret && was_secret(layer, &self.name);
+        if layers.iter().any(|layer| is_dropped(&layer)) {
+            problems.push(format!(
+                "valve `{0}` was stored as a secret and is none any more, so its stored value does not count; set \
+                 `{0}` again",
+                self.name
+            ));
+        }
+        let given = layers.iter().rev().filter(|layer| !is_dropped(layer));
+        let given = given.filter_map(|layer| layer.get(&self.name));
+        let mut used = self.default.copy();
+        for value in given.filter(|value| !value.is_null()) {
+            match self.check(&value) {
+                Ok(value) => {
+                    used = value;
+                    break;
+                }
+                Err((rule, asks)) => refused.push(self.refuse(&value, rule, &asks).message),
+            }
+        }
+        let shown = if self.secret && self.is_set(&used) { MASK.to_owned() } else { clipped(&used) };
+        problems.extend(refused.into_iter().map(|message| format!("{message}; {shown} is used instead")));
+        used
+    }
+
+    /// Whether there is anything to hide: 0 and false say something, nothing and "" do not.
+    fn is_set(&self, value: &Json) -> bool {
+        !value.is_empty() || matches!(value, Json::Bool(_) | Json::Number(_))
+    }
+}
+
+/// Where a plugin stands in the chain: its valve `priority`, 0 when that is missing or no number.
+pub fn priority(effective: &Json) -> f64 {
+    effective
+        .get("priority")
+        .and_then(|value| value.as_f64())
+        .filter(|value| value.is_finite())
+        .unwrap_or(0.0)
+}

@@ -1,0 +1,146 @@
+//! The configured keys, compared by their digests.
+
+use super::Digest;
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+use valvehouse_config::{Key, SecretSource};
+use valvehouse_json::Json;
+
+/// A key that may change is read again after so long.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The keys of operators and users.
+pub struct Keys {
+    admin: Option<Held>,
+    users: Vec<(Held, Json)>,
+}
+
+/// Whose a key is.
+#[derive(Debug)]
+pub enum Holder<'a> {
+    /// The operators'.
+    Admin,
+    /// A user's: who that is, or null where nobody is named.
+    User(&'a Json),
+}
+
+impl Keys {
+    /// As configured.
+    pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
+        let users =
+            users.iter().map(|key| (Held::new(key.key.clone()), key.user.clone().unwrap_or_default()));
+        Self { admin: admin.map(Held::new), users: users.collect() }
+    }
+
+    /// Whether operators have a key; without one, they are whoever sits at this machine.
+    pub fn has_admin(&self) -> bool {
+        self.admin.is_some()
+    }
+
+    /// The operators' key as it is now; none where there is none, or it cannot be read.
+    pub fn admin(&self) -> Option<Digest> {
+        self.admin.as_ref()?.digest()
+    }
+
+    /// Whether this is the operators' key.
+    pub fn is_admin(&self, key: &str) -> bool {
+        self.admin().is_some_and(|admin| admin.is(&Digest::of(key)))
+    }
+
+    /// Whose key this is. A user's key that is the operators' as well is the user's.
+    pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
+        let given = Digest::of(key);
+        let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
+        if let Some((_, user)) = self.users.iter().find(|(held, _)| is(held)) {
+            return Some(Holder::User(user));
+        }
+        self.admin.as_ref().is_some_and(is).then_some(Holder::Admin)
+    }
+
+    /// Whether some user's key is the operators' as well: whoever has it may do everything.
+    pub fn are_shared(&self) -> bool {
+        let admin = self.admin();
+        let is = |held: &Held| held.digest().zip(admin).is_some_and(|(digest, admin)| digest.is(&admin));
+        self.users.iter().any(|(held, _)| is(held))
+    }
+}
+
+/// A key by its digest, and where it is read from.
+struct Held {
+    source: SecretSource,
+    known: Mutex<Option<Known>>,
+}
+
+struct Known {
+    /// None: it cannot be read, and opens nothing.
+    digest: Option<Digest>,
+    at: Instant,
+}
+
+impl Held {
+    fn new(source: SecretSource) -> Self {
+        Self { source, known: Mutex::default() }
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        let mut known = self.known.lock();
+        let may_change = !matches!(self.source, SecretSource::Literal(_));
+        if let Some(known) = &*known
+            && (!may_change || known.at.elapsed() < FRESH)
+        {
+            return known.digest;
+        }
+        let was_told = known.as_ref().is_some_and(|known| known.digest.is_none());
+        let read = match self.source.read() {
+            Ok(secret) => Digest::configured(secret.expose())
+                .ok_or_else(|| "after `sha256:` come 64 hexadecimal digits".to_owned()),
+            Err(unread) => Err(unread.to_string()),
+        };
+        if let Err(why) = &read
+            && !was_told
+        {
+            tracing::warn!("a key opens nothing: {why}");
+        }
+        let digest = read.ok();
+        *known = Some(Known { digest, at: Instant::now() });
+        digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valvehouse_config::Secret;
+
+    fn literal(text: &str) -> SecretSource {
+        SecretSource::Literal(Secret::new(text))
+    }
+
+    #[test]
+    fn a_users_key_is_not_the_operators_unless_both_are_the_same() {
+        let ann = Json::from([("id", "ann".into())]);
+        let users =
+            [Key { key: literal("sk-ann"), user: Some(ann) }, Key { key: literal("sk-two"), user: None }];
+        let keys = Keys::new(&users, Some(literal(&Digest::of("sk-admin").to_string())));
+        assert!(matches!(keys.holder("sk-ann"), Some(Holder::User(user)) if user.text("id").is_some()));
+        assert!(matches!(keys.holder("sk-admin"), Some(Holder::Admin)));
+        assert!(keys.holder("sk-other").is_none());
+        assert!(keys.is_admin("sk-admin") && !keys.is_admin("sk-ann") && !keys.are_shared());
+        assert!(Keys::new(&users, Some(literal("sk-two"))).are_shared());
+    }
+
+    #[test]
+    fn a_file_without_a_key_opens_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        let keys = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Keys::new(&[], Some(SecretSource::File(file.clone())))
+        };
+        assert!(keys("sk-1\n").is_admin("sk-1"));
+        for nothing in ["", "\n", "sha256:12"] {
+            let keys = keys(nothing);
+            assert!(!keys.is_admin("") && !keys.is_admin("sha256:12") && keys.has_admin(), "{nothing:?}");
+        }
+    }
+}

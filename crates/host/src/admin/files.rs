@@ -1,0 +1,89 @@
+//! The files of plugins: read, written and taken away within their folder, wherever links may lead.
+
+use super::Refused;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use valvehouse_os::{Folders, Writing};
+
+/// Longer files are no scripts, and no history keeps them.
+const MOST: u64 = 1 << 20;
+
+/// A plugin's file in the folder of its kind.
+pub(super) struct File {
+    folder: PathBuf,
+    place: String,
+}
+
+impl File {
+    /// The file at a place within a folder.
+    pub(super) fn new(folder: &Path, place: &str) -> Self {
+        Self { folder: folder.to_owned(), place: place.to_owned() }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join(&self.place)
+    }
+
+    /// What is in it now; None where it is not there. What cannot be kept must not be overwritten.
+    pub(super) fn text(&self) -> Result<Option<String>, Refused> {
+        let path = self.path();
+        let refused = |why: String| {
+            let shown = path.display();
+            let message = format!("{shown} is in the way: {why}; move it away first, nothing was changed");
+            Err(Refused::conflict(message, "file_not_changed"))
+        };
+        let metadata = match std::fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return refused(format!("it cannot be read: {error}")),
+        };
+        // A pipe would hold up whoever opens it.
+        if !metadata.is_file() {
+            return refused("it is no regular file".into());
+        }
+        let mut bytes = Vec::new();
+        let read = std::fs::File::open(&path).and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes));
+        match (read, String::from_utf8(bytes)) {
+            (Err(error), _) => refused(format!("it cannot be read: {error}")),
+            (Ok(length), _) if length as u64 > MOST => refused("it is larger than 1 MiB".into()),
+            (_, Err(_)) => refused("it is no text".into()),
+            (Ok(_), Ok(text)) => Ok(Some(text)),
+        }
+    }
+
+    /// Puts a text in place of what is in it, all at once. What a link points to is written within the
+    /// folder only.
+    pub(super) fn write(&self, text: &str) -> Result<(), Refused> {
+        std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("make its folder", &error))?;
+        let path = self.really()?;
+        let parents = self.path().parent().is_some_and(|folder| !folder.exists());
+        let how = Writing { parents, ..Writing::default() };
+        self.folders()?.write(&path, text, how)?;
+        Ok(())
+    }
+
+    /// Takes it away; of a link only itself.
+    pub(super) fn remove(&self) -> Result<(), Refused> {
+        let path = self.really()?;
+        self.folders()?.remove(&path)?;
+        Ok(())
+    }
+
+    fn folders(&self) -> Result<Folders, Refused> {
+        Ok(Folders::new(&[self.real_folder()?]))
+    }
+
+    /// The whole path, which means the same wherever this process stands.
+    fn really(&self) -> Result<String, Refused> {
+        Ok(self.real_folder()?.join(&self.place).display().to_string())
+    }
+
+    fn real_folder(&self) -> Result<PathBuf, Refused> {
+        self.folder.canonicalize().map_err(|error| self.failed("find its folder", &error))
+    }
+
+    fn failed(&self, doing: &str, error: &io::Error) -> Refused {
+        let message = format!("failed to {doing} ({}): {error}; nothing was changed", self.folder.display());
+        Refused::conflict(message, "file_not_changed")
+    }
+}

@@ -1,0 +1,143 @@
+//! Valves and switches of plugins, changed by operators and users.
+
+use super::{Admin, Refused, known};
+use crate::{Plugin, Snapshot};
+use std::sync::Arc;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::valve::{Schema, ValveError};
+use valvehouse_json::{Json, Object};
+use valvehouse_store::Switch;
+
+impl Admin {
+    /// Puts these values in place of all that operators set, or one user for themselves, as an update over
+    /// HTTP does: unknown keys and nulls are dropped, a secret sent back masked stays as it is. Answers what
+    /// is stored now, masked.
+    pub async fn replace_valves(
+        &self,
+        id: &str,
+        user: Option<&str>,
+        values: &Json,
+        by: &str,
+    ) -> Result<Json, Refused> {
+        let writer = self.host.writer().await?;
+        let snapshot = self.host.snapshot();
+        let schema = schema(known(&snapshot, id)?, user)?;
+        let stored = writer.store().valves(id, user).await?;
+        let values = schema.check_update(&schema.unmask(values, &stored)).map_err(misfit)?;
+        writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
+        drop(writer);
+        self.host.reload_with(id).await;
+        Ok(super::shown(Some(schema), &values))
+    }
+
+    /// Puts these keys, or with none all, back to what the configuration and the script say. What an older
+    /// version of the script left behind goes too.
+    pub async fn reset_valves(
+        &self,
+        id: &str,
+        user: Option<&str>,
+        keys: &[String],
+        by: &str,
+    ) -> Result<Json, Refused> {
+        let writer = self.host.writer().await?;
+        let snapshot = self.host.snapshot();
+        let schema = schema(known(&snapshot, id)?, user)?;
+        let stored = writer.store().valves(id, user).await?;
+        if let Some(key) = keys.iter().find(|key| stored.get(key).is_none()) {
+            schema.check(key, &Json::Null).or_else(none_if_known).map_err(misfit)?;
+        }
+        writer.store().reset_valves(id, user, keys, by).await?;
+        let stored = writer.store().valves(id, user).await?;
+        drop(writer);
+        self.host.reload_with(id).await;
+        Ok(super::shown(Some(schema), &stored))
+    }
+
+    /// What is stored, masked.
+    pub async fn stored_valves(&self, id: &str, user: Option<&str>) -> Result<Json, Refused> {
+        let snapshot = self.host.snapshot();
+        let plugin = known(&snapshot, id)?;
+        let stored = self.host.store().valves(id, user).await?;
+        // What does not load has no schema to tell secrets by: then all are hidden.
+        Ok(super::shown(schema(plugin, user).ok(), &stored))
+    }
+
+    /// What is in force, masked, and where each value comes from: `{key: {value, source}}`.
+    pub fn effective_valves(&self, id: &str) -> Result<Json, Refused> {
+        let snapshot = self.host.snapshot();
+        let plugin = known(&snapshot, id)?;
+        let schema = schema(plugin, None)?;
+        let Some(script) = &plugin.script else { return Ok(Json::object()) };
+        let (values, layers) = (schema.mask(&script.valves), script.valve_layers());
+        let told = schema.fields().iter().map(|field| {
+            let source = match schema.layer_in_force(&field.name, &layers) {
+                None => "default",
+                Some(0) => "configuration",
+                Some(_) => "stored",
+            };
+            let value = values.get(&field.name).unwrap_or_default();
+            (field.name.as_str().into(), Json::from([("value", value), ("source", source.into())]))
+        });
+        Ok(told.collect::<Object>().into())
+    }
+
+    /// Switches a plugin; what is none stays.
+    pub async fn switch(
+        &self,
+        id: &str,
+        enabled: Option<bool>,
+        global: Option<bool>,
+        by: &str,
+    ) -> Result<Arc<Snapshot>, Refused> {
+        self.switch_by(id, by, |_| (enabled, global)).await
+    }
+
+    /// Switches a plugin on where it is off, and off where it is on.
+    pub async fn toggle(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+        self.switch_by(id, by, |plugin| (Some(!plugin.enabled), None)).await
+    }
+
+    /// The same of whether it runs for models that do not list it.
+    pub async fn toggle_global(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+        self.switch_by(id, by, |plugin| (None, Some(!plugin.global))).await
+    }
+
+    async fn switch_by(
+        &self,
+        id: &str,
+        by: &str,
+        wanted: impl FnOnce(&Plugin) -> (Option<bool>, Option<bool>),
+    ) -> Result<Arc<Snapshot>, Refused> {
+        // One after the other, each on what the one before made of it.
+        let _one_at_a_time = self.switching.lock().await;
+        let (enabled, global) = wanted(&*self.plugin(id)?);
+        let switch = Switch { plugin: id.to_owned(), enabled, global };
+        self.host.store().set_switch(&switch, by).await?;
+        Ok(self.host.reload_with(id).await)
+    }
+}
+
+/// What may be set: by operators, or by a user.
+pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, Refused> {
+    let id = &plugin.id;
+    let manifest = plugin.script.as_ref().map(|script| &script.manifest).ok_or_else(|| {
+        let message = format!("`{id}` has no valves to look at: it has never loaded");
+        Refused::conflict(message, "does_not_load")
+    })?;
+    match user {
+        None => Ok(&manifest.valves),
+        Some(_) => manifest
+            .user_valves
+            .as_ref()
+            .ok_or_else(|| Refused::missing(format!("`{id}` has no user valves"), "no_user_valves")),
+    }
+}
+
+fn misfit(error: ValveError) -> Refused {
+    Fault::invalid(format!("{error}; nothing was changed"), Some("valves")).into()
+}
+
+/// Null fits few valves, and putting one back asks only whether it is there.
+fn none_if_known(error: ValveError) -> Result<Json, ValveError> {
+    if error.rule == "unknown" { Err(error) } else { Ok(Json::Null) }
+}

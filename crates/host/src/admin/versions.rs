@@ -1,0 +1,224 @@
+//! Histories as people look at them: what each version changed, and how it differs from another.
+
+use super::{Refused, shown};
+use crate::Snapshot;
+use similar::TextDiff;
+use std::time::Duration;
+use valvehouse_core::valve::Schema;
+use valvehouse_json::{Json, Object};
+use valvehouse_script::declared_valves;
+use valvehouse_store::{Store, Version};
+
+/// Longer nobody waits for the best way to say what differs.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// As many lines around a change are shown.
+const CONTEXT: usize = 3;
+
+/// A version and what it changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The version.
+    pub version: Version,
+    /// The hash of the text before it; none where there was no file, or where nothing older is kept.
+    pub before: Option<String>,
+    /// The valves that it set, changed or put back.
+    pub valves_changed: Vec<String>,
+}
+
+/// What a version is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Against {
+    /// The version before it.
+    Before,
+    /// What is in the file and in force now.
+    Current,
+}
+
+/// A version with its text, and how it differs from another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detail {
+    /// The version.
+    pub entry: Entry,
+    /// Its text; none where the file was gone.
+    pub content: Option<String>,
+    /// What was set, masked.
+    pub valves: Json,
+    /// How the other text becomes this one: unified, empty where nothing differs.
+    pub diff: String,
+    /// The same of the valves: key, value before, value after; masked.
+    pub valves_diff: Vec<(String, Json, Json)>,
+}
+
+/// The history of a plugin, the newest version first; it may be gone by now, or never have loaded.
+pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result<Vec<Entry>, Refused> {
+    let versions = store.history(id).await?;
+    if versions.is_empty() && !snapshot.plugins.contains_key(id) {
+        let message =
+            format!("`{}` has no history: no plugin of that id has ever loaded here", id.escape_debug());
+        return Err(Refused::missing(message, "plugin_not_found"));
+    }
+    let before = versions.iter().skip(1).map(Some).chain([None]);
+    Ok(versions.iter().zip(before).map(|(version, before)| Entry::new(version, before)).collect())
+}
+
+/// One version, with its text and how it differs.
+pub async fn detail(
+    store: &dyn Store,
+    snapshot: &Snapshot,
+    id: &str,
+    number: u64,
+    against: Against,
+) -> Result<Detail, Refused> {
+    let versions = store.history(id).await?;
+    let version = find(id, &versions, number)?;
+    let before = versions.iter().find(|older| older.number < number);
+    let content = text_of(store, version.hash.as_deref()).await?;
+    let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
+    let today = script.map(|script| &script.manifest.valves);
+    let own = State::new(content.clone(), version.valves.clone());
+    let (from, name) = match against {
+        Against::Before => {
+            let text = text_of(store, before.and_then(|before| before.hash.as_deref())).await?;
+            let valves = before.map_or_else(Json::object, |before| before.valves.clone());
+            let name = before.map_or_else(|| "nothing".to_owned(), |before| called(before.number));
+            (State::new(text, valves), name)
+        }
+        Against::Current => {
+            let path = snapshot.plugins.get(id).map(|plugin| plugin.path.clone());
+            let text = path.map(|path| valvehouse_script::beginning(&path)).filter(|text| !text.is_empty());
+            (State::new(text, store.valves(id, None).await?), "now".to_owned())
+        }
+    };
+    Ok(Detail {
+        entry: Entry::new(version, before),
+        content,
+        valves: own.shown(today),
+        diff: diff(from.text(), own.text(), [&name, &called(number)]),
+        valves_diff: differing(&from, &own, today),
+    })
+}
+
+/// The version of that number.
+pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result<&'a Version, Refused> {
+    versions.iter().find(|version| version.number == number).ok_or_else(|| {
+        let kept = match (versions.last(), versions.first()) {
+            (Some(oldest), Some(newest)) => {
+                format!("; kept are {} to {}", oldest.number, newest.number)
+            }
+            _ => String::new(),
+        };
+        let message = format!("there is no version {number} of `{}`{kept}", id.escape_debug());
+        Refused::missing(message, "version_not_found")
+    })
+}
+
+async fn text_of(store: &dyn Store, hash: Option<&str>) -> Result<Option<String>, Refused> {
+    match hash {
+        Some(hash) => Ok(store.source(hash).await?),
+        None => Ok(None),
+    }
+}
+
+fn called(number: u64) -> String {
+    format!("version {number}")
+}
+
+impl Entry {
+    fn new(version: &Version, before: Option<&Version>) -> Self {
+        let nothing = Json::object();
+        let old = before.map_or(&nothing, |before| &before.valves);
+        Self {
+            version: version.clone(),
+            before: before.and_then(|before| before.hash.clone()),
+            valves_changed: changed_keys(old, &version.valves),
+        }
+    }
+
+    /// As the Functions API tells it.
+    pub fn to_json(&self) -> Json {
+        let version = &self.version;
+        Json::from([
+            ("version", version.number.into()),
+            ("at", (version.at / 1000).into()),
+            ("by", version.by.as_str().into()),
+            ("action", version.action.word().into()),
+            ("before", self.before.clone().into()),
+            ("after", version.hash.clone().into()),
+            ("enabled", version.enabled.map_or(Json::Null, Json::from)),
+            ("global", version.global.map_or(Json::Null, Json::from)),
+            (
+                "valves_changed",
+                self.valves_changed.iter().map(|key| Json::from(key.as_str())).collect::<Vec<_>>().into(),
+            ),
+        ])
+    }
+}
+
+impl Detail {
+    /// As the Functions API tells it.
+    pub fn to_json(&self) -> Json {
+        let told = self.entry.to_json();
+        let changes = self.valves_diff.iter().map(|(key, before, after)| {
+            Json::from([("key", key.as_str().into()), ("before", before.clone()), ("after", after.clone())])
+        });
+        let more = [
+            ("content", self.content.clone().into()),
+            ("valves", self.valves.clone()),
+            ("diff", self.diff.as_str().into()),
+            ("valves_diff", changes.collect::<Vec<_>>().into()),
+        ];
+        for (key, value) in more {
+            // A fresh object takes any key.
+            let _ = told.set(key, value);
+        }
+        told
+    }
+}
+
+/// A text and what was set for it, of whichever time.
+struct State {
+    content: Option<String>,
+    valves: Json,
+    /// What the text declares, which says what is secret; none where it cannot be told.
+    schema: Option<Schema>,
+}
+
+impl State {
+    fn new(content: Option<String>, valves: Json) -> Self {
+        let schema = content.as_deref().and_then(declared_valves);
+        Self { content, valves, schema }
+    }
+
+    fn text(&self) -> &str {
+        self.content.as_deref().unwrap_or_default()
+    }
+
+    /// What is a secret today is told of no time, even if it was none then.
+    fn shown(&self, today: Option<&Schema>) -> Json {
+        let then = shown(self.schema.as_ref(), &self.valves);
+        today.map_or_else(|| then.clone(), |today| today.mask(&then))
+    }
+}
+
+/// What a secret was is not told, only that it is another one.
+fn differing(from: &State, to: &State, today: Option<&Schema>) -> Vec<(String, Json, Json)> {
+    let (before, after) = (from.shown(today), to.shown(today));
+    let both = |key: String| {
+        let value = |shown: &Json| shown.get(&key).unwrap_or_default();
+        (key.clone(), value(&before), value(&after))
+    };
+    changed_keys(&from.valves, &to.valves).into_iter().map(both).collect()
+}
+
+fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
+    let keys = |values: &Json| values.as_object().map(Object::keys).unwrap_or_default();
+    let gone = keys(before).into_iter().filter(|key| after.get(key).is_none());
+    let set = keys(after).into_iter().filter(|key| before.get(key) != after.get(key));
+    gone.chain(set).filter(|key| !valvehouse_core::valve::is_mark(key)).map(String::from).collect()
+}
+
+/// How one text becomes another, as `diff -u` says it.
+fn diff(before: &str, after: &str, names: [&str; 2]) -> String {
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
+    diff.unified_diff().context_radius(CONTEXT).header(names[0], names[1]).to_string()
+}

@@ -1,0 +1,243 @@
+//! `human_input human_confirm`: a model asks the person it talks with.
+//!
+//! The questions travel as Open WebUI's own event calls, so that a client which knows those shows a
+//! dialog.
+
+use super::native;
+use futures::future::BoxFuture;
+use std::time::Duration;
+use valvehouse_core::context::Turn;
+use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::words::yes_or_no;
+use valvehouse_json::Json;
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How much earlier the question ends than the tool: the model shall read why.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// The tools. They work where the client of a request takes events and can answer.
+pub(super) fn tools() -> Vec<Tool> {
+    let input = tool(
+        "human_input",
+        "Asks the person a question and waits for the answer. Use it when something needed for the \
+         task is missing and only the person can know it. Returns {answer}.",
+        r#"{
+            "question": {"type": "string", "required": true, "description": "The question, as the person reads it"},
+            "choices": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from, where there are only a few"}
+        }"#,
+        Ask::Input,
+    );
+    let confirm = tool(
+        "human_confirm",
+        "Asks the person to confirm something and waits for yes or no. Use it before anything that \
+         cannot be undone. Returns {confirmed}, and {reason} when the person said why not.",
+        r#"{
+            "question": {"type": "string", "required": true, "description": "What is to be confirmed, as the person reads it"}
+        }"#,
+        Ask::Confirm,
+    );
+    vec![input, confirm]
+}
+
+fn tool(name: &str, description: &str, parameters: &str, ask: Ask) -> Tool {
+    native(name, "human", description, parameters, ask).timeout(PATIENCE)
+}
+
+/// What a person is asked for.
+#[derive(Clone, Copy)]
+enum Ask {
+    Input,
+    Confirm,
+}
+
+impl Handler for Ask {
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        let ask = *self;
+        Box::pin(async move { ask.ask(&args, &turn).await })
+    }
+}
+
+impl Ask {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Input => "human_input",
+            Self::Confirm => "human_confirm",
+        }
+    }
+
+    async fn ask(self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        let question = args.text("question").filter(|question| !question.trim().is_empty());
+        let question = question.ok_or("`question` is missing: say what to ask the person")?;
+        let choices = args.get("choices").unwrap_or_default().items();
+        let event = self.event(question.trim(), &choices);
+        let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
+        let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
+        // Open WebUI answers so when the person has left.
+        if let Some(error) = answer.text("error") {
+            return Err(format!("nobody answered: {error}").into());
+        }
+        match self {
+            Self::Input => input(&answer, &choices),
+            Self::Confirm => Ok(confirmation(&answer).into()),
+        }
+    }
+
+    fn event(self, question: &str, choices: &[Json]) -> Json {
+        let (kind, title) = match self {
+            Self::Input => ("input", "A question"),
+            Self::Confirm => ("confirmation", "Please confirm"),
+        };
+        let data = Json::from([("title", title.into()), ("message", question.into())]);
+        if !choices.is_empty() {
+            // Fresh values never hold each other. A dialog without choices shows the placeholder.
+            let _ = data.set("placeholder", in_words(choices));
+            let _ = data.set("choices", choices.iter().map(Json::copy).collect::<Vec<_>>());
+        }
+        Json::from([("type", kind.into()), ("data", data)])
+    }
+}
+
+fn in_words(choices: &[Json]) -> String {
+    choices.iter().map(text_of).collect::<Vec<_>>().join(" / ")
+}
+
+/// A text as it is, anything else as JSON.
+fn text_of(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
+    let answer = match answer {
+        Json::Object(object) => object.get("answer").or_else(|| object.get("value")).unwrap_or_default(),
+        plain => plain.clone(),
+    };
+    // A dialog that is closed answers with false.
+    if matches!(answer, Json::Null | Json::Bool(false)) {
+        return Err("the person closed the question without an answer".into());
+    }
+    let said = text_of(&answer);
+    let answer = chosen(said.trim(), choices).unwrap_or_else(|| said.as_str().into());
+    Ok(Json::from([("answer", answer)]).into())
+}
+
+/// The choice that is meant: by its text, or by its place from 1. A person may say something else.
+fn chosen(said: &str, choices: &[Json]) -> Option<Json> {
+    let by_text = choices.iter().find(|choice| text_of(choice).to_lowercase() == said.to_lowercase());
+    let by_place = || choices.get(said.parse::<usize>().ok()?.checked_sub(1)?);
+    by_text.or_else(by_place).map(Json::copy)
+}
+
+/// Only a clear yes is one; other words are passed on as the reason.
+fn confirmation(answer: &Json) -> Json {
+    let (said, reason) = match answer {
+        Json::Object(object) => (object.get("confirmed").unwrap_or_default(), object.get("reason")),
+        plain => (plain.clone(), None),
+    };
+    let meant = match &said {
+        Json::Bool(said) => Some(*said),
+        Json::Text(text) => yes_or_no(text),
+        _ => None,
+    };
+    let words = || said.as_str().filter(|text| meant.is_none() && !text.trim().is_empty()).map(Json::from);
+    let result = Json::from([("confirmed", (meant == Some(true)).into())]);
+    if let Some(reason) = reason.filter(|reason| !reason.is_empty()).or_else(words) {
+        let _ = result.set("reason", reason);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+    use valvehouse_core::context::{Context, Event, Events, Questions, TurnFacts};
+    use valvehouse_core::tool::Toolbox;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    /// Calls a tool and answers its question; what was asked, and what came of it.
+    async fn talk(name: &str, args: &str, answer: &str) -> (Json, Result<Json, String>) {
+        let (sender, mut heard) = mpsc::unbounded_channel();
+        let questions = Questions::default();
+        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        let events = Events::listening(send, Some(questions.clone()));
+        let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+        let tool = Toolbox::new(tools()).find(name).unwrap().clone();
+        let answered = async {
+            let event: Json = heard.recv().await.unwrap();
+            assert!(questions.answer(&event.text("id").unwrap(), json(answer)));
+            event
+        };
+        let (result, event) = tokio::join!(tool.invoke(json(args), &turn), answered);
+        (event, result.map(|result| result.value).map_err(|error| error.message))
+    }
+
+    #[tokio::test]
+    async fn a_question_looks_as_open_webui_asks_it() {
+        let args = r#"{"question": "Which city?", "choices": ["Oslo", "Bergen"]}"#;
+        let (event, result) = talk("human_input", args, r#""oslo ""#).await;
+        event.remove("id").unwrap();
+        assert_eq!(
+            event.to_string(),
+            r#"{"type":"input","data":{"title":"A question","message":"Which city?","placeholder":"Oslo / Bergen","choices":["Oslo","Bergen"]}}"#
+        );
+        assert_eq!(result.unwrap(), json(r#"{"answer": "Oslo"}"#));
+    }
+
+    #[tokio::test]
+    async fn an_answer_may_be_a_choice_its_number_or_something_else() {
+        let args = r#"{"question": "Which city?", "choices": ["Oslo", "Bergen"]}"#;
+        for (answer, expected) in [
+            ("2", "\"Bergen\""),
+            (r#""2""#, "\"Bergen\""),
+            (r#""3""#, "\"3\""),
+            (r#""neither""#, "\"neither\""),
+            (r#"{"answer": "BERGEN"}"#, "\"Bergen\""),
+        ] {
+            let (_, result) = talk("human_input", args, answer).await;
+            assert_eq!(result.unwrap().get("answer").unwrap(), json(expected), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_clear_yes_confirms() {
+        for yes in ["true", r#""Ja!""#, r#""yes""#, r#"{"confirmed": true}"#, r#"{"confirmed": "y"}"#] {
+            let (event, result) = talk("human_confirm", r#"{"question": "Delete it?"}"#, yes).await;
+            assert_eq!(event.text("type").unwrap(), "confirmation");
+            assert_eq!(result.unwrap(), json(r#"{"confirmed": true}"#), "{yes}");
+        }
+        for (no, expected) in [
+            ("false", r#"{"confirmed": false}"#),
+            (r#""no""#, r#"{"confirmed": false}"#),
+            ("null", r#"{"confirmed": false}"#),
+            ("1", r#"{"confirmed": false}"#),
+            (r#"{"confirmed": "perhaps"}"#, r#"{"confirmed": false, "reason": "perhaps"}"#),
+            (r#""after the backup""#, r#"{"confirmed": false, "reason": "after the backup"}"#),
+            (
+                r#"{"confirmed": false, "reason": "too early"}"#,
+                r#"{"confirmed": false, "reason": "too early"}"#,
+            ),
+        ] {
+            let (_, result) = talk("human_confirm", r#"{"question": "Delete it?"}"#, no).await;
+            assert_eq!(result.unwrap(), json(expected), "{no}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_model_reads_that_nobody_answered() {
+        let (_, left) = talk("human_input", r#"{"question": "?"}"#, r#"{"error": "disconnected"}"#).await;
+        assert_eq!(left.unwrap_err(), "nobody answered: disconnected");
+        let (_, closed) = talk("human_input", r#"{"question": "?"}"#, "false").await;
+        assert!(closed.unwrap_err().contains("without an answer"));
+        for tool in tools() {
+            let alone = tool.invoke(json(r#"{"question": "?"}"#), &Turn::default()).await;
+            assert!(alone.unwrap_err().message.contains("nobody can answer"));
+            let empty = tool.invoke(json(r#"{"question": " "}"#), &Turn::default()).await;
+            assert!(empty.unwrap_err().message.contains("`question` is missing"));
+            assert!(tool.spec.timeout > PATIENCE - MARGIN);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! `todo_add todo_list todo_update`: what a model has set out to do in this chat.
+//!
+//! One list a chat, kept with what scripts keep; without a chat id the list ends with the turn. It
+//! stands under one key, so that every change of it is atomic.
+
+use super::native;
+use futures::future::{BoxFuture, ready};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::context::Turn;
+use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_json::Json;
+use valvehouse_store::{Kv, KvError, KvMap};
+
+/// Whose map it is. No script can have this id: ids hold no colon.
+const OWNER: &str = "builtin:todo";
+/// The one key of a chat's map.
+const KEY: &str = "list";
+/// Chats end without a word; their lists end this long after the last change.
+const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Most items of a chat.
+const MOST: usize = 200;
+/// Longest content, in characters.
+const LONGEST: usize = 2_000;
+
+const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
+
+/// The tools over these maps.
+pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
+    let tools: [(&str, &str, &str, Act); 3] = [
+        (
+            "todo_add",
+            "Adds a task to this chat's list of tasks. Use it to plan work of several steps before \
+             starting. Returns the task with its id.",
+            r#"{
+                "content": {"type": "string", "required": true, "description": "What is to be done, at most 2000 characters"},
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "default": "pending", "description": "How it stands"},
+                "priority": {"type": "string", "enum": ["low", "medium", "high"], "description": "How much it matters"}
+            }"#,
+            add,
+        ),
+        (
+            "todo_list",
+            "Lists the tasks of this chat in the order they were added, with how many there are of \
+             each status.",
+            r#"{
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "Only tasks that stand so"}
+            }"#,
+            list,
+        ),
+        (
+            "todo_update",
+            "Changes a task of this chat by its id: how it stands, or what it says. Mark a task \
+             in_progress before working on it and completed right after. Returns the changed task.",
+            r#"{
+                "id": {"type": "integer", "required": true, "minimum": 1, "description": "The id that todo_add gave"},
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "How it stands now"},
+                "content": {"type": "string", "description": "What it says from now on"}
+            }"#,
+            update,
+        ),
+    ];
+    let tool = |(name, description, parameters, act)| {
+        native(name, "todo", description, parameters, Todo { kv: kv.clone(), act })
+    };
+    tools.into_iter().map(tool).collect()
+}
+
+/// What one of the tools does with a chat's map.
+type Act = fn(&KvMap, &Json) -> Result<Json, Refused>;
+
+struct Todo {
+    kv: Arc<Kv>,
+    act: Act,
+}
+
+impl Todo {
+    fn map(&self, turn: &Turn) -> KvMap {
+        match turn.facts().chat_id.as_str() {
+            "" => turn.local::<Kv>().map(OWNER, "chat"),
+            chat => self.kv.map(OWNER, format!("chat/{chat}")),
+        }
+    }
+}
+
+impl Handler for Todo {
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        let result = (self.act)(&self.map(&turn), &args);
+        if !turn.facts().chat_id.is_empty()
+            && let Some(write) = self.kv.want_flush()
+        {
+            turn.flush_before_end(self.kv.clone(), write);
+        }
+        Box::pin(ready(result.map(ToolResult::from).map_err(|refused| refused.to_string().into())))
+    }
+}
+
+/// Why a list stays as it is, for the model.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("`{0}` must be a text")]
+    NoText(&'static str),
+    #[error("`content` is empty: say what is to be done")]
+    Blank,
+    #[error(
+        "`content` has {0} characters, at most {LONGEST} fit: say it shorter, or make several tasks of it"
+    )]
+    Long(usize),
+    #[error("`status` is `{0}`, which is none of: {list}", list = STATUSES.join(", "))]
+    Status(String),
+    #[error("there is no task {0}{1}")]
+    Unknown(String, String),
+    #[error("`todo_update` needs a `status` or a `content` to change")]
+    NoChange,
+    #[error("there are {MOST} tasks already, which is the most: change one that is done with `todo_update`")]
+    Full,
+    #[error(
+        "the tasks of this chat take all the room there is for them (64 KiB): shorten some with `todo_update`"
+    )]
+    NoRoom,
+    #[error("failed to keep the tasks: {0}")]
+    Kv(KvError),
+}
+
+impl From<KvError> for Refused {
+    fn from(error: KvError) -> Self {
+        match error {
+            KvError::Value => Self::NoRoom,
+            error => Self::Kv(error),
+        }
+    }
+}
+
+fn add(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+    let content = content(args)?.ok_or(Refused::NoText("content"))?;
+    let status = status(args)?.unwrap_or_else(|| STATUSES[0].to_owned());
+    let priority = text(args, "priority")?;
+    let mut added = Json::Null;
+    map.update(KEY, Some(KEPT), |stored| {
+        let mut items = stored.get("items").unwrap_or_default().items();
+        if items.len() >= MOST {
+            return Err(Refused::Full);
+        }
+        let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
+        added = Json::from([
+            ("id", id.into()),
+            ("content", content.as_str().into()),
+            ("status", status.as_str().into()),
+        ]);
+        if let Some(priority) = &priority {
+            let _ = added.set("priority", priority.as_str());
+        }
+        items.push(added.copy());
+        Ok(Json::from([("next", (id + 1).into()), ("items", items.into())]))
+    })?;
+    Ok(added)
+}
+
+fn update(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+    let (status, content) = (status(args)?, content(args)?);
+    if status.is_none() && content.is_none() {
+        return Err(Refused::NoChange);
+    }
+    let id = args.get("id").unwrap_or_default();
+    let mut updated = Json::Null;
+    map.update(KEY, Some(KEPT), |stored| {
+        let items = stored.get("items").unwrap_or_default().items();
+        let item = items.iter().find(|item| item.get("id").as_ref() == Some(&id));
+        let item = item.ok_or_else(|| unknown(&id, &items))?;
+        for (key, value) in [("status", &status), ("content", &content)] {
+            if let Some(value) = value {
+                let _ = item.set(key, value.as_str());
+            }
+        }
+        updated = item.copy();
+        Ok::<_, Refused>(stored)
+    })?;
+    Ok(updated)
+}
+
+fn unknown(id: &Json, items: &[Json]) -> Refused {
+    let ids: Vec<String> = items.iter().filter_map(|item| Some(item.get("id")?.to_string())).collect();
+    let there_are = match ids.as_slice() {
+        [] => "; the list is empty".to_owned(),
+        ids => format!("; there are: {}", ids.join(", ")),
+    };
+    Refused::Unknown(id.to_string(), there_are)
+}
+
+fn list(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+    let wanted = status(args)?;
+    let items = map.get(KEY).unwrap_or_default().get("items").unwrap_or_default().items();
+    let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
+    let counts =
+        STATUSES.map(|status| (status, Json::from(items.iter().filter(|item| stands(item, status)).count())));
+    let shown: Vec<Json> = items
+        .iter()
+        .filter(|item| wanted.as_ref().is_none_or(|status| stands(item, status)))
+        .cloned()
+        .collect();
+    Ok(Json::from([("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())]))
+}
+
+fn content(args: &Json) -> Result<Option<String>, Refused> {
+    let Some(content) = text(args, "content")? else { return Ok(None) };
+    match content.chars().count() {
+        0 => Err(Refused::Blank),
+        1..=LONGEST => Ok(Some(content)),
+        more => Err(Refused::Long(more)),
+    }
+}
+
+fn status(args: &Json) -> Result<Option<String>, Refused> {
+    match text(args, "status")? {
+        Some(status) if !STATUSES.contains(&status.as_str()) => Err(Refused::Status(status)),
+        status => Ok(status),
+    }
+}
+
+fn text(args: &Json, key: &'static str) -> Result<Option<String>, Refused> {
+    match args.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Text(text)) => Ok(Some(text.trim().to_owned())),
+        Some(_) => Err(Refused::NoText(key)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valvehouse_core::context::{Context, Events, TurnFacts};
+    use valvehouse_core::tool::Toolbox;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    fn turn(chat_id: &str) -> Turn {
+        let facts = TurnFacts { chat_id: chat_id.to_owned(), ..TurnFacts::default() };
+        Turn::new(facts, Context::default(), Events::default())
+    }
+
+    struct Chat(Toolbox, Turn);
+
+    impl Chat {
+        fn new(kv: &Arc<Kv>, chat_id: &str) -> Self {
+            Self(Toolbox::new(tools(kv.clone())), turn(chat_id))
+        }
+
+        async fn call(&self, name: &str, args: &str) -> Result<Json, String> {
+            let result = self.0.find(name).unwrap().invoke(json(args), &self.1).await;
+            result.map(|result| result.value).map_err(|error| error.message)
+        }
+
+        #[track_caller]
+        fn says(result: Result<Json, String>, text: &str) {
+            let message = result.unwrap_err();
+            assert!(message.contains(text), "{message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn tasks_are_added_changed_and_listed_with_their_numbers() {
+        let kv = Arc::new(Kv::default());
+        let chat = Chat::new(&kv, "c");
+        let added = chat.call("todo_add", r#"{"content": " plan ", "priority": "high"}"#).await.unwrap();
+        assert_eq!(added, json(r#"{"id": 1, "content": "plan", "status": "pending", "priority": "high"}"#));
+        chat.call("todo_add", r#"{"content": "do", "status": "in_progress"}"#).await.unwrap();
+        let done =
+            chat.call("todo_update", r#"{"id": 1, "status": "completed", "content": "planned"}"#).await;
+        assert_eq!(done.unwrap().text("content").unwrap(), "planned");
+        let listed = chat.call("todo_list", r#"{"status": "completed"}"#).await.unwrap();
+        assert_eq!(listed.at_path("items.0.id"), json("1"));
+        assert_eq!(listed.get("items").unwrap().items().len(), 1);
+        assert_eq!(listed.get("total").unwrap(), json("2"));
+        assert_eq!(
+            listed.get("counts").unwrap(),
+            json(r#"{"pending": 0, "in_progress": 1, "completed": 1, "cancelled": 0}"#)
+        );
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_changes_nothing_and_says_why() {
+        let kv = Arc::new(Kv::default());
+        let chat = Chat::new(&kv, "c");
+        chat.call("todo_add", r#"{"content": "one"}"#).await.unwrap();
+        let before = chat.call("todo_list", "{}").await.unwrap();
+        Chat::says(chat.call("todo_add", "{}").await, "`content` is required");
+        Chat::says(chat.call("todo_add", r#"{"content": " "}"#).await, "is empty");
+        Chat::says(chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await, "in_progress");
+        let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(LONGEST + 1));
+        Chat::says(chat.call("todo_add", &long).await, "has 2001 characters");
+        Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "there are: 1");
+        Chat::says(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
+        assert_eq!(chat.call("todo_list", "{}").await.unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn a_list_is_full_at_some_point() {
+        let kv = Arc::new(Kv::default());
+        let chat = Chat::new(&kv, "c");
+        for _ in 0..MOST {
+            chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
+        }
+        Chat::says(chat.call("todo_add", r#"{"content": "x"}"#).await, "200 tasks already");
+        let chat = Chat::new(&kv, "long");
+        let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(LONGEST));
+        for _ in 0..30 {
+            chat.call("todo_add", &long).await.unwrap();
+        }
+        chat.call("todo_add", &long).await.unwrap();
+        chat.call("todo_add", &long).await.unwrap();
+        Chat::says(chat.call("todo_add", &long).await, "64 KiB");
+        chat.call("todo_update", r#"{"id": 3, "content": "short"}"#).await.unwrap();
+        chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn chats_do_not_see_each_other_and_no_chat_ends_with_its_turn() {
+        let kv = Arc::new(Kv::default());
+        let (ann, bob) = (Chat::new(&kv, "ann"), Chat::new(&kv, "bob"));
+        ann.call("todo_add", r#"{"content": "hers"}"#).await.unwrap();
+        assert_eq!(bob.call("todo_list", "{}").await.unwrap().get("total").unwrap(), json("0"));
+        let turn = Chat::new(&kv, "");
+        turn.call("todo_add", r#"{"content": "now"}"#).await.unwrap();
+        assert_eq!(turn.call("todo_list", "{}").await.unwrap().get("total").unwrap(), json("1"));
+        let next = Chat::new(&kv, "");
+        assert_eq!(next.call("todo_list", "{}").await.unwrap().get("total").unwrap(), json("0"));
+        assert_eq!(kv.take_changes().len(), 1, "only what has a chat is stored");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn tasks_added_at_once_all_get_ids_of_their_own() {
+        let kv = Arc::new(Kv::default());
+        let calls = (0..100).map(|_| {
+            let chat = Chat::new(&kv, "c");
+            tokio::spawn(async move { chat.call("todo_add", r#"{"content": "x"}"#).await })
+        });
+        let mut ids: Vec<i64> = Vec::new();
+        for call in futures::future::join_all(calls.collect::<Vec<_>>()).await {
+            ids.push(call.unwrap().unwrap().get("id").unwrap().as_i64().unwrap());
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, (1..=100).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn models_read_what_to_pass() {
+        let tools = Toolbox::new(tools(Arc::default()));
+        let schema = tools.find("todo_update").unwrap().spec.parameters.schema().copy();
+        assert_eq!(schema.at_path("required").to_string(), r#"["id"]"#);
+        assert_eq!(schema.at_path("properties.status.enum.3").as_str(), Some("cancelled"));
+        assert!(tools.tagged("todo").count() == 3);
+    }
+}

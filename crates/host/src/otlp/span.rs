@@ -1,0 +1,194 @@
+//! A request as spans: one for all of it, and below it one for each step.
+
+use std::time::{Duration, UNIX_EPOCH};
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::trace::{Record, Trace};
+use valvehouse_json::Json;
+
+const INTERNAL: i64 = 1;
+const SERVER: i64 = 2;
+const CLIENT: i64 = 3;
+/// The status of a span that failed.
+const FAILED: i64 = 2;
+
+/// The spans of a request that has ended.
+pub(super) fn of(trace: &Trace) -> Vec<Json> {
+    let begun = trace.begun.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (id, parent) = match trace.parent() {
+        Some((id, parent)) => (id.to_owned(), Some(parent.to_owned())),
+        None => (uuid::Uuid::new_v4().simple().to_string(), None),
+    };
+    let family = Family { id, root: span_id(), begun };
+    let root = family.root(trace, parent);
+    let steps = trace.records();
+    [vec![root], steps.iter().map(|step| family.step(step)).collect()].concat()
+}
+
+/// Attributes as OTLP writes them, without those that have no value.
+pub(super) fn attributes<const N: usize>(given: [(&str, Json); N]) -> Json {
+    let value = |value: Json| match value {
+        Json::Null => None,
+        Json::Text(ref text) if text.is_empty() => None,
+        Json::Text(_) => Some(("stringValue", value)),
+        Json::Bool(_) => Some(("boolValue", value)),
+        // Whole numbers of 64 bits are texts in the JSON of protobuf.
+        Json::Number(_) if value.as_i64().is_some() => Some(("intValue", value.to_string().into())),
+        Json::Number(_) => Some(("doubleValue", value)),
+        other => Some(("stringValue", other.to_string().into())),
+    };
+    let written = given.into_iter().filter_map(|(key, given)| {
+        let (kind, value) = value(given)?;
+        Some(Json::from([("key", key.into()), ("value", Json::from([(kind, value)]))]))
+    });
+    written.collect::<Vec<_>>().into()
+}
+
+/// What the spans of one request have in common.
+struct Family {
+    id: String,
+    root: String,
+    begun: Duration,
+}
+
+/// What is said of one span.
+struct Said {
+    name: String,
+    kind: i64,
+    from: Duration,
+    took: Duration,
+    error: Option<String>,
+    attributes: Json,
+}
+
+impl Family {
+    fn root(&self, trace: &Trace, parent: Option<String>) -> Json {
+        let (asked, ended) = (&trace.asked, trace.ended());
+        let status = ended.map_or(0, |ended| ended.status);
+        let error = ended.and_then(|ended| ended.error.clone()).filter(|_| !(400..500).contains(&status));
+        let kind = match (&error, status) {
+            (_, 400..) => Json::from(status.to_string()),
+            (Some(_), _) => "_OTHER".into(),
+            _ => Json::Null,
+        };
+        let attributes = attributes([
+            ("gen_ai.operation.name", "chat".into()),
+            ("gen_ai.request.model", asked.model.as_str().into()),
+            ("gen_ai.conversation.id", asked.chat_id.as_str().into()),
+            ("user.id", asked.user.as_str().into()),
+            ("http.response.status_code", u64::from(status).into()),
+            ("error.type", kind),
+            ("valvehouse.trace", trace.id.as_str().into()),
+            ("valvehouse.door", asked.door.into()),
+            ("valvehouse.stream", asked.stream.into()),
+            ("valvehouse.generation", asked.generation.into()),
+            ("valvehouse.whole", ended.is_some_and(|ended| ended.whole).into()),
+        ]);
+        let took = ended.map(|ended| ended.took).unwrap_or_default();
+        let name = format!("chat {}", asked.model);
+        let said = Said { name, kind: SERVER, from: Duration::ZERO, took, error, attributes };
+        self.span(&self.root, parent.as_deref(), said)
+    }
+
+    fn step(&self, step: &Record) -> Json {
+        let failed = matches!(step.word, "failed" | "broke");
+        let error = failed.then(|| step.details().cause.clone().unwrap_or_default());
+        let (name, kind, attributes) = match step.hook {
+            "model" => (format!("chat {}", model(step).1), CLIENT, of_model(step)),
+            "tool" => (format!("execute_tool {}", tool(step)), INTERNAL, of_tool(step)),
+            hook => (format!("{hook} {}", step.name), INTERNAL, of_hook(step)),
+        };
+        let said = Said { name, kind, from: step.at, took: step.cost.took, error, attributes };
+        self.span(&span_id(), Some(&self.root), said)
+    }
+
+    fn span(&self, id: &str, parent: Option<&str>, said: Said) -> Json {
+        let at = |time: Duration| Json::from((self.begun + time).as_nanos().to_string());
+        let status = match said.error {
+            Some(error) => Json::from([("code", FAILED.into()), ("message", error.into())]),
+            None => Json::object(),
+        };
+        Json::from([
+            ("traceId", self.id.as_str().into()),
+            ("spanId", id.into()),
+            ("parentSpanId", parent.unwrap_or_default().into()),
+            ("name", said.name.into()),
+            ("kind", said.kind.into()),
+            ("startTimeUnixNano", at(said.from)),
+            ("endTimeUnixNano", at(said.from + said.took)),
+            ("attributes", said.attributes),
+            ("status", status),
+        ])
+    }
+}
+
+fn of_model(step: &Record) -> Json {
+    let (provider, model) = model(step);
+    let kept = step.details().values.first();
+    let said = kept.map(|(asked, _)| messages(&asked.get("messages").unwrap_or_default().items()));
+    let answered = kept.and_then(|(_, answer)| answer.as_ref());
+    let answered = answered.map(|answer| messages(&[response::message_of(answer)]));
+    attributes([
+        ("gen_ai.operation.name", "chat".into()),
+        ("gen_ai.provider.name", provider.into()),
+        ("gen_ai.request.model", model.into()),
+        ("gen_ai.usage.input_tokens", step.details().tokens.map(|tokens| tokens.prompt).into()),
+        ("gen_ai.usage.output_tokens", step.details().tokens.map(|tokens| tokens.completion).into()),
+        ("error.type", (step.word == "failed").then_some("_OTHER").into()),
+        ("valvehouse.outcome", step.word.into()),
+        ("valvehouse.first_piece_s", step.details().first.map(|time| time.as_secs_f64()).into()),
+        ("gen_ai.input.messages", said.into()),
+        ("gen_ai.output.messages", answered.into()),
+    ])
+}
+
+fn of_tool(step: &Record) -> Json {
+    let kept = step.details().values.first();
+    let text = |value: &Json| Json::from(value.to_string());
+    attributes([
+        ("gen_ai.operation.name", "execute_tool".into()),
+        ("gen_ai.tool.name", tool(step).into()),
+        ("gen_ai.tool.type", "function".into()),
+        ("error.type", (step.word == "failed").then_some("_OTHER").into()),
+        ("valvehouse.plugin", step.plugin().into()),
+        ("valvehouse.outcome", step.word.into()),
+        ("gen_ai.tool.call.arguments", kept.map(|(args, _)| text(args)).into()),
+        ("gen_ai.tool.call.result", kept.and_then(|(_, result)| result.as_ref()).map(text).into()),
+    ])
+}
+
+fn of_hook(step: &Record) -> Json {
+    attributes([
+        ("valvehouse.plugin", step.plugin().into()),
+        ("valvehouse.hook", step.hook.into()),
+        ("valvehouse.outcome", step.word.into()),
+        ("error.type", (step.word == "broke").then_some("_OTHER").into()),
+        ("valvehouse.calls", step.calls.into()),
+        ("valvehouse.operations", step.cost.operations.into()),
+        ("valvehouse.memory", step.cost.memory.into()),
+        ("valvehouse.waited_s", step.cost.waited.as_secs_f64().into()),
+    ])
+}
+
+/// The provider and its model.
+fn model(step: &Record) -> (&str, &str) {
+    step.name.split_once('/').unwrap_or(("", &step.name))
+}
+
+/// A tool's own name.
+fn tool(step: &Record) -> &str {
+    step.name.rsplit('/').next().unwrap_or_default()
+}
+
+/// Messages as the conventions write them: roles and parts.
+fn messages(all: &[Json]) -> Json {
+    let written = all.iter().map(|one| {
+        let part = [("type", "text".into()), ("content", message::text_of(one).as_str().into())];
+        let parts = vec![Json::from(part)];
+        Json::from([("role", one.get("role").unwrap_or_default()), ("parts", parts.into())])
+    });
+    written.collect::<Vec<_>>().into()
+}
+
+fn span_id() -> String {
+    format!("{:016x}", fastrand::u64(1..))
+}

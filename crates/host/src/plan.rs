@@ -1,0 +1,216 @@
+//! What the configuration says the host shall be: plugins' settings, providers, models.
+
+use super::plugin::Plugin;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use valvehouse_agent::middleware::Middleware;
+use valvehouse_config::Grants;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::ModelSettings;
+use valvehouse_core::provider::Provider;
+use valvehouse_core::tool::Tool;
+use valvehouse_json::Json;
+use valvehouse_script::crash::Quarantined;
+use valvehouse_script::{Kind, Problem, Settings};
+use valvehouse_store::Source;
+
+/// Everything a host is built from that is not in the folders or the store.
+#[derive(Clone)]
+pub struct Plan {
+    /// The project folder.
+    pub project: PathBuf,
+    /// Where filter scripts are.
+    pub filters: PathBuf,
+    /// Where tool scripts are.
+    pub tools: PathBuf,
+    /// What is configured for single plugins, by kind and id.
+    pub plugins: HashMap<(Kind, String), PluginPlan>,
+    /// What the configuration grants, by the id of a plugin or native tool.
+    pub grants: HashMap<String, Grants>,
+    /// When a plugin that breaks again and again is left alone.
+    pub breaker: BreakerSettings,
+    /// Who serves models, in order.
+    pub providers: Vec<ProviderPlan>,
+    /// Models with words of their own.
+    pub models: Vec<ModelPlan>,
+    /// Further tools that are no scripts.
+    pub native_tools: Vec<Tool>,
+    /// Versions of plugins that are not run, beside those that the project's list names.
+    pub quarantined: Vec<Quarantined>,
+    /// The problems of newer settings that could not replace these.
+    pub problems: Vec<Problem>,
+}
+
+/// What is configured for one plugin.
+#[derive(Debug, Clone)]
+pub struct PluginPlan {
+    /// Values for its valves, and what it may spend.
+    pub settings: Settings,
+    /// Whether it runs at all.
+    pub enabled: bool,
+}
+
+impl Default for PluginPlan {
+    fn default() -> Self {
+        Self { settings: Settings::default(), enabled: true }
+    }
+}
+
+/// One service and which of its names reach it without being configured.
+#[derive(Clone)]
+pub struct ProviderPlan {
+    /// The service.
+    pub provider: Arc<dyn Provider>,
+    /// Names that are passed through.
+    pub passes: Passes,
+}
+
+/// Which model names a provider passes through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Passes {
+    /// Only what `[[models]]` names.
+    Nothing,
+    /// Any name: `provider/model`, or bare where there is one such provider.
+    Everything,
+    /// These names.
+    These(Vec<String>),
+}
+
+/// A configured model.
+#[derive(Clone)]
+pub struct ModelPlan {
+    /// What clients call it.
+    pub name: String,
+    /// Who serves it.
+    pub provider: String,
+    /// The same with others behind it, where it has fallbacks.
+    pub fallback: Option<Arc<dyn Provider>>,
+    /// Filters with `global: false` that run for it.
+    pub filters: Vec<String>,
+    /// Tools it is offered: ids and `tag:x`.
+    pub tools: Vec<String>,
+    /// The rest.
+    pub settings: ModelSettings,
+    /// What scripts see as `__model__`.
+    pub facts: Json,
+    /// Whether its conversations are remembered.
+    pub memory: bool,
+    /// What holds it to its limits.
+    pub middleware: Vec<Middleware>,
+}
+
+impl Plan {
+    /// The folders that are watched.
+    pub(super) fn folders(&self) -> [PathBuf; 2] {
+        [self.filters.clone(), self.tools.clone()]
+    }
+
+    /// Whether there are folders to look at, in words.
+    pub fn folders_exist(&self) -> &'static str {
+        match self.folders().map(|folder| folder.is_dir()) {
+            [true, true] => "both are there",
+            [true, false] => "there is no folder of tools",
+            [false, true] => "there is no folder of filters",
+            [false, false] => "neither folder is there",
+        }
+    }
+
+    /// Where plugins of a kind are, and what they import.
+    pub fn folder(&self, kind: Kind) -> &Path {
+        match kind {
+            Kind::Filter => &self.filters,
+            Kind::Tool => &self.tools,
+        }
+    }
+
+    /// A plugin's file with this text, as histories keep it.
+    pub fn source(&self, plugin: &Plugin, text: Arc<str>) -> Source {
+        Source::new(plugin.kind.word(), self.place(plugin.kind, &plugin.path), text)
+    }
+
+    /// A path within the folder of its kind.
+    pub fn place(&self, kind: Kind, path: &Path) -> String {
+        path.strip_prefix(self.folder(kind)).unwrap_or(path).display().to_string()
+    }
+
+    /// What is configured for a plugin.
+    pub(super) fn plugin(&self, kind: Kind, id: &str) -> PluginPlan {
+        self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// Returns `true` if the configuration enables a plugin, which is the default.
+    pub(super) fn is_enabled(&self, kind: Kind, id: &str) -> bool {
+        self.plugins.get(&(kind, id.to_owned())).is_none_or(|plan| plan.enabled)
+    }
+
+    /// What a file is for, by the folder it lies in.
+    pub(super) fn kind_of(&self, path: &Path) -> Kind {
+        let in_tools = path.starts_with(&self.tools);
+        // One folder may lie within the other.
+        let nearer_to_filters = self.filters.starts_with(&self.tools) && path.starts_with(&self.filters);
+        if in_tools && !nearer_to_filters { Kind::Tool } else { Kind::Filter }
+    }
+
+    /// The provider of a configured name.
+    pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Fault> {
+        let found = self.providers.iter().map(|plan| &plan.provider).find(|provider| provider.name() == name);
+        found.ok_or_else(|| Fault::Host(format!("no provider is called `{name}`")))
+    }
+
+    /// Who answers for a configured model.
+    pub(super) fn serves<'a>(&'a self, model: &'a ModelPlan) -> Result<&'a Arc<dyn Provider>, Fault> {
+        match &model.fallback {
+            Some(fallback) => Ok(fallback),
+            None => self.provider(&model.provider),
+        }
+    }
+
+    /// The provider that passes a name through, and the name it knows.
+    pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
+        let providers = &self.providers;
+        let listed = providers.iter().find_map(|plan| match &plan.passes {
+            Passes::These(names) if names.iter().any(|known| known == name) => Some((&plan.provider, name)),
+            _ => None,
+        });
+        if listed.is_some() {
+            return listed;
+        }
+        let prefixed = name.split_once('/').and_then(|(prefix, rest)| {
+            let plan = providers.iter().find(|plan| plan.provider.name() == prefix)?;
+            match &plan.passes {
+                Passes::Everything => Some((&plan.provider, rest)),
+                Passes::These(names) if names.iter().any(|known| known == rest) => {
+                    Some((&plan.provider, rest))
+                }
+                _ => None,
+            }
+        });
+        if prefixed.is_some() {
+            return prefixed;
+        }
+        let mut open = providers.iter().filter(|plan| plan.passes == Passes::Everything);
+        match (open.next(), open.next()) {
+            (Some(only), None) => Some((&only.provider, name)),
+            _ => None,
+        }
+    }
+}
+
+impl Plan {
+    /// The models that are known without asking a provider.
+    pub(super) fn listed(&self) -> Json {
+        let configured = self.models.iter().map(|model| model.facts.clone());
+        let passed = self.providers.iter().flat_map(|plan| match &plan.passes {
+            Passes::These(names) => names.iter().map(|name| passed(name, plan.provider.name())).collect(),
+            Passes::Nothing | Passes::Everything => Vec::new(),
+        });
+        configured.chain(passed).collect::<Vec<_>>().into()
+    }
+}
+
+/// What scripts see of a model that is passed through.
+pub(super) fn passed(name: &str, provider: &str) -> Json {
+    Json::from([("id", name.into()), ("name", name.into()), ("provider", provider.into())])
+}

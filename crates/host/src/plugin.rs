@@ -1,0 +1,333 @@
+//! One plugin as the host holds it: a script, and how it stands with its file.
+
+use super::kept::Kept;
+use std::path::PathBuf;
+use std::sync::Arc;
+use valvehouse_config::Grants;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::figures::Sum;
+use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
+use valvehouse_core::words::count;
+use valvehouse_json::Json;
+use valvehouse_script::crash::Quarantined;
+use valvehouse_script::{
+    Budget, Code, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
+};
+use valvehouse_store::Confirmed;
+
+/// How a plugin stands with its file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// The file as it is runs.
+    Live,
+    /// The file does not load; its last good version runs.
+    Stale(Vec<Problem>),
+    /// The file does not load and never has.
+    Broken(Vec<Problem>),
+    /// The file of a guard is gone, and nobody has said that it may be.
+    Missing,
+}
+
+impl State {
+    /// One word for lists.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Stale(_) => "stale",
+            Self::Broken(_) => "broken",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// What is wrong.
+    pub fn problems(&self) -> &[Problem] {
+        match self {
+            Self::Stale(problems) | Self::Broken(problems) => problems,
+            Self::Live | Self::Missing => &[],
+        }
+    }
+}
+
+/// A plugin of a snapshot; never changed.
+#[derive(Debug, Clone)]
+pub struct Plugin {
+    /// Its id.
+    pub id: Arc<str>,
+    /// What it is for.
+    pub kind: Kind,
+    /// Its file.
+    pub path: PathBuf,
+    /// What runs, where anything does.
+    pub script: Option<Arc<Script>>,
+    /// How it stands with its file.
+    pub state: State,
+    /// The hash of the file as it is, which is not what runs when that is stale.
+    pub(super) hash: Arc<str>,
+    /// The pending change of a guard that an operator may confirm.
+    pub pending: Option<Confirmed>,
+    /// A guard can never drop out silently.
+    pub security: bool,
+    /// Runs for every model.
+    pub global: bool,
+    /// The models that no longer list this guard, as long as nobody has confirmed that: it runs for them.
+    pub(super) held_for: Arc<[String]>,
+    /// Whether an operator lets it run.
+    pub enabled: bool,
+    /// What users set for themselves.
+    pub users: Arc<UserValves>,
+    /// What operators gave it.
+    pub(super) given: Given,
+    /// The filter it is in chains.
+    pub(super) acts: Kept<Option<Filter>>,
+    /// The tools it brings.
+    pub(super) brings: Kept<Vec<ScriptedTool>>,
+}
+
+/// What operators give a plugin while it runs: another one makes another script.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Given {
+    /// Values of its valves, as they are stored.
+    pub(super) valves: Json,
+    /// What it may reach, by the configuration and the store.
+    pub(super) grants: Grants,
+    /// What the configuration says of its valves and limits.
+    pub(super) configured: Option<Configured>,
+    /// Its versions that are not run, since they ended the process.
+    pub(super) quarantined: Vec<Quarantined>,
+}
+
+/// What the configuration says of a script, but for what it may reach.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Configured {
+    /// Its valves and budgets, as a filter and as a tool: which it is, its file says.
+    pub(super) valves: [Json; 2],
+    pub(super) budgets: [[Budget; 3]; 2],
+    pub(super) breaker: BreakerSettings,
+}
+
+impl Plugin {
+    /// Whether its file is as it was read now.
+    pub(super) fn is_of(&self, read: &Read) -> bool {
+        self.hash == read.hash && self.path == read.file.path && self.state != State::Missing
+    }
+
+    /// The filter it is in a chain; none when it has nothing to do there.
+    pub fn filter(&self) -> Option<Filter> {
+        self.acts.or_made(|| self.as_filter()).clone()
+    }
+
+    fn as_filter(&self) -> Option<Filter> {
+        match &self.script {
+            _ if self.kind == Kind::Tool => None,
+            Some(script) if self.refusal().is_none() => {
+                script.hooks().next()?;
+                Some(script.clone().into_filter(self.users.clone()))
+            }
+            _ => self.refusal().map(|message| refuser(&self.id, message)),
+        }
+    }
+
+    /// Its callbacks, where it listens to agents.
+    pub(super) fn callbacks(&self) -> Option<ScriptCallbacks> {
+        let script = self.script.as_ref().filter(|_| self.state != State::Missing)?;
+        script.clone().into_callbacks(self.users.clone())
+    }
+
+    /// Why requests are refused because of it, when they are: a guard that cannot run.
+    pub fn refusal(&self) -> Option<String> {
+        if !self.security {
+            return None;
+        }
+        match (&self.state, &self.script) {
+            (State::Missing, _) => Some(format!(
+                "the guard `{0}` is gone; an operator has to run: valvehouse confirm-removal {0}",
+                self.id
+            )),
+            (_, None) if self.pending.is_some() => Some(format!(
+                "the guard `{0}` waits for an operator; put it back, or run: valvehouse confirm {0}",
+                self.id
+            )),
+            (State::Broken(_), _) | (_, None) => Some(format!(
+                "the guard `{0}` does not load; an operator has to mend it: valvehouse check {0}",
+                self.id
+            )),
+            _ if self.is_idle() && self.has_values() => {
+                let needs = self.needs();
+                let first = needs.first().map_or("VALVE", |name| name.as_str());
+                Some(format!(
+                    "the guard `{0}` guards nothing until {1} is set; an operator has to run: valvehouse valves set {0} {first}=…",
+                    self.id,
+                    needs.join(" or ")
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if somebody set any valve of it, in the settings or in the store.
+    fn has_values(&self) -> bool {
+        let layers = self.script.iter().flat_map(|script| script.valve_layers());
+        layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| !values.is_empty()))
+    }
+
+    /// The tools it brings, and the filters they name; none while it is switched off.
+    pub(super) fn tools(&self) -> &[ScriptedTool] {
+        self.brings.or_made(|| match &self.script {
+            Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The models it offers; none while it is switched off, or its file is gone.
+    pub(super) fn pipe(&self) -> Option<Pipe> {
+        let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
+        script.clone().into_pipe(self.users.clone())
+    }
+
+    /// What the calls of all its hooks and tools came to on this host.
+    pub fn sum(&self) -> Sum {
+        let sums = self.script.iter().flat_map(|script| script.figures().sums());
+        sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
+    }
+
+    /// How it stands, in one word: with its file, or that it rests since it broke again and again.
+    pub fn word(&self) -> &'static str {
+        match &self.script {
+            Some(script) if script.breaker.open().is_some() => "resting",
+            _ => self.state.word(),
+        }
+    }
+
+    /// Whether it does not load for want of grants alone.
+    pub fn is_held(&self) -> bool {
+        let mut errors =
+            self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();
+        let is_broken = matches!(self.state, State::Broken(_));
+        is_broken && errors.peek().is_some() && errors.all(|problem| problem.grant.is_some())
+    }
+
+    /// What is wrong with its file or, where that runs, what it warns of.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        // What is stale has its problems in the file, not in the version that runs.
+        let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
+        self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
+    }
+
+    /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an operator.
+    pub fn standing_problems(&self) -> Vec<Problem> {
+        let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
+        let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
+        if self.state == State::Missing {
+            let what = format!("the guard `{}` is gone: requests are refused", self.id);
+            let help =
+                format!("put it back, or if it may be gone, run: valvehouse confirm-removal {}", self.id);
+            problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
+        }
+        problems
+    }
+
+    /// Its title, or else its id.
+    pub fn title(&self) -> &str {
+        self.script.as_ref().map_or(&self.id, |script| script.manifest.title(&self.id))
+    }
+
+    /// A filter's place in the chain.
+    pub fn priority(&self) -> Option<f64> {
+        self.script.as_ref().filter(|_| self.kind == Kind::Filter).map(|script| script.priority())
+    }
+
+    /// What it acts at: hooks, callbacks, its own models.
+    pub fn hooks(&self) -> Vec<&'static str> {
+        let hooks = self.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
+        let callbacks = self.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
+        let pipes = self.script.iter().any(|script| !script.offers().is_empty());
+        hooks.chain(callbacks).chain(pipes.then_some("pipe")).collect()
+    }
+
+    /// The names of the tools it brings.
+    pub fn tool_names(&self) -> Vec<&str> {
+        self.script.iter().flat_map(|script| script.tool_names()).collect()
+    }
+
+    /// Since when it rests, where it does on this host.
+    pub fn rests(&self) -> Option<Open> {
+        self.script.as_ref().and_then(|script| script.breaker.open())
+    }
+
+    /// Why it rests, what that means for requests, and until when.
+    pub fn rests_in_words(&self, open: &Open) -> String {
+        let forgiven =
+            self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
+        let meanwhile = match self.kind {
+            Kind::Filter if forgiven => "skipped",
+            Kind::Filter => "every request it would see is refused with 503",
+            Kind::Tool => "models that call it are told so",
+        };
+        let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+        format!(
+            "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s"
+        )
+    }
+
+    /// What a user's own valves are, secrets masked; null where it declares none.
+    pub fn valves_of_user(&self, user: &str) -> Json {
+        let schema = self.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
+        let values = self.users.by_user.get(user).unwrap_or(&self.users.default);
+        schema.map_or(Json::Null, |schema| schema.mask(values))
+    }
+
+    /// The valves of which one has to have a value for it to be in a chain.
+    pub fn needs(&self) -> &[String] {
+        self.script.as_ref().map(|script| script.manifest.needs.as_slice()).unwrap_or_default()
+    }
+
+    /// Returns `true` if it does nothing with the values that its valves have now.
+    pub fn is_idle(&self) -> bool {
+        let Some(script) = &self.script else { return false };
+        let needs = self.needs();
+        let is_set = |values: &Json| {
+            needs.iter().any(|name| values.get(name).is_some_and(|value| !is_nothing(&value)))
+        };
+        let users = self.users.by_user.values().chain([&self.users.default]);
+        !needs.is_empty() && !is_set(&script.valves) && !users.into_iter().any(is_set)
+    }
+
+    /// Whether a request has to ask for it.
+    pub fn is_toggle(&self) -> bool {
+        self.script.as_ref().is_some_and(|script| script.manifest.toggle)
+    }
+}
+
+/// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
+struct Refuser(String);
+
+impl Run for Refuser {
+    fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
+        Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
+    }
+}
+
+/// In place of a filter that a model lists and that does not exist: it may be the one that guards the model.
+pub(super) fn absent(id: &str, model: &str) -> Filter {
+    refuser(&id.into(), absence(id, model))
+}
+
+/// Why requests for a model are refused that lists a filter which does not exist.
+pub(super) fn absence(id: &str, model: &str) -> String {
+    format!(
+        "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add it, or correct `filters` of that model"
+    )
+}
+
+fn refuser(id: &Arc<str>, message: String) -> Filter {
+    let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
+    // Before every other filter: nothing shall happen on the way to a refusal.
+    Filter::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
+}
+
+/// Returns `true` if a valve's value asks for nothing.
+fn is_nothing(value: &Json) -> bool {
+    value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}

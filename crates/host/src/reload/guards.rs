@@ -1,0 +1,456 @@
+//! The protections of a guard, the losses that a change would cause, and their confirmation by operators.
+//!
+//! A guard is measured against its last good version. A change that would weaken it waits: the last good
+//! version keeps running until an operator confirms this very change.
+
+use super::{Plugins, Reload};
+use crate::plan::{ModelPlan, Plan};
+use crate::plugin::{Plugin, State};
+use crate::snapshot::Snapshot;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::words::hex;
+use valvehouse_script::{
+    Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id, says_of_itself,
+};
+use valvehouse_store::{Confirmed, LastGood, StoreError, StoredValves, Trouble};
+
+/// The time for which a guard's file has to be left alone before a change of it is taken.
+const REST: Duration = Duration::from_millis(120);
+/// A guard's file that is never left alone is taken after this.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The confirmed changes of guards, by id.
+pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
+
+/// The version of a guard that changes are measured against.
+pub(super) struct Baseline {
+    pub(super) path: PathBuf,
+    hash: String,
+    /// None where it never loaded, or loads no longer.
+    script: Option<Arc<Script>>,
+    has_loaded: bool,
+    /// It is not run any more, since it ended the process: saving another text is what mends it.
+    is_quarantined: bool,
+}
+
+/// A change that waits for an operator.
+pub(super) struct Weakened {
+    pub(super) problem: Problem,
+    pub(super) pending: Confirmed,
+    pub(super) by: Cause,
+}
+
+/// The origin of a change.
+pub(super) enum Cause {
+    /// The file: its last good version keeps running.
+    File,
+    /// The settings: they do not apply to the guard yet.
+    Settings,
+}
+
+impl Reload {
+    /// Returns the version that changes of a guard are measured against; `None` if the id is not a guard's.
+    pub(super) fn baseline(&self, id: &str, before: Option<&Arc<Plugin>>) -> Option<Baseline> {
+        let before = before.filter(|plugin| plugin.security && plugin.script.is_some());
+        let Some(row) = self.last_good.get(id) else {
+            let plugin = before?;
+            let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
+            return Some(Baseline {
+                path,
+                hash,
+                script: plugin.script.clone(),
+                has_loaded: true,
+                is_quarantined: false,
+            });
+        };
+        if !is_guards(row) {
+            return None;
+        }
+        let runs = before.and_then(|plugin| plugin.script.clone());
+        let runs = runs.filter(|script| *script.file.text == row.source && script.manifest.security);
+        let script = runs.or_else(|| self.stored_version(row).map(Arc::new));
+        let has_loaded = has_loaded(row);
+        let is_quarantined =
+            self.quarantine.of_plugin(&row.id).iter().any(|version| version.hash == row.hash);
+        let (path, hash) = (PathBuf::from(&row.path), row.hash.clone());
+        Some(Baseline { path, hash, script, has_loaded, is_quarantined })
+    }
+
+    /// Returns `true` if an id is a guard's, without compiling the stored version.
+    pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
+        match self.last_good.get(id) {
+            Some(row) => is_guards(row),
+            None => before.is_some_and(|plugin| plugin.security && plugin.script.is_some()),
+        }
+    }
+
+    fn stored_version(&self, row: &LastGood) -> Option<Script> {
+        if !has_loaded(row) {
+            return None;
+        }
+        let imports = Imports::from_json(&row.imports, self.plan.folder(Kind::Filter));
+        let file = SourceFile::new(Kind::Filter, row.id.as_str(), &row.path, row.source.as_str());
+        self.compile(&file.importing(imports), &self.given(&row.id)).ok()
+    }
+
+    /// Returns the change by which a file or the settings would weaken the guard of this id; `None` if the change
+    /// is harmless or confirmed.
+    pub(super) fn weakened(
+        &self,
+        id: &str,
+        read: &Read,
+        script: &Script,
+        before: Option<&Arc<Plugin>>,
+        found: &Found,
+    ) -> Option<Weakened> {
+        let baseline = self.baseline(id, before)?;
+        let path = &read.file.path;
+        if *read.hash != *baseline.hash {
+            let mut lost = match &baseline.script {
+                Some(old) => losses(old, script),
+                None if script.manifest.security && (!baseline.has_loaded || baseline.is_quarantined) => {
+                    Vec::new()
+                }
+                None if script.manifest.security => {
+                    vec!["what its last good version does: that one does not load any more".to_owned()]
+                }
+                None => vec!["`security: true`".to_owned()],
+            };
+            let is_shadowed = found.shadowed.iter().any(|other| other.file.path == baseline.path);
+            if *path != baseline.path && is_shadowed {
+                lost.push(format!("its place: {} has the same id", path.display()));
+            }
+            let pending = change(&read.hash, &lost);
+            if !lost.is_empty() && !self.is_confirmed(id, &pending) {
+                let what = format!("the guard `{id}` would lose {}", lost.join(", "));
+                return Some(Weakened {
+                    problem: waiting(id, path, &what, &baseline),
+                    pending,
+                    by: Cause::File,
+                });
+            }
+        }
+        if self.is_held_on(id) {
+            let by = match self.stored.switches.get(id).and_then(|switch| switch.enabled) {
+                Some(_) => "a switch in the store that no operator has turned".to_owned(),
+                None => format!("`[filters.{id}] enabled = false`"),
+            };
+            let what = format!("the guard `{id}` would be switched off by {by}");
+            let problem = waiting(id, path, &what, &baseline);
+            return Some(Weakened { problem, pending: Confirmed::Off, by: Cause::Settings });
+        }
+        if self.is_held_wide(id) && script.manifest.global {
+            let what = format!(
+                "the guard `{id}` would lose the models that do not list it, by a switch in the store that no operator has turned"
+            );
+            let problem = waiting(id, path, &what, &baseline);
+            return Some(Weakened { problem, pending: Confirmed::Narrow, by: Cause::Settings });
+        }
+        let lost = self.models_lost_by(id);
+        (!lost.is_empty() && !script.manifest.global).then(|| {
+            let models: Vec<String> = lost.iter().map(|model| format!("`{model}`")).collect();
+            let what =
+                format!("the guard `{id}` would lose models that no longer list it: {}", models.join(", "));
+            let problem = waiting(id, path, &what, &baseline);
+            Weakened { problem, pending: unlisted(&lost), by: Cause::Settings }
+        })
+    }
+
+    /// Returns the models that listed a guard, list it no longer, and for which nobody has confirmed that.
+    pub(super) fn models_lost_by(&self, id: &str) -> Vec<String> {
+        let lost = self.models_unlisting(id);
+        if lost.is_empty() || self.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
+    }
+
+    fn models_unlisting(&self, id: &str) -> Vec<String> {
+        let Some(guarded) = self.stored.guarded.get(id) else { return Vec::new() };
+        let listed = self.plan.models.iter().filter(|model| guarded.contains(&model.name));
+        listed
+            .filter(|model| !model.filters.iter().any(|listed| listed == id))
+            .map(|model| model.name.clone())
+            .collect()
+    }
+
+    /// Writes down which models list the guards that run for those alone.
+    pub(super) async fn save_guarded_models(&mut self, snapshot: &Snapshot) {
+        let guards = snapshot.plugins.values().filter(|plugin| plugin.security);
+        let of_models = guards.filter(|plugin| !plugin.global && plugin.held_for.is_empty());
+        let listing = |id: &str| -> BTreeSet<String> {
+            let lists = |model: &&ModelPlan| model.filters.iter().any(|listed| listed == id);
+            self.plan.models.iter().filter(lists).map(|model| model.name.clone()).collect()
+        };
+        let now: HashMap<String, BTreeSet<String>> =
+            of_models.map(|plugin| (plugin.id.to_string(), listing(&plugin.id))).collect();
+        let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(|plugin| plugin.global);
+        let gone = self.stored.guarded.keys().filter(|id| is_gone(id)).cloned();
+        let gone: Vec<_> = gone.map(|id| (id, BTreeSet::new())).collect();
+        for (id, models) in now.into_iter().chain(gone) {
+            if self.stored.guarded.get(&id).is_none_or(BTreeSet::is_empty) && models.is_empty()
+                || self.stored.guarded.get(&id) == Some(&models)
+            {
+                continue;
+            }
+            let list: Vec<String> = models.iter().cloned().collect();
+            // It is confirmed once: the same change is asked about again.
+            let done = unlisted(&self.models_unlisting(&id));
+            match self.store.save_guarded_models(&id, &list).await {
+                Ok(()) => {
+                    if self.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
+                        && let Err(error) = self.store.forget_confirmed(&id, &done).await
+                    {
+                        tracing::warn!(plugin = id, "cannot end what was confirmed of this guard: {error}");
+                    }
+                    self.stored.guarded.insert(id, models);
+                }
+                Err(error) => {
+                    tracing::warn!(plugin = id, "cannot store which models list this guard: {error}");
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change waits for a
+    /// confirmation. Whoever switches a guard off as an operator has confirmed it by that.
+    pub(super) fn is_held_on(&self, id: &str) -> bool {
+        self.is_off(id)
+            && self.last_good.get(id).is_some_and(|row| row.security)
+            && !self.is_confirmed(id, &Confirmed::Off)
+    }
+
+    fn is_off(&self, id: &str) -> bool {
+        let switched = self.stored.switches.get(id).and_then(|switch| switch.enabled);
+        !switched.unwrap_or_else(|| self.plan.is_enabled(Kind::Filter, id))
+    }
+
+    /// Returns `true` if a guard runs for models that do not list it, although a stored switch says otherwise.
+    pub(super) fn is_held_wide(&self, id: &str) -> bool {
+        self.stored.switches.get(id).is_some_and(|switch| switch.global == Some(false))
+            && self.last_good.get(id).is_some_and(|row| row.security)
+            && !self.is_confirmed(id, &Confirmed::Narrow)
+    }
+
+    pub(super) fn is_confirmed(&self, id: &str, what: &Confirmed) -> bool {
+        self.confirmed.get(id).is_some_and(|confirmed| confirmed.contains(what))
+    }
+
+    /// A guard's file that never loaded and lies under another id now.
+    pub(super) fn has_moved(&self, id: &str, found: &Found) -> bool {
+        let Some(row) = self.last_good.get(id) else { return false };
+        !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
+    }
+
+    /// Returns `true` if the file of a present guard has changed and the latest write is more recent than [`REST`]:
+    /// the save may be incomplete.
+    pub(super) fn is_guard_being_saved(&self, found: &Found, before: &Plugins) -> bool {
+        let age = found.latest.and_then(|latest| latest.elapsed().ok());
+        let is_other = |(id, plugin): (&Arc<str>, &Arc<Plugin>)| {
+            plugin.security
+                && plugin.state != State::Missing
+                && found.files.get(id).is_some_and(|read| !plugin.is_of(read))
+        };
+        age.is_some_and(|age| age < REST) && before.iter().any(is_other)
+    }
+
+    /// Guards that do not load and are not known yet: once seen, they are missed when they go.
+    pub(super) fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
+        let is_new = !self.last_good.contains_key(&*plugin.id);
+        let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
+        (claims && is_new).then(|| {
+            let source = beginning(&plugin.path);
+            LastGood {
+                id: plugin.id.to_string(),
+                path: plugin.path.display().to_string(),
+                hash: hash_of(&source),
+                source,
+                imports: valvehouse_json::Json::Null,
+                security: true,
+                saved_at: valvehouse_store::now(),
+            }
+        })
+    }
+
+    /// Writes down which guards the settings switch off from the beginning, or no longer.
+    pub(super) async fn save_switched_off(&mut self, new: &[LastGood]) {
+        let is_off = |id: &str| self.is_off(id);
+        let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
+        let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
+        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&Confirmed::Off) && !is_off(id));
+        let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
+        for id in off {
+            self.confirmed.entry(id.clone()).or_default().insert(Confirmed::Off);
+            if let Err(error) = self.store.confirm(&id, &Confirmed::Off, "settings").await {
+                tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
+            }
+        }
+        for id in on {
+            self.confirmed.entry(id.clone()).or_default().remove(&Confirmed::Off);
+            if let Err(error) = self.store.forget_confirmed(&id, &Confirmed::Off).await {
+                tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
+            }
+        }
+    }
+
+    /// Takes over what the store says of last good versions. A guard is forgotten only where that is confirmed.
+    pub(super) fn with_known_guards(
+        &self,
+        mut stored: HashMap<String, LastGood>,
+    ) -> HashMap<String, LastGood> {
+        let lost = self.last_good.values().filter(|row| row.security && !stored.contains_key(&row.id));
+        let lost: Vec<LastGood> =
+            lost.filter(|row| !self.is_confirmed(&row.id, &Confirmed::Gone)).cloned().collect();
+        stored.extend(lost.into_iter().map(|row| (row.id.clone(), row)));
+        stored
+    }
+}
+
+/// Refuses valves of guards that were written into the store by hand: nobody has checked them, and nobody has answered
+/// for them.
+pub(super) fn check_sealed(
+    rows: &[StoredValves],
+    last_good: &HashMap<String, LastGood>,
+) -> Result<(), StoreError> {
+    let is_guards = |row: &&StoredValves| last_good.get(&row.plugin).is_some_and(|version| version.security);
+    let Some(row) = rows.iter().filter(|row| row.is_plain).find(is_guards) else { return Ok(()) };
+    let id = &row.plugin;
+    Err(StoreError {
+        doing: "read the stored valves".into(),
+        place: "the store".into(),
+        trouble: Trouble::Sealed,
+        cause: format!("those of the guard {id} were changed by hand"),
+        mend: Some(format!("drop them: valvehouse valves reset {id}")),
+    })
+}
+
+/// Returns `true` if a guard has another last good version than before, or none: the history is asked then.
+pub(super) fn has_lost(before: &HashMap<String, LastGood>, now: &HashMap<String, LastGood>) -> bool {
+    let is_same = |known: &LastGood| {
+        now.get(&known.id)
+            .is_some_and(|row| row.security && row.source == known.source && row.imports == known.imports)
+    };
+    before.values().any(|known| known.security && !is_same(known))
+}
+
+/// Puts right the last good versions of guards that the history knows and the store has lost, or has others of. Also
+/// returns the ids of those.
+pub(super) fn restored(
+    mut rows: HashMap<String, LastGood>,
+    doubted: Vec<(String, String, String)>,
+    plan: &Plan,
+) -> (HashMap<String, LastGood>, HashSet<String>) {
+    let filters = plan.folder(Kind::Filter);
+    let is_filter = |row: &LastGood| Path::new(&row.path).starts_with(filters);
+    for row in rows.values_mut().filter(|row| !row.security && row.source.contains("security")) {
+        row.security = is_filter(row) && says_of_itself(&row.source).0;
+    }
+    let mut ids = HashSet::new();
+    for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| says_of_itself(source).0) {
+        tracing::warn!(plugin = id, "the store lost the last good version of this guard: its history has it");
+        let row = LastGood {
+            path: filters.join(place).display().to_string(),
+            hash: hash_of(&source),
+            imports: Imports::default().to_json(),
+            security: true,
+            saved_at: 0,
+            source,
+            id: id.clone(),
+        };
+        ids.insert(id.clone());
+        rows.insert(id, row);
+    }
+    (rows, ids)
+}
+
+/// Returns `true` if a stored version is a guard's. An empty source stands for a file that was unreadable: it is
+/// treated as a guard only while it stays unreadable, so this returns `false` for it.
+pub(super) fn is_guards(row: &LastGood) -> bool {
+    row.security && !row.source.is_empty()
+}
+
+/// Returns `true` if a stored version has ever loaded. Of a guard that has not, only its claim is stored.
+pub(super) fn has_loaded(row: &LastGood) -> bool {
+    !row.imports.is_null()
+}
+
+/// Returns the confirmation that these models may no longer list a guard.
+fn unlisted(models: &[String]) -> Confirmed {
+    change("unlisted", models)
+}
+
+/// The hash of a text as that of a file.
+pub(super) fn hash_of(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// A change that waits, and how it is confirmed.
+fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Problem {
+    let meanwhile = match &baseline.script {
+        Some(_) => "its last good version keeps running",
+        None => "requests are refused",
+    };
+    Problem::new(Code::GuardWeakened, id, path, format!("{what}; {meanwhile} until that is confirmed"))
+        .help(format!("put it back, or if it is meant, run: valvehouse confirm {id}"))
+}
+
+/// Describes the losses if `next` replaces `before` as the version of a guard, one phrase per loss.
+fn losses(before: &Script, next: &Script) -> Vec<String> {
+    let (old, new) = (&before.manifest, &next.manifest);
+    let mut lost = Vec::new();
+    if old.security && !new.security {
+        lost.push("`security: true`".to_owned());
+    }
+    let hooks = before.hooks().filter(|hook| !next.hooks().any(|other| other == *hook));
+    lost.extend(hooks.map(|hook: Hook| format!("the hook `{hook}`")));
+    if old.global && !new.global {
+        lost.push("the models that do not list it (`global: false`)".to_owned());
+    }
+    if !old.toggle && new.toggle {
+        lost.push("the requests that do not ask for it (`toggle`)".to_owned());
+    }
+    if old.hold && !new.hold {
+        lost.push("`hold: true`".to_owned());
+    }
+    if old.on_tool_error && !new.on_tool_error {
+        lost.push("the tool calls that failed (`on_tool_error`)".to_owned());
+    }
+    let (old, new) = (before.file.text.trim_end(), next.file.text.trim_end());
+    let cut = old.strip_prefix(new).unwrap_or_default();
+    if ["fn", "Valves", "import"].iter().any(|part| cut.contains(part)) {
+        lost.push("its end: the file stops where the last good version goes on".to_owned());
+    }
+    lost
+}
+
+/// Returns the confirmation of a change: it covers exactly this content with these losses.
+fn change(hash: &str, lost: &[String]) -> Confirmed {
+    let mut digest = Sha256::new();
+    for part in std::iter::once(hash).chain(lost.iter().map(String::as_str)) {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    Confirmed::Change(hex(&digest.finalize()))
+}
+
+/// Another file of the same id that claims to be a guard: nobody knows which of the two is meant.
+pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Read> {
+    let is_other = |other: &&Arc<Read>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
+    let mut others = found.shadowed.iter().filter(is_other).peekable();
+    others.peek()?;
+    others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
+}
+
+/// Returns the problems of files that could not be read, by id. Files whose name is not an id are included if they
+/// claim to be guards.
+pub(super) fn unreadable(found: &Found, is_known: impl Fn(&str) -> bool) -> BTreeMap<Arc<str>, &Problem> {
+    let is_error = |problem: &&Problem| problem.severity == valvehouse_script::Severity::Error;
+    let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
+    let all = found.problems.iter().filter(is_error).chain(dangling);
+    all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))
+        .filter(|problem| is_id(&problem.id) || says_of_itself(&beginning(&problem.path)).0)
+        .map(|problem| (problem.id.as_str().into(), problem))
+        .collect()
+}

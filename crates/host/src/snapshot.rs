@@ -1,0 +1,437 @@
+//! What a turn takes once and keeps to its end: plugins, chains, models. Never changed.
+
+use super::plan::{ModelPlan, Passes, Plan};
+use super::plugin::Plugin;
+use super::served::Served;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use valvehouse_agent::callbacks::{Callbacks, Listener};
+use valvehouse_agent::middleware::Middleware;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::filter::{Chain, Filter};
+use valvehouse_core::kernel::{Kernel, ModelSettings};
+use valvehouse_core::provider::Provider;
+use valvehouse_core::tool::Tool;
+use valvehouse_core::words::{did_you_mean, nearest};
+use valvehouse_json::Json;
+use valvehouse_providers::Formatted;
+use valvehouse_script::{Kind, Offer, Pipes, Problem};
+
+/// One whole generation of the host.
+pub struct Snapshot {
+    /// Its number, named in every answer.
+    pub generation: u64,
+    /// Plugins by id.
+    pub plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
+    /// What is wrong with files that are no plugins.
+    pub problems: Vec<Problem>,
+    /// Every tool there is, each name once.
+    pub tools: Vec<Tool>,
+    pub(super) served: Arc<Served>,
+    /// The filters that run for every model, by id.
+    everywhere: Vec<Arc<Plugin>>,
+    /// Guards that still run for models which no longer list them.
+    held: Vec<Arc<Plugin>>,
+    /// Whether there is a plugin that requests may ask for.
+    has_toggles: bool,
+    /// For names that are not configured.
+    passing: Selected,
+    /// The models that are known without asking a provider, as scripts see them.
+    listed: Json,
+    /// For configured models, by name.
+    models: HashMap<String, Selected>,
+    /// Whether there is a model whose turns are nobody's business.
+    may_forward: bool,
+}
+
+/// What is selected for a model when a request asks for nothing special.
+#[derive(Default)]
+struct Selected {
+    chain: Chain,
+    callbacks: Vec<Arc<dyn Listener>>,
+    tools: Vec<Tool>,
+    settings: ModelSettings,
+    /// Who answers for a configured model, as its middleware has it asked.
+    provider: Option<Arc<dyn Provider>>,
+}
+
+/// A model that a request named, ready to run.
+pub struct Ready {
+    /// The filters, tools and provider of its turns.
+    pub kernel: Kernel,
+    /// What scripts see as `__model__`.
+    pub facts: Json,
+    /// What scripts see as `models::list()`.
+    pub models: Json,
+    /// Whether its conversations are remembered.
+    pub memory: bool,
+    /// The scripts among its filters that listen to agents, in their order.
+    pub callbacks: Vec<Arc<dyn Listener>>,
+}
+
+impl Ready {
+    /// Whether no filter, no tool and no word of the configuration has a part in its turns.
+    pub fn is_untouched(&self) -> bool {
+        let settings = self.kernel.settings();
+        self.kernel.chain().filters().is_empty()
+            && self.kernel.toolbox().is_empty()
+            && settings.system_prompt.is_none()
+            && settings.model.is_none()
+            && !self.memory
+    }
+}
+
+/// Whether a filter runs for a request, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It runs.
+    Runs,
+    /// It cannot run and is a guard: the request is refused.
+    Refuses(String),
+    /// An operator switched it off.
+    Off,
+    /// It is not global and the model does not list it.
+    NotListed,
+    /// It is a toggle and the request does not ask for it.
+    NotAskedFor,
+    /// It never loaded.
+    Broken,
+    /// It has no hooks, and no callbacks.
+    NoHooks,
+    /// It does nothing until one of its valves is set.
+    Idle,
+    /// It runs around these tools only.
+    ForTools(Vec<String>),
+    /// It has callbacks alone, and the model has no memory: nobody calls them.
+    Silent,
+}
+
+impl Snapshot {
+    pub(super) fn new(
+        generation: u64,
+        plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
+        problems: Vec<Problem>,
+        tools: Vec<Tool>,
+        plan: Arc<Plan>,
+    ) -> Self {
+        let pipes = Pipes::new(plugins.values().filter_map(|plugin| plugin.pipe()).collect());
+        let everywhere = plugins.values().filter(|plugin| plugin.kind == Kind::Filter && plugin.global);
+        let mut snapshot = Self {
+            generation,
+            everywhere: everywhere.cloned().collect(),
+            held: plugins.values().filter(|plugin| !plugin.held_for.is_empty()).cloned().collect(),
+            has_toggles: plugins.values().any(|plugin| plugin.is_toggle()),
+            plugins,
+            problems,
+            tools,
+            served: Arc::new(Served::new(plan, pipes)),
+            passing: Selected::default(),
+            listed: Json::Null,
+            models: HashMap::new(),
+            may_forward: false,
+        };
+        snapshot.listed = snapshot.served.listed().freeze();
+        snapshot.passing = snapshot.select(None, &[]);
+        let names = snapshot.plan().models.iter();
+        snapshot.models =
+            names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
+        let may_forward = |selected: &Selected| selected.chain.filters().is_empty();
+        snapshot.may_forward = may_forward(&snapshot.passing) || snapshot.models.values().any(may_forward);
+        snapshot
+    }
+
+    /// The plugins that are filters, by id.
+    pub fn filters(&self) -> impl Iterator<Item = &Arc<Plugin>> {
+        self.plugins.values().filter(|plugin| plugin.kind == Kind::Filter)
+    }
+
+    /// Selection = enabled AND (global OR listed by the model), minus toggles nobody asked for.
+    pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> Decision {
+        if plugin.enabled && !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
+            return Decision::NotListed;
+        }
+        self.decide_chosen(plugin, asked)
+    }
+
+    /// The same of one that is global or listed.
+    fn decide_chosen(&self, plugin: &Plugin, asked: &[String]) -> Decision {
+        if !plugin.enabled {
+            return Decision::Off;
+        }
+        if let Some(message) = plugin.refusal() {
+            return Decision::Refuses(message);
+        }
+        if plugin.is_toggle() && !asked.iter().any(|id| **id == *plugin.id) {
+            return Decision::NotAskedFor;
+        }
+        match &plugin.script {
+            None => Decision::Broken,
+            Some(script) if script.hooks().next().is_none() && script.callbacks().next().is_none() => {
+                Decision::NoHooks
+            }
+            Some(_) if plugin.is_idle() => Decision::Idle,
+            Some(_) => Decision::Runs,
+        }
+    }
+
+    /// Returns the ids listed by a model that do not belong to a filter.
+    fn absent<'a>(&'a self, listed: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let is_filter = |id: &str| self.plugins.get(id).is_some_and(|plugin| plugin.kind == Kind::Filter);
+        listed.iter().map(String::as_str).filter(move |id| !is_filter(id))
+    }
+
+    /// Returns the guards that still run for a model which no longer lists them.
+    fn held_for<'a>(&'a self, model: &'a str) -> impl Iterator<Item = &'a Arc<Plugin>> {
+        self.held.iter().filter(move |plugin| plugin.held_for.iter().any(|name| name == model))
+    }
+
+    fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
+        let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
+        let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
+        let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
+        let still = model.into_iter().flat_map(|model| self.held_for(&model.name));
+        let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).chain(still).collect();
+        chosen.sort_by(|a, b| a.id.cmp(&b.id));
+        chosen.dedup_by(|a, b| a.id == b.id);
+        chosen.retain(|plugin| {
+            matches!(self.decide_chosen(plugin, asked), Decision::Runs | Decision::Refuses(_))
+        });
+        let says = |what: fn(&valvehouse_script::Manifest) -> bool| {
+            chosen.iter().filter_map(|plugin| plugin.script.as_ref()).any(|script| what(&script.manifest))
+        };
+        let mut settings = model.map(|model| model.settings.clone()).unwrap_or_default();
+        settings.files_handled = says(|manifest| manifest.file_handler);
+        settings.hold = says(|manifest| manifest.hold);
+        let wanted = model.map(|model| model.tools.as_slice()).unwrap_or_default();
+        let middleware = model.map(|model| model.middleware.as_slice()).unwrap_or_default();
+        let callbacks = listeners(&chosen);
+        let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
+        filters.extend(
+            self.absent(listed).map(|id| {
+                super::plugin::absent(id, model.map(|model| model.name.as_str()).unwrap_or_default())
+            }),
+        );
+        filters.extend(Middleware::filters_of(middleware));
+        if !callbacks.is_empty() {
+            filters.extend(Callbacks::filters());
+        }
+        let offered = self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned();
+        let wrap = |tool| Middleware::tool_of(middleware, tool);
+        let provider = model.and_then(|model| Some((model, self.served.serves(model).ok()?)));
+        Selected {
+            chain: Chain::new(filters),
+            callbacks,
+            tools: offered.map(wrap).collect(),
+            settings,
+            provider: provider.map(|(model, provider)| held(model, provider)),
+        }
+    }
+
+    /// All tools behind the filters of every model, for who calls a tool and asks no model.
+    pub fn invoking(&self) -> Kernel {
+        let (chain, settings) = (self.passing.chain.clone(), self.passing.settings.clone());
+        Kernel::assembled(chain, self.tools.clone(), None, settings, self.served.clone())
+    }
+
+    /// The tools a model is offered, in order.
+    pub fn offered(&self, model: &str) -> &[Tool] {
+        self.models.get(model).map(|selected| selected.tools.as_slice()).unwrap_or_default()
+    }
+
+    /// Whether there may be turns in which nobody has a part; those of a model without filters alone.
+    pub fn may_forward(&self) -> bool {
+        self.may_forward
+    }
+
+    /// Checks that the filters a request asks for exist.
+    ///
+    /// # Errors
+    /// Returns a request fault that names the first unknown id and the nearest known one.
+    pub fn check_filter_ids(&self, asked: &[String]) -> Result<(), Fault> {
+        let Some(unknown) = self.absent(asked).next() else { return Ok(()) };
+        let near = did_you_mean(unknown, self.filters().map(|plugin| &*plugin.id));
+        let shown: String = unknown.chars().take(100).collect();
+        Err(Fault::Request {
+            message: format!(
+                "unknown filter `{}` in `filter_ids`{near}; leave it out, or ask the operator to add it",
+                shown.escape_debug()
+            ),
+            param: Some("filter_ids"),
+            code: Some("filter_not_found"),
+            kind: RequestFault::Invalid,
+        })
+    }
+
+    /// The model that a request names with the filters it asks for, which have to exist.
+    ///
+    /// # Errors
+    /// Returns the fault of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
+    pub fn ready_for(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+        self.check_filter_ids(asked)?;
+        self.ready(name, asked)
+    }
+
+    /// The model a request names, with the filters it asks for.
+    pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
+        if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
+            let provider = self.served.serves(model)?;
+            let selected = self.models.get(name);
+            return Ok(self.assemble(selected, Some(model), asked, provider, None, model.facts.clone()));
+        }
+        let (provider, upstream) = self.served.passes(name).ok_or_else(|| self.unknown(name))?;
+        let facts = self.served.facts(name, provider.name());
+        let upstream = (upstream != name).then(|| upstream.to_owned());
+        Ok(self.assemble(Some(&self.passing), None, asked, provider, upstream, facts.freeze()))
+    }
+
+    fn assemble(
+        &self,
+        selected: Option<&Selected>,
+        model: Option<&ModelPlan>,
+        asked: &[String],
+        provider: &Arc<dyn Provider>,
+        upstream: Option<String>,
+        facts: Json,
+    ) -> Ready {
+        let asks_for_more = !asked.is_empty() && self.has_toggles;
+        let special;
+        let selected = match selected {
+            Some(selected) if !asks_for_more => selected,
+            _ => {
+                special = self.select(model, asked);
+                &special
+            }
+        };
+        let settings = match upstream {
+            Some(model) => ModelSettings { model: Some(model), ..selected.settings.clone() },
+            None => selected.settings.clone(),
+        };
+        let (chain, tools) = (selected.chain.clone(), selected.tools.clone());
+        let provider = selected.provider.as_ref().filter(|_| model.is_some()).unwrap_or(provider).clone();
+        let kernel = Kernel::assembled(chain, tools, Some(provider), settings, self.served.clone());
+        let memory = model.is_some_and(|model| model.memory);
+        let callbacks = selected.callbacks.clone();
+        Ready { kernel, facts, models: self.listed.clone(), memory, callbacks }
+    }
+
+    fn unknown(&self, name: &str) -> Fault {
+        let known = self.model_names();
+        let hint = match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => format!("; the models are {}", known.join(", ")),
+        };
+        Fault::Request {
+            message: format!("the model `{name}` does not exist{hint}"),
+            param: Some("model"),
+            code: Some("model_not_found"),
+            kind: RequestFault::NotFound,
+        }
+    }
+
+    /// The models that are known without asking a provider, as scripts see them.
+    pub fn listed(&self) -> &Json {
+        &self.listed
+    }
+
+    /// The names that are known without asking a provider.
+    pub fn model_names(&self) -> Vec<String> {
+        let configured = self.plan().models.iter().map(|model| model.name.clone());
+        let passed = self.plan().providers.iter().flat_map(|plan| match &plan.passes {
+            Passes::These(names) => names.clone(),
+            _ => Vec::new(),
+        });
+        let offered = self.offers().into_iter().map(|offer| offer.id.clone());
+        configured.chain(passed).chain(offered).collect()
+    }
+
+    /// Whether it was built from this very plan.
+    pub(super) fn is_of(&self, plan: &Arc<Plan>) -> bool {
+        Arc::ptr_eq(&self.served.plan, plan)
+    }
+
+    /// The plan it was built from.
+    pub fn plan(&self) -> &Plan {
+        &self.served.plan
+    }
+
+    /// The models that scripts offer.
+    pub fn offers(&self) -> Vec<&Offer> {
+        self.served.offers()
+    }
+
+    /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
+    /// report calls to the listeners of agents, and refusals in place of missing filters.
+    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
+        let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
+        let is_host = |filter: &&Filter| {
+            self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
+        };
+        selected.chain.filters().iter().filter(is_host).cloned().collect()
+    }
+
+    /// The tools of a model around which a filter runs that is not in its chain.
+    fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
+        let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
+        self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
+    }
+
+    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools, and one
+    /// with callbacks alone needs its memory.
+    fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
+        let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
+        let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());
+        match decision {
+            Decision::NotListed | Decision::NotAskedFor => {
+                let tools = self.tools_around(&plugin.id, model);
+                if tools.is_empty() { decision } else { Decision::ForTools(tools) }
+            }
+            Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
+            decision => decision,
+        }
+    }
+
+    /// Per plugin in running order: whether it runs for a model and user, and why not.
+    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
+        let listed =
+            self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
+        let mut listed = listed.unwrap_or_default();
+        listed.extend(self.held_for(model).map(|plugin| plugin.id.to_string()));
+        let mut all: Vec<(Arc<Plugin>, Decision)> = self
+            .filters()
+            .map(|plugin| {
+                let decision = self.decide(plugin, &listed, asked);
+                (plugin.clone(), self.decided_for(plugin, decision, model))
+            })
+            .collect();
+        let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
+            // A refusal comes before everything else.
+            (Decision::Refuses(_), _) => f64::NEG_INFINITY,
+            (_, Some(script)) => script.priority(),
+            (_, None) => 0.0,
+        };
+        all.sort_by(|(a, why_a), (b, why_b)| {
+            place(a, why_a).total_cmp(&place(b, why_b)).then_with(|| a.id.cmp(&b.id))
+        });
+        all
+    }
+}
+
+/// Those who listen to agents, in the order in which their hooks run.
+fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
+    let place = |plugin: &Plugin| plugin.script.as_ref().map_or(0.0, |script| script.priority());
+    let mut chosen = chosen.to_vec();
+    chosen.sort_by(|a, b| place(a).total_cmp(&place(b)));
+    let callbacks = chosen.into_iter().filter_map(|plugin| plugin.callbacks());
+    callbacks.map(|callbacks| Arc::new(callbacks) as Arc<dyn Listener>).collect()
+}
+
+/// Who answers for a model, as its middleware has it asked. One with a memory keeps to the form it is asked
+/// for.
+fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
+    let provider = Middleware::provider_of(&model.middleware, provider.clone());
+    if model.memory { Arc::new(Formatted::new(provider, Formatted::RETRIES)) } else { provider }
+}
+
+fn is_offered(tool: &Tool, wanted: &[String]) -> bool {
+    wanted.iter().any(|word| tool.spec.is_meant_by(word))
+}

@@ -1,0 +1,283 @@
+//! The difference of two values, as the operations of a JSON Patch (RFC 6902) that also say what was there.
+//!
+//! Carried out one after the other they make the second value of the first. Lists are aligned: a message
+//! put before all others is one addition, whatever follows it.
+//!
+//! ```
+//! use valvehouse_json::{Json, diff::diff};
+//! let before = Json::parse(br#"{"messages":["hi"],"model":"a"}"#).unwrap();
+//! let after = Json::parse(br#"{"messages":["be kind","hi"],"model":"b"}"#).unwrap();
+//! let told: Vec<String> = diff(&before, &after).iter().map(|it| format!("{} {}", it.op.word(), it.path)).collect();
+//! assert_eq!(told, ["add /messages/0", "replace /model"]);
+//! ```
+
+use super::{Json, MAX_DEPTH};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Pairs of values that are looked at. Beyond it whole values take each other's place: one container may
+/// stand in more places than anybody has time for.
+const MOST_PAIRS: usize = 20_000;
+
+/// What is done at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// A value comes in, in a list before what stood there.
+    Add,
+    /// A value goes.
+    Remove,
+    /// Another value takes its place.
+    Replace,
+}
+
+impl Op {
+    /// As RFC 6902 calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Remove => "remove",
+            Self::Replace => "replace",
+        }
+    }
+}
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// What is done.
+    pub op: Op,
+    /// Where: a pointer of RFC 6901, as it leads when the operations before this one are carried out.
+    pub path: String,
+    /// What was there; null where nothing was.
+    pub before: Json,
+    /// What is there then; null where nothing is.
+    pub after: Json,
+}
+
+impl Change {
+    /// `{op, path, before, after}`, with what there is of the last two.
+    pub fn to_json(&self) -> Json {
+        let sides = [("before", &self.before, Op::Add), ("after", &self.after, Op::Remove)];
+        let sides = sides.into_iter().filter(|(_, _, without)| self.op != *without);
+        let told = [("op", self.op.word().into()), ("path", self.path.as_str().into())];
+        let sides = sides.map(|(name, value, _)| (name, value.clone()));
+        Json::Object(told.into_iter().chain(sides).map(|(name, value)| (name.into(), value)).collect())
+    }
+}
+
+/// What makes the second value of the first. The order of keys makes no difference.
+pub fn diff(before: &Json, after: &Json) -> Vec<Change> {
+    let mut differ = Differ { changes: Vec::new(), path: Vec::new(), pairs: 0 };
+    differ.values(before, after);
+    differ.changes
+}
+
+struct Differ {
+    changes: Vec<Change>,
+    path: Vec<String>,
+    pairs: usize,
+}
+
+impl Differ {
+    fn values(&mut self, before: &Json, after: &Json) {
+        self.pairs += 1;
+        if before == after {
+            return;
+        }
+        let is_bounded = self.pairs < MOST_PAIRS && self.path.len() < MAX_DEPTH;
+        match (before, after) {
+            (Json::Object(_), Json::Object(_)) if is_bounded => self.objects(before, after),
+            (Json::Array(_), Json::Array(_)) if is_bounded => self.lists(&before.items(), &after.items()),
+            _ => self.change(Op::Replace, before, after),
+        }
+    }
+
+    fn objects(&mut self, before: &Json, after: &Json) {
+        let entries = |value: &Json| value.as_object().map(|object| object.entries()).unwrap_or_default();
+        for (key, old) in entries(before) {
+            match after.get(&key) {
+                Some(new) => self.within(&key, |it| it.values(&old, &new)),
+                None => self.within(&key, |it| it.change(Op::Remove, &old, &Json::Null)),
+            }
+        }
+        for (key, new) in entries(after).into_iter().filter(|(key, _)| before.get(key).is_none()) {
+            self.within(&key, |it| it.change(Op::Add, &Json::Null, &new));
+        }
+    }
+
+    /// Equal elements stay; between them, those of one kind are taken for the same, changed.
+    fn lists(&mut self, before: &[Json], after: &[Json]) {
+        let mut known = Known::default();
+        let (old, new) = (known.all(before), known.all(after));
+        for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
+            if let DiffOp::Equal { .. } = op {
+                continue;
+            }
+            self.stretch(before, op.old_range(), after, op.new_range());
+        }
+    }
+
+    /// A stretch of a list in whose place another one comes.
+    fn stretch(&mut self, before: &[Json], old: Range<usize>, after: &[Json], new: Range<usize>) {
+        let kinds = |list: &[Json], range: &Range<usize>| -> Vec<String> {
+            list[range.clone()].iter().map(kind).collect()
+        };
+        let (mut here, old_kinds, new_kinds) = (new.start, kinds(before, &old), kinds(after, &new));
+        for op in capture_diff_slices(Algorithm::Myers, &old_kinds, &new_kinds) {
+            let (from, to) = (op.old_range(), op.new_range());
+            let pairs = from.len().min(to.len());
+            let from = old.start + from.start..old.start + from.end;
+            let to = new.start + to.start..new.start + to.end;
+            for (one, other) in from.clone().zip(to.clone()) {
+                self.within(&here.to_string(), |it| it.values(&before[one], &after[other]));
+                here += 1;
+            }
+            for gone in from.skip(pairs) {
+                self.within(&here.to_string(), |it| it.change(Op::Remove, &before[gone], &Json::Null));
+            }
+            for come in to.skip(pairs) {
+                self.within(&here.to_string(), |it| it.change(Op::Add, &Json::Null, &after[come]));
+                here += 1;
+            }
+        }
+    }
+
+    fn within(&mut self, step: &str, look: impl FnOnce(&mut Self)) {
+        self.path.push(step.replace('~', "~0").replace('/', "~1"));
+        look(self);
+        self.path.pop();
+    }
+
+    fn change(&mut self, op: Op, before: &Json, after: &Json) {
+        let path = self.path.iter().flat_map(|step| ["/", step]).collect();
+        self.changes.push(Change { op, path, before: before.clone(), after: after.clone() });
+    }
+}
+
+/// What an element is, whatever it says: a message of a role, a part of a type, a tool of a name.
+fn kind(value: &Json) -> String {
+    let words = ["role", "type", "name", "id"].map(|key| value.text(key).unwrap_or_default());
+    format!("{} {}", value.kind(), words.join(" "))
+}
+
+/// Numbers for values, the same for equal ones.
+#[derive(Default)]
+struct Known(HashMap<usize, Vec<(usize, Json)>>, usize);
+
+impl Known {
+    fn all(&mut self, values: &[Json]) -> Vec<usize> {
+        values.iter().map(|value| self.number(value)).collect()
+    }
+
+    fn number(&mut self, value: &Json) -> usize {
+        // Equal values weigh the same unless parts are shared; these are found equal a step further in.
+        let alike = self.0.entry(value.weight()).or_default();
+        if let Some((number, _)) = alike.iter().find(|(_, known)| known == value) {
+            return *number;
+        }
+        alike.push((self.1, value.clone()));
+        self.1 += 1;
+        self.1 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    fn told(before: &str, after: &str) -> Vec<String> {
+        let changes = diff(&json(before), &json(after));
+        changes.iter().map(|it| format!("{} {} {}>{}", it.op.word(), it.path, it.before, it.after)).collect()
+    }
+
+    /// Carries operations out.
+    fn applied(changes: &[Change], value: &Json) -> Json {
+        let mut root = value.copy();
+        for change in changes {
+            let after = change.after.copy();
+            let Some((way, last)) = change.path.rsplit_once('/') else {
+                root = after;
+                continue;
+            };
+            let spelt = |step: &str| step.replace("~1", "/").replace("~0", "~");
+            let place = way.split('/').skip(1).fold(root.clone(), |here, step| match &here {
+                Json::Array(_) => here.at(step.parse().unwrap()).unwrap(),
+                _ => here.get(&spelt(step)).unwrap(),
+            });
+            match (&place, change.op) {
+                (Json::Array(list), Op::Add) => list.insert(last.parse().unwrap(), after).unwrap(),
+                (Json::Array(list), Op::Replace) => list.set(last.parse().unwrap(), after).unwrap(),
+                (Json::Array(list), Op::Remove) => assert!(list.remove(last.parse().unwrap()).is_some()),
+                (_, Op::Remove) => assert!(place.remove(&spelt(last)).is_some()),
+                _ => place.set(&spelt(last), after).unwrap(),
+            }
+        }
+        root
+    }
+
+    #[test]
+    fn a_message_put_first_is_one_addition() {
+        let before = r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
+        let after = r#"{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
+        assert_eq!(told(before, after), [r#"add /messages/0 null>{"role":"system","content":"s"}"#]);
+    }
+
+    #[test]
+    fn a_changed_message_is_changed_where_it_stands_also_beside_a_new_one() {
+        let before = r#"[{"role":"user","content":"a"}]"#;
+        let after = r#"[{"role":"system","content":"s"},{"role":"user","content":"A"}]"#;
+        assert_eq!(
+            told(before, after),
+            [r#"add /0 null>{"role":"system","content":"s"}"#, r#"replace /1/content "a">"A""#]
+        );
+    }
+
+    #[test]
+    fn keys_come_and_go_and_are_spelt_as_pointers_spell_them() {
+        let changes =
+            told(r#"{"a/b":1,"c~d":{"x":[]},"same":1.0}"#, r#"{"same":1.0,"c~d":{"x":[2]},"n":null}"#);
+        assert_eq!(changes, ["remove /a~1b 1>null", "add /c~0d/x/0 null>2", "add /n null>null"]);
+        assert_eq!(told("[1]", "{}"), ["replace  [1]>{}"]);
+        assert!(told(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#).is_empty());
+    }
+
+    #[test]
+    fn what_stands_for_more_values_than_there_are_atoms_is_compared_in_time() {
+        let laughs = |last: &str| {
+            (0..100).fold(Json::from(vec![Json::from(last)]), |list, _| vec![list.clone(), list].into())
+        };
+        assert!(!diff(&laughs("ha"), &laughs("ho")).is_empty());
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            (0..3_i64).prop_map(Json::from),
+            "[a-c/~]{0,3}".prop_map(Json::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Json::from),
+                prop::collection::btree_map("[a-c/~0-1]{0,2}|role|type", inner, 0..5).prop_map(|entries| {
+                    Json::Object(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_difference_carried_out_gives_the_second_value(before in any_json(), after in any_json()) {
+            let changes = diff(&before, &after);
+            prop_assert_eq!(changes.is_empty(), before == after);
+            prop_assert_eq!(applied(&changes, &before), after);
+        }
+    }
+}

@@ -1,0 +1,598 @@
+//! From bytes to [`Json`], in one pass, keeping key order and the spelling of numbers.
+//!
+//! Our own, because no library keeps both without slowing everybody else's numbers down. What it
+//! accepts is checked against `serde_json` by the tests; that library also words the errors.
+
+use super::fields::Unread;
+use super::{Array, Json, MAX_DEPTH, Number, Object, Text, scan, skim};
+use bytes::Bytes;
+use compact_str::CompactString;
+use std::borrow::Cow;
+
+/// Why bytes are no JSON, with line and column.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);
+
+struct Invalid;
+
+/// As many values as there may be.
+pub(super) const UNBOUNDED: usize = usize::MAX - 1;
+
+pub(super) fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
+    read(bytes, most_values, None)
+}
+
+pub(super) fn parse_shared(document: &Bytes) -> Result<Json, ParseError> {
+    read(document, UNBOUNDED, Some(document))
+}
+
+fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<Json, ParseError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
+    let left = most_values.saturating_add(1);
+    let mut parser = Parser { left, shared, ..Parser::new(text, SLOTS) };
+    let value = parser.document();
+    value.map_err(|Invalid| match parser.left {
+        0 => ParseError(format!("more than {most_values} values")),
+        _ => explain(bytes, parser.depth),
+    })
+}
+
+/// The entries of an object that was found to be one of plain values.
+pub(super) fn entries(spelling: &Bytes) -> Vec<(CompactString, Json)> {
+    let Ok(text) = std::str::from_utf8(spelling) else { return Vec::new() };
+    let mut parser = Parser { shared: Some(spelling), at: 1, ..Parser::new(text, SLOTS) };
+    parser.entries().unwrap_or_default()
+}
+
+/// What a string says that was found to be one, as it was spelt.
+pub(super) fn said(spelling: &[u8]) -> Box<str> {
+    let said = std::str::from_utf8(spelling).ok().map(|text| Parser::new(text, 0).string());
+    match said {
+        Some(Ok(said)) => said.into_owned().into(),
+        Some(Err(Invalid)) | None => Box::default(),
+    }
+}
+
+/// The slow way again, only to say what is wrong and where.
+fn explain(bytes: &[u8], depth: usize) -> ParseError {
+    if depth > MAX_DEPTH {
+        return ParseError(format!("nested deeper than {MAX_DEPTH} levels"));
+    }
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Err(error) => ParseError(error.to_string()),
+        Ok(_) => ParseError("not a JSON document".into()),
+    }
+}
+
+/// Values and keys are made in the place where they wait for their container to close, and results
+/// are small: a text just made is moved at the cost of making another one.
+struct Parser<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    /// What is in the containers that are open, the innermost last; elements of arrays have no key.
+    /// Each takes its own off the end when it closes, into memory of just the right size.
+    slots: Vec<(CompactString, Json)>,
+    /// Values that may still come, one more than may be read.
+    left: usize,
+    /// The document, where long texts stay in it.
+    shared: Option<&'a Bytes>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, slots: usize) -> Self {
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            depth: 0,
+            slots: Vec::with_capacity(slots),
+            left: usize::MAX,
+            shared: None,
+        }
+    }
+
+    fn document(&mut self) -> Result<Json, Invalid> {
+        self.slots.push(EMPTY);
+        self.value()?;
+        self.skip_space();
+        if self.at < self.bytes.len() {
+            return Err(Invalid);
+        }
+        self.slots.pop().map(|(_, document)| document).ok_or(Invalid)
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Result<u8, Invalid> {
+        self.skip_space();
+        self.bytes.get(self.at).copied().ok_or(Invalid)
+    }
+
+    /// The slot that was opened last.
+    fn slot(&mut self) -> Result<&mut (CompactString, Json), Invalid> {
+        self.slots.last_mut().ok_or(Invalid)
+    }
+
+    fn put(&mut self, value: Json) -> Result<(), Invalid> {
+        self.slot()?.1 = value;
+        Ok(())
+    }
+
+    /// Reads a value into the slot that was opened last.
+    fn value(&mut self) -> Result<(), Invalid> {
+        self.left -= 1;
+        if self.left == 0 {
+            return Err(Invalid);
+        }
+        match self.peek()? {
+            b'"' => {
+                if let Some(kept) = self.kept()? {
+                    return self.put(Json::Text(kept));
+                }
+                let text = self.string()?;
+                let Json::Text(place) = &mut self.slot()?.1 else { return Err(Invalid) };
+                put_text(text, place.said_mut().ok_or(Invalid)?);
+                Ok(())
+            }
+            b'{' => self.nested(Self::object),
+            b'[' => self.nested(Self::array),
+            b'-' | b'0'..=b'9' => self.number(),
+            b't' => self.word("true", Json::Bool(true)),
+            b'f' => self.word("false", Json::Bool(false)),
+            b'n' => self.word("null", Json::Null),
+            _ => Err(Invalid),
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<(), Invalid>) -> Result<(), Invalid> {
+        self.at += 1;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Invalid);
+        }
+        read(self)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str, value: Json) -> Result<(), Invalid> {
+        if self.bytes[self.at..].starts_with(word.as_bytes()) {
+            self.at += word.len();
+            self.put(value)
+        } else {
+            Err(Invalid)
+        }
+    }
+
+    fn object(&mut self) -> Result<(), Invalid> {
+        let entries = self.entries()?;
+        self.put(Json::Object(Object::new(entries)))
+    }
+
+    /// What stands in an object, and its end.
+    fn entries(&mut self) -> Result<Vec<(CompactString, Json)>, Invalid> {
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Ok(Vec::new());
+        }
+        let start = self.slots.len();
+        loop {
+            self.slots.push(EMPTY);
+            self.key()?;
+            self.value()?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    return Ok(self.slots.split_off(start));
+                }
+                _ => return Err(Invalid),
+            }
+        }
+    }
+
+    /// An object of plain values, such as a message, that is long enough to stay where it is.
+    fn unread(&mut self) -> Result<Option<Unread>, Invalid> {
+        let Some(document) = self.shared else { return Ok(None) };
+        if self.peek()? != b'{' || self.depth >= MAX_DEPTH {
+            return Ok(None);
+        }
+        let found = skim::flat(&self.text[self.at..]).filter(|(length, _)| *length >= KEPT);
+        Ok(found.map(|(length, keys)| {
+            let start = self.at;
+            self.at += length;
+            Unread::new(document.slice(start..self.at), keys)
+        }))
+    }
+
+    /// Reads a key and its colon into the slot that was opened last.
+    fn key(&mut self) -> Result<(), Invalid> {
+        if self.peek()? != b'"' {
+            return Err(Invalid);
+        }
+        let key = self.string()?;
+        put_text(key, &mut self.slot()?.0);
+        if self.peek()? != b':' {
+            return Err(Invalid);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn array(&mut self) -> Result<(), Invalid> {
+        if self.peek()? == b']' {
+            self.at += 1;
+            return self.put(Json::array());
+        }
+        let start = self.slots.len();
+        loop {
+            match self.unread()? {
+                Some(unread) => self.slots.push((EMPTY.0, Json::Object(Object::unread(unread)))),
+                None => {
+                    self.slots.push(EMPTY);
+                    self.value()?;
+                }
+            }
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => {
+                    self.at += 1;
+                    let items = self.slots.drain(start..).map(|(_, item)| item).collect();
+                    return self.put(Json::Array(Array::new(items)));
+                }
+                _ => return Err(Invalid),
+            }
+        }
+    }
+
+    fn digits(&mut self) -> Result<(), Invalid> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        if self.at == start { Err(Invalid) } else { Ok(()) }
+    }
+
+    fn number(&mut self) -> Result<(), Invalid> {
+        let start = self.at;
+        if self.bytes[self.at] == b'-' {
+            self.at += 1;
+        }
+        match self.bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        self.put(Json::Number(Number::from_spelling(&self.text[start..self.at])))
+    }
+
+    /// A string that is long enough to stay where it is.
+    fn kept(&mut self) -> Result<Option<Text>, Invalid> {
+        let Some(document) = self.shared else { return Ok(None) };
+        let (length, _) = scan::string(&self.bytes[self.at..]).ok_or(Invalid)?;
+        if length < KEPT {
+            return Ok(None);
+        }
+        let start = self.at;
+        self.at += length;
+        Ok(Some(Text::spelt(document.slice(start..self.at))))
+    }
+
+    /// A string; `at` stands on its first quote. Only one with escapes has to be made anew.
+    fn string(&mut self) -> Result<Cow<'a, str>, Invalid> {
+        self.at += 1;
+        let text = self.text;
+        let mut start = self.at;
+        self.skip_plain();
+        if self.bytes.get(self.at) == Some(&b'"') {
+            self.at += 1;
+            return Ok(Cow::Borrowed(text.get(start..self.at - 1).ok_or(Invalid)?));
+        }
+        let mut made = String::with_capacity(MADE.max(2 * (self.at - start)));
+        loop {
+            made.push_str(text.get(start..self.at).ok_or(Invalid)?);
+            self.at += 1;
+            match self.bytes.get(self.at - 1) {
+                Some(b'"') => break,
+                Some(b'\\') => made.push(self.escape()?),
+                _ => return Err(Invalid),
+            }
+            start = self.at;
+            self.skip_plain();
+        }
+        if made.capacity() > made.len() + made.len() / 4 + 16 {
+            made.shrink_to_fit();
+        }
+        Ok(Cow::Owned(made))
+    }
+
+    /// Moves on to the next quote, backslash or control character.
+    fn skip_plain(&mut self) {
+        self.at += scan::plain(self.bytes.get(self.at..).unwrap_or_default());
+    }
+
+    fn escape(&mut self) -> Result<char, Invalid> {
+        let byte = *self.bytes.get(self.at).ok_or(Invalid)?;
+        self.at += 1;
+        Ok(match byte {
+            b'"' => '"',
+            b'\\' => '\\',
+            b'/' => '/',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode_escape(),
+            _ => return Err(Invalid),
+        })
+    }
+
+    fn unicode_escape(&mut self) -> Result<char, Invalid> {
+        let first = self.hex4()?;
+        let code = if (0xd800..0xdc00).contains(&first) {
+            if !self.bytes[self.at..].starts_with(b"\\u") {
+                return Err(Invalid);
+            }
+            self.at += 2;
+            let second = self.hex4()?;
+            if !(0xdc00..0xe000).contains(&second) {
+                return Err(Invalid);
+            }
+            0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
+        } else {
+            first
+        };
+        char::from_u32(code).ok_or(Invalid)
+    }
+
+    fn hex4(&mut self) -> Result<u32, Invalid> {
+        let (value, _) = scan::hex4(self.bytes.get(self.at..).unwrap_or_default()).ok_or(Invalid)?;
+        self.at += 4;
+        Ok(value)
+    }
+}
+
+/// A slot as it is opened, ready for texts to be written into.
+const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(Text::empty()));
+
+/// Slots that most events do with.
+const SLOTS: usize = 16;
+
+/// So long, with its quotes, is a text that may stay in its document.
+const KEPT: usize = 64;
+
+/// So long is a text with escapes at first.
+const MADE: usize = 256;
+
+/// Puts a string where an empty one is.
+fn put_text(text: Cow<'_, str>, place: &mut CompactString) {
+    match text {
+        Cow::Borrowed(text) if text.len() <= size_of::<CompactString>() => place.push_str(text),
+        Cow::Borrowed(text) => *place = text.into(),
+        Cow::Owned(text) => *place = text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn accepted(text: &[u8]) -> bool {
+        serde_json::from_slice::<serde_json::Value>(text).is_ok()
+    }
+
+    #[test]
+    fn what_serde_json_refuses_is_refused_with_its_words() {
+        let cases: &[&str] = &[
+            "",
+            " ",
+            "{",
+            "[1,]",
+            "{\"a\":}",
+            "{\"a\" 1}",
+            "nul",
+            "01",
+            "1.",
+            "-",
+            "1e",
+            "\"\\x\"",
+            "\"\u{1}\"",
+            "\"\\ud800\"",
+            "\"\\udc00\"",
+            "[1] 2",
+            "{\"a\":1,}",
+            "+1",
+            ".5",
+            "NaN",
+            "'a'",
+            "\"a",
+            "\"\\u12\"",
+        ];
+        for case in cases {
+            let error = Json::parse(case.as_bytes()).expect_err(case);
+            assert!(!accepted(case.as_bytes()), "{case}");
+            assert!(error.to_string().contains("line"), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = format!("{}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1));
+        assert!(Json::parse(deep.as_bytes()).unwrap_err().to_string().contains("128"));
+        let fits = format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+        assert!(Json::parse(fits.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn the_number_of_values_can_be_bounded() {
+        let text = br#"{"a": [1, {}], "b": "[,,,,]"}"#;
+        assert!(Json::parse_within(text, 5).is_ok());
+        assert_eq!(Json::parse_within(text, 4).unwrap_err().to_string(), "more than 4 values");
+        assert!(Json::parse_within(b"[1, x]", 4).unwrap_err().to_string().contains("line 1"));
+    }
+
+    #[test]
+    fn numbers_keep_their_spelling() {
+        for text in
+            ["1e2", "1.10", "18446744073709551615", "123456789012345678901234567890", "-0", "1.0", "1E-7"]
+        {
+            assert_eq!(Json::parse(text.as_bytes()).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn of_a_key_that_comes_twice_the_first_place_and_the_last_value_count() {
+        let large: String = (0..40).map(|index| format!(r#","{}":{index}"#, index % 25)).collect();
+        for text in [
+            r#"{"a":1,"b":2,"a":3}"#.to_owned(),
+            r#"{"a":1,"\u0061":{"x":[]}}"#.to_owned(),
+            format!(r#"{{"a":0{large}}}"#),
+        ] {
+            let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(Json::parse(text.as_bytes()).unwrap().to_string(), expected.to_string());
+        }
+    }
+
+    #[test]
+    fn strings_are_read_at_every_length_with_and_without_escapes() {
+        for length in 0..64 {
+            let plain = format!("{}{}", "ü".repeat(length / 2), "x".repeat(length % 2));
+            for text in [plain.clone(), format!("{plain}\n"), format!("\"{plain}\\")] {
+                let value = Json::from([(text.as_str(), Json::from(vec![text.as_str().into()]))]);
+                let bytes = value.encode().unwrap();
+                assert_eq!(Json::parse(&bytes).unwrap(), value);
+            }
+        }
+    }
+
+    fn shared(text: &str) -> Result<Json, ParseError> {
+        Json::parse_shared(&Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_long_text_stays_in_its_document_and_keeps_its_spelling() {
+        let long = format!(r#""\u00e4\/{}\ud83d\ude00""#, "x".repeat(80));
+        let document = Bytes::from(format!(r#"{{"a":{long},"b":"\u00e4","c":[{long}]}}"#));
+        let json = Json::parse_shared(&document).unwrap();
+        let spelt = |json: &Json| String::from_utf8(json.encode_as_spelt().unwrap()).unwrap();
+        assert_eq!(spelt(&json), format!(r#"{{"a":{long},"b":"ä","c":[{long}]}}"#));
+        let said = format!("ä/{}😀", "x".repeat(80));
+        assert_eq!(json.text("a").unwrap(), said);
+        assert_eq!(json.get("a"), Some(said.as_str().into()));
+        assert_eq!(json.copy(), Json::parse(&document).unwrap());
+        json.set("a", "short").unwrap();
+        assert_eq!(spelt(&json), format!(r#"{{"a":"short","b":"ä","c":[{long}]}}"#));
+        assert_eq!(json.to_string(), format!(r#"{{"a":"short","b":"ä","c":["{said}"]}}"#), "as it is said");
+    }
+
+    #[test]
+    fn a_message_that_nobody_looks_into_stays_in_its_document() {
+        let message = format!(r#"{{ "role": "user", "content": "\u00e4{}" }}"#, "x".repeat(80));
+        let document = Bytes::from(format!(r#"{{"messages":[{message},{message}],"user":"u"}}"#));
+        let body = Json::parse_shared(&document).unwrap();
+        body.set("user", "v").unwrap();
+        let messages = body.get("messages").unwrap();
+        assert_eq!(messages.at(0).unwrap().text("role").unwrap(), "user");
+        let spelt = |json: &Json| String::from_utf8(json.encode_as_spelt().unwrap()).unwrap();
+        assert_eq!(spelt(&body), format!(r#"{{"messages":[{message},{message}],"user":"v"}}"#));
+        messages.at(0).unwrap().set("content", "other").unwrap();
+        let changed = r#"{"role":"user","content":"other"}"#;
+        assert_eq!(spelt(&body), format!(r#"{{"messages":[{changed},{message}],"user":"v"}}"#));
+        assert!(messages.is_changed());
+        let frozen = Json::parse_shared(&document).unwrap().freeze().get("messages").unwrap().at(0).unwrap();
+        assert_eq!(frozen.set("role", "tool"), Err(crate::MisplacedValue::Frozen));
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<u64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(5, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Into::into),
+                prop::collection::vec((any::<String>(), inner), 0..8)
+                    .prop_map(|entries| serde_json::Value::Object(entries.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn reads_and_writes_as_serde_json_does(value in json()) {
+            let text = serde_json::to_string(&value).unwrap();
+            prop_assert_eq!(Json::parse(text.as_bytes()).unwrap().to_string(), text);
+            let pretty = serde_json::to_vec_pretty(&value).unwrap();
+            prop_assert_eq!(serde_json::Value::from(&Json::parse(&pretty).unwrap()), value);
+        }
+
+        /// Objects of plain values in lists, too.
+        #[test]
+        fn what_nobody_read_is_the_same(objects in prop::collection::vec(r#"\{("(a|b|role|\\u0061)": ?("[a-z\\"u0-9é]{0,40}"|-?[0-9.e]{1,4}|true|null|\[\]|\{\}),? ?){0,4}\}"#, 0..4), key in "(a|b|c|role)") {
+            let text = format!("[{}]", objects.join(","));
+            match (Json::parse(text.as_bytes()), shared(&text)) {
+                (Ok(read), Ok(kept)) => {
+                    let spelt = kept.encode_as_spelt().unwrap();
+                    prop_assert_eq!(&Json::parse(&spelt).unwrap(), &read, "written unread");
+                    let copy = kept.copy();
+                    prop_assert!(!kept.is_changed());
+                    for (one, other) in kept.items().iter().zip(read.items()) {
+                        prop_assert_eq!(one.text(&key), other.text(&key));
+                        let has = |it: &Json| it.as_object().map(|it| it.contains(&key));
+                        prop_assert_eq!(has(one), has(&other));
+                        prop_assert_eq!(one.get(&key), other.get(&key));
+                        let _ = one.set("new", 1_i64);
+                    }
+                    let is_new = read.items().iter().any(|it| it.as_object().is_some());
+                    prop_assert_eq!(kept.is_changed(), is_new);
+                    prop_assert_eq!(copy.to_string(), read.to_string());
+                }
+                (read, kept) => prop_assert_eq!(read, kept),
+            }
+        }
+
+        /// Long texts, whatever their escapes: what they say is the same, read at once or later.
+        #[test]
+        fn what_stays_in_its_document_says_the_same(text in r#"\["([a-z ]{0,40}|é|\\[\\"/bfnrt]|\\u[0-9a-fA-F]{4}|\\u[dD][89a-bA-B][0-9a-f]{2}\\u[dD][c-fC-F][0-9a-f]{2}){0,12}"\]"#) {
+            match (Json::parse(text.as_bytes()), shared(&text)) {
+                (Ok(read), Ok(kept)) => {
+                    prop_assert_eq!(&Json::parse(kept.to_string().as_bytes()).unwrap(), &read, "written unread");
+                    prop_assert_eq!(kept, read);
+                }
+                (read, kept) => prop_assert_eq!(read, kept),
+            }
+        }
+
+        #[test]
+        fn never_disagrees_about_what_json_is(text in r#"[\[\]{}:,"\\a-f0-9eE.+\- u]{0,24}"#) {
+            // Surrogates and depth aside, both accept the same documents.
+            prop_assert_eq!(Json::parse(text.as_bytes()).is_ok(), accepted(text.as_bytes()), "{}", text);
+            prop_assert_eq!(shared(&text).is_ok(), accepted(text.as_bytes()), "{}", text);
+        }
+    }
+}

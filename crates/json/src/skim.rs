@@ -1,0 +1,242 @@
+//! The entries of an object, read without making anything of them: for who has to know a word of a body that
+//! goes on as it came.
+
+use super::fields::Keys;
+use super::{MAX_DEPTH, scan};
+
+/// Calls `entry` with each key and its value, both as they are spelt, in their order. False where the text is no
+/// JSON object, or a key has escapes in it; `entry` may have been called before that is known.
+pub fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let mut skimmer = Skimmer { bytes: text.as_bytes(), at: 0 };
+    let read = skimmer.object(0, |key, value| entry(&text[key.0..key.1], &text[value.0..value.1]));
+    skimmer.space();
+    read.is_some() && skimmer.at == text.len()
+}
+
+/// How long the object is that begins here, and its keys, where it is one of plain values only, without escapes
+/// in its keys and, as far as can be told at once, each of them once.
+pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
+    let (mut skimmer, mut keys) = (Skimmer { bytes: text.as_bytes(), at: 0 }, Keys::default());
+    skimmer.members(b'{', b'}', |own| {
+        let (key, is_plain) = own.key()?;
+        let key = &text[key.0..key.1];
+        match own.peek()? {
+            b'{' | b'[' => None,
+            _ if is_plain && keys.add(key) => own.value(0),
+            _ => None,
+        }
+    })?;
+    Some((skimmer.at, keys))
+}
+
+/// The value of a key in such an object, as it is spelt, and whatever follows it there.
+pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let mut skimmer = Skimmer { bytes: text, at: 1 };
+    while skimmer.peek()? == b'"' {
+        let start = skimmer.at + 1;
+        let end = start + text[start..].iter().position(|byte| *byte == b'"')?;
+        skimmer.at = end + 1;
+        skimmer.take(b':')?;
+        skimmer.space();
+        if &text[start..end] == key.as_bytes() {
+            return text.get(skimmer.at..);
+        }
+        skimmer.value(0)?;
+        if skimmer.peek()? == b',' {
+            skimmer.at += 1;
+        }
+    }
+    None
+}
+
+/// The value that begins here, as it is spelt.
+pub(super) fn value_of(text: &[u8]) -> Option<&[u8]> {
+    let mut skimmer = Skimmer { bytes: text, at: 0 };
+    skimmer.value(0)?;
+    text.get(..skimmer.at)
+}
+
+/// From where to where.
+type Span = (usize, usize);
+
+struct Skimmer<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Skimmer<'_> {
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        self.space();
+        self.bytes.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn object(&mut self, depth: usize, mut entry: impl FnMut(Span, Span)) -> Option<()> {
+        self.members(b'{', b'}', |own| {
+            let (key, is_plain) = own.key()?;
+            // Only of the outermost somebody reads the keys.
+            if depth == 0 && !is_plain {
+                return None;
+            }
+            own.space();
+            let start = own.at;
+            own.value(depth + 1)?;
+            entry(key, (start, own.at));
+            Some(())
+        })
+    }
+
+    /// A key, and its colon; and whether it has no escapes.
+    fn key(&mut self) -> Option<(Span, bool)> {
+        self.space();
+        let start = self.at + 1;
+        let is_plain = self.string()?;
+        let key = (start, self.at - 1);
+        self.take(b':')?;
+        Some((key, is_plain))
+    }
+
+    fn array(&mut self, depth: usize) -> Option<()> {
+        self.members(b'[', b']', |own| own.value(depth + 1))
+    }
+
+    /// What stands between two brackets, with commas between.
+    fn members(
+        &mut self,
+        open: u8,
+        close: u8,
+        mut member: impl FnMut(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        self.take(open)?;
+        if self.peek()? == close {
+            return self.take(close);
+        }
+        loop {
+            member(self)?;
+            if self.peek()? == close {
+                return self.take(close);
+            }
+            self.take(b',')?;
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        match self.peek()? {
+            b'{' | b'[' if depth >= MAX_DEPTH => None,
+            b'"' => self.string().map(drop),
+            b'{' => self.object(depth, |_, _| ()),
+            b'[' => self.array(depth),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.bytes[self.at..].starts_with(word).then(|| self.at += word.len())
+    }
+
+    /// Whether it has no escapes.
+    fn string(&mut self) -> Option<bool> {
+        let (length, is_plain) = scan::string(&self.bytes[self.at..])?;
+        self.at += length;
+        Some(is_plain)
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.skip(|byte| byte == b'-', 1);
+        match self.bytes.get(self.at)? {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.skip(|byte| byte == b'.', 1) {
+            self.digits()?;
+        }
+        if self.skip(|byte| matches!(byte, b'e' | b'E'), 1) {
+            self.skip(|byte| matches!(byte, b'+' | b'-'), 1);
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
+    }
+
+    /// Whether there was anything to skip, so many at most.
+    fn skip(&mut self, is: impl Fn(u8) -> bool, most: usize) -> bool {
+        let skipped = self.bytes[self.at..].iter().take(most).take_while(|byte| is(**byte)).count();
+        self.at += skipped;
+        skipped > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Json;
+    use proptest::prelude::*;
+
+    fn entries(text: &str) -> Option<Vec<(&str, &str)>> {
+        let mut all = Vec::new();
+        skim(text.as_bytes(), |key, value| all.push((key, value))).then_some(all)
+    }
+
+    #[test]
+    fn an_object_is_read_as_it_is_spelt() {
+        let text = r#" { "a" : [1, {"b":"]}\"\\"}] ,"c":-0.5e+2,"":null,"d":"\u00e4" } "#;
+        let all = [("a", r#"[1, {"b":"]}\"\\"}]"#), ("c", "-0.5e+2"), ("", "null"), ("d", "\"\\u00e4\"")];
+        assert_eq!(entries(text).unwrap(), all);
+        assert_eq!(entries("{}").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_object_or_has_escapes_in_its_keys_is_left_to_others() {
+        for text in [
+            "",
+            "[]",
+            "1",
+            "{",
+            "{}x",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            r#"{"a\u0062":1}"#,
+            "{\"a\":01}",
+            "{\"a\":1.}",
+            "{\"a\":tru}",
+            "{\"a\":\"\n\"}",
+            r#"{"a":"\x"}"#,
+            r#"{"a":"\u12"}"#,
+        ] {
+            assert_eq!(entries(text), None, "{text}");
+        }
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+        assert_eq!(entries(&deep), None);
+        assert!(entries(&deep.replace("[[", "[").replace("]]", "]")).is_some());
+    }
+
+    proptest! {
+        /// What is skimmed is JSON, and the other way round.
+        #[test]
+        fn it_takes_what_the_parser_takes(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
+            let parsed = Json::parse(text.as_bytes()).is_ok();
+            let skimmed = entries(&text).is_some();
+            prop_assert!(skimmed || !parsed, "only the parser takes {text}");
+            prop_assert!(parsed || !skimmed, "only the skimmer takes {text}");
+        }
+    }
+}

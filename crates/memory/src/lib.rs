@@ -1,0 +1,23 @@
+//! What a thread has allocated: a global allocator that counts, so that a call can be held to a limit.
+//!
+//! The binary installs it; a program that embeds the library does so too, or its scripts' memory is
+//! not bounded:
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+//! # fn main() {}
+//! ```
+//!
+//! And what the system is told of this program's memory: [`in_small_pages`], [`give_back_code`].
+
+mod counting;
+mod pages;
+
+/// Unit tests are held to the limits of the binary.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: Counting = Counting::new();
+
+pub use counting::{Counting, call_at_ceiling, clear_ceiling, give_back_pages, net, set_ceiling, uncounted};
+pub use pages::{give_back_code, in_small_pages};

@@ -1,0 +1,112 @@
+//! A call that is to be made: where to, with what, for whom.
+
+use super::explain::shown;
+use bytes::Bytes;
+use hyper::Uri;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+use valvehouse_config::Secret;
+
+/// Where calls go: read once, however often it is called.
+#[derive(Debug, Clone)]
+pub struct Address {
+    pub(super) url: Arc<Url>,
+    /// As errors name it.
+    pub(super) shown: Arc<str>,
+    /// The same for sending it without TLS and without a proxy, where that is its way.
+    pub(super) plain: Option<Uri>,
+}
+
+impl From<Url> for Address {
+    fn from(url: Url) -> Self {
+        let is_plain = url.scheme() == "http" && url.username().is_empty() && url.password().is_none();
+        let mut bare = url.clone();
+        // It stays here.
+        bare.set_fragment(None);
+        let plain = bare.as_str().parse().ok().filter(|_| is_plain);
+        Self { shown: shown(&url).into(), url: Arc::new(url), plain }
+    }
+}
+
+/// One call to be made.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub(super) method: Method,
+    pub(super) to: Address,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) provider: Option<Arc<str>>,
+    pub(super) total: Option<Duration>,
+    pub(super) problem: Option<String>,
+}
+
+impl Call {
+    /// Asks for what is at an address.
+    pub fn get(to: impl Into<Address>) -> Self {
+        Self::new(Method::GET, to.into(), Bytes::new())
+    }
+
+    /// Sends bytes to an address.
+    pub fn post(to: impl Into<Address>, body: Bytes) -> Self {
+        Self::new(Method::POST, to.into(), body)
+    }
+
+    fn new(method: Method, to: Address, body: Bytes) -> Self {
+        Self { method, to, headers: HeaderMap::new(), body, provider: None, total: None, problem: None }
+    }
+
+    /// The provider this is for, by its configured name: errors will say so.
+    #[must_use]
+    pub fn provider(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.provider = Some(name.into());
+        self
+    }
+
+    /// Adds a header. One that cannot be sent becomes the error of the call.
+    #[must_use]
+    pub fn header(self, name: &str, value: &str) -> Self {
+        self.add(name, HeaderValue::from_str(value).ok())
+    }
+
+    /// Adds a header that must not be seen.
+    #[must_use]
+    pub fn secret_header(self, name: &str, value: &Secret) -> Self {
+        self.add(name, hidden(value.expose()))
+    }
+
+    /// Adds `authorization: Bearer …`.
+    #[must_use]
+    pub fn bearer(self, key: &Secret) -> Self {
+        self.add("authorization", hidden(&format!("Bearer {}", key.expose())))
+    }
+
+    /// Gives the call as a whole a time limit.
+    #[must_use]
+    pub fn within(mut self, total: Duration) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    fn add(mut self, name: &str, value: Option<HeaderValue>) -> Self {
+        match (HeaderName::from_bytes(name.as_bytes()), value) {
+            (Ok(name), Some(value)) => {
+                self.headers.insert(name, value);
+            }
+            (Err(_), _) => self.problem = Some(format!("`{name}` is no name of a header")),
+            // Without the value: it may be a key.
+            (_, None) => {
+                self.problem = Some(format!("the value of header `{name}` holds characters it may not"));
+            }
+        }
+        self
+    }
+}
+
+fn hidden(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,315 @@
+//! The client: pooled, without proxies on loopback, silent about keys, never waiting for ever.
+
+use super::call::Address;
+use super::coming::{Coming, Limits};
+use super::explain::{Failed, Peer};
+use super::plain::{self, Plain};
+use super::{Call, Response};
+use bytes::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt};
+use hyper::Uri;
+use reqwest::header::HeaderMap;
+use reqwest::{StatusCode, redirect};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use url::{Host, Url};
+use valvehouse_config::Timeouts;
+use valvehouse_core::fault::{Explanation, Fault};
+
+/// How we are called.
+pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
+/// So long a connection is silent until it is asked whether the other end is still there.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// Where the environment names proxies.
+const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+
+/// Calls other machines. A clone shares the connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// For whatever is neither behind TLS nor a proxy: all that many hosts ever ask.
+    plain: Plain,
+    /// Whether the environment names a proxy for such addresses.
+    is_proxied: bool,
+    /// For this machine itself, which no proxy can reach.
+    local: Trusting,
+    outward: Trusting,
+    timeouts: Timeouts,
+}
+
+/// A client that knows whom this machine trusts. Reading that takes longer than a whole start, and
+/// memory: it is made when it is first needed.
+type Trusting = Arc<OnceCell<reqwest::Client>>;
+
+impl Client {
+    /// A client with the usual timeouts.
+    pub fn new() -> Result<Self, Fault> {
+        Self::with_timeouts(Timeouts::default())
+    }
+
+    /// A client with timeouts of one's own.
+    pub fn with_timeouts(timeouts: Timeouts) -> Result<Self, Fault> {
+        install_crypto();
+        let is_proxied = PROXIES.iter().any(|name| std::env::var_os(name).is_some_and(|it| !it.is_empty()));
+        let (local, outward) = (Trusting::default(), Trusting::default());
+        Ok(Self { plain: plain::client(&timeouts), is_proxied, local, outward, timeouts })
+    }
+
+    /// What it was made with.
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
+    /// Makes ready in the background what calls to this address need, so that the first one does not wait.
+    pub fn prepare(&self, address: &str) {
+        let (Ok(url), Ok(runtime)) = (Url::parse(address), Handle::try_current()) else { return };
+        let (client, address) = (self.clone(), Address::from(url));
+        if client.plainly(&address).is_some() {
+            return;
+        }
+        runtime.spawn(async move {
+            if let Err(fault) = client.trusting(&address).await {
+                tracing::warn!("{fault}");
+            }
+        });
+    }
+
+    /// The address without TLS and without a proxy, where that is the way to it.
+    fn plainly(&self, to: &Address) -> Option<Uri> {
+        to.plain.clone().filter(|_| !self.is_proxied || is_loopback(&to.url))
+    }
+
+    /// The client for every other address.
+    async fn trusting(&self, to: &Address) -> Result<&reqwest::Client, Fault> {
+        let timeouts = self.timeouts;
+        match is_loopback(&to.url) {
+            true => self.local.get_or_try_init(|| aside(move || settings(timeouts).no_proxy())).await,
+            false => self.outward.get_or_try_init(|| aside(move || settings(timeouts))).await,
+        }
+    }
+
+    /// Makes a call. Any status is an answer; only having none is an error.
+    pub async fn send(&self, call: Call) -> Result<Response, Fault> {
+        let Timeouts { connect, answer, .. } = self.timeouts;
+        let Call { method, to, headers, body, provider, total, problem } = call;
+        let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };
+        if let Some(problem) = problem {
+            let message = format!("cannot ask {}: {problem}", peer.name());
+            let message = Explanation::new("the service cannot be asked", message);
+            return Err(Fault::Provider { message, timeout: false });
+        }
+        let now = Instant::now();
+        let limits = Limits { answer_by: now + answer, end_by: total.map(|total| now + total) };
+        if let Some(uri) = self.plainly(&to) {
+            let sending = plain::send(&self.plain, method, uri, headers, body);
+            let (mut head, body) = limits.within(answer, &peer, sending).await?.into_parts();
+            let body = plain::body(&mut head.headers, body);
+            return Ok(self.answered(head.status, head.headers, body, peer, limits));
+        }
+        let client = self.trusting(&to).await?;
+        let request = client.request(method, Url::clone(&to.url)).headers(headers).body(body);
+        let sending = async { request.send().await.map_err(Failed::from) };
+        let mut response = limits.within(answer, &peer, Box::pin(sending)).await?;
+        let headers = std::mem::take(response.headers_mut());
+        let (status, body) = (response.status(), response.bytes_stream().map_err(Failed::from));
+        Ok(self.answered(status, headers, body, peer, limits))
+    }
+
+    /// The first bytes of the body are waited for as the answer is: many services send headers at once.
+    fn answered(
+        &self,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: impl Stream<Item = Result<Bytes, Failed>> + Send + Unpin + 'static,
+        peer: Peer,
+        limits: Limits,
+    ) -> Response {
+        let body = Coming::new(body, peer, self.timeouts, limits).boxed();
+        Response::new(status.as_u16(), headers, body)
+    }
+}
+
+/// One crypto library for the whole process; somebody else may already have chosen.
+pub(super) fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+pub(super) fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(timeouts.connect)
+        .tcp_nodelay(true)
+        .tcp_keepalive(KEEP_ALIVE)
+        // Where TLS offers HTTP/2 one connection carries all calls: one that died must be noticed.
+        .http2_keep_alive_interval(Duration::from_secs(30))
+        .http2_keep_alive_timeout(Duration::from_secs(10))
+        // A redirect could carry the key to somebody else, and turns POST into GET.
+        .redirect(redirect::Policy::none())
+}
+
+/// Builds a client, on a machine without CA certificates too: `http://` needs none of them.
+pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, Fault> {
+    settings()
+        .build()
+        .or_else(|error| {
+            tracing::warn!("https will not work: {}", std::error::Error::source(&error).unwrap_or(&error));
+            trust_nobody(settings()).build()
+        })
+        .map_err(|error| not_set_up(&error))
+}
+
+/// The same on a thread that may be held up.
+pub(super) async fn aside(
+    settings: impl Fn() -> reqwest::ClientBuilder + Send + 'static,
+) -> Result<reqwest::Client, Fault> {
+    let built = tokio::task::spawn_blocking(move || build(settings)).await;
+    built.map_err(|error| not_set_up(&error))?
+}
+
+/// For `http://`, or where there is nobody to trust.
+fn trust_nobody(settings: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    let nobody = rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    settings.tls_backend_preconfigured(nobody)
+}
+
+fn not_set_up(error: &dyn std::error::Error) -> Fault {
+    Fault::Host(format!("cannot set up outward HTTP: {error}"))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use valvehouse_config::Secret;
+
+    fn failure(result: Result<Response, Fault>) -> (String, bool) {
+        match result {
+            Err(Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. }) => {
+                (message.to_string(), timeout)
+            }
+            Err(other) => panic!("{other}"),
+            Ok(answer) => panic!("answered {}", answer.status),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_names_address_reason_and_remedy_but_no_credentials() {
+        // A port that is taken where nobody listens.
+        let down = tokio::net::TcpSocket::new_v4().unwrap();
+        down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = down.local_addr().unwrap().port();
+        let url = Url::parse(&format!("http://ann:secret@127.0.0.1:{port}/v1/models?key=hidden")).unwrap();
+        let (message, timeout) = failure(Client::new().unwrap().send(Call::get(url).provider("lab")).await);
+        assert_eq!(
+            message,
+            format!(
+                "cannot reach provider lab at http://127.0.0.1:{port}/v1/models: connection refused (os \
+                 error 111); is it running? check base_url of provider lab"
+            )
+        );
+        assert!(!timeout);
+    }
+
+    #[tokio::test]
+    async fn silence_is_a_timeout() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = Url::parse(&format!("http://{}/", silent.local_addr().unwrap())).unwrap();
+        let timeouts = Timeouts { answer: Duration::from_millis(50), ..Timeouts::default() };
+        let client = Client::with_timeouts(timeouts).unwrap();
+        let (message, timeout) = failure(client.send(Call::get(url)).await);
+        assert!(timeout && message.contains("sent nothing for 0.05 s"), "{message}");
+    }
+
+    #[tokio::test]
+    async fn a_key_that_fits_no_header_is_an_error_without_the_key() {
+        let url = Url::parse("http://127.0.0.1:1/").unwrap();
+        let call = Call::get(url).bearer(&Secret::from("sk-\nsecret"));
+        let (message, _) = failure(Client::new().unwrap().send(call.clone()).await);
+        assert!(message.contains("authorization") && !message.contains("secret"), "{message}");
+        assert!(!format!("{:?}", call.bearer(&Secret::from("sk-fine"))).contains("sk-fine"));
+    }
+
+    /// Where somebody answers every call so, and says nothing more.
+    async fn answering(answer: Vec<u8>) -> Url {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+                stream.write_all(&answer).await.unwrap();
+                open.push(stream);
+            }
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn a_limit_for_a_whole_call_holds_for_its_head_and_for_its_body() {
+        for begun in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc"] {
+            let url = answering(begun.into()).await;
+            let call = Call::get(url).within(Duration::from_millis(100));
+            let fault = match Client::new().unwrap().send(call).await {
+                Ok(response) => response.whole().await.unwrap_err(),
+                Err(fault) => fault,
+            };
+            assert!(fault.to_string().contains("did not answer completely within 0.1 s"), "{begun}: {fault}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_packed_unasked_is_unpacked_and_what_is_damaged_is_told() {
+        use async_compression::futures::bufread::{BrotliEncoder, GzipEncoder, ZlibEncoder};
+        let text = "hello, hello, hello ".repeat(5_000);
+        let (mut gzip, mut zlib, mut brotli) = (Vec::new(), Vec::new(), Vec::new());
+        futures::AsyncReadExt::read_to_end(&mut GzipEncoder::new(text.as_bytes()), &mut gzip).await.unwrap();
+        futures::AsyncReadExt::read_to_end(&mut ZlibEncoder::new(text.as_bytes()), &mut zlib).await.unwrap();
+        futures::AsyncReadExt::read_to_end(&mut BrotliEncoder::new(text.as_bytes()), &mut brotli)
+            .await
+            .unwrap();
+        let ask = async |packing: &str, body: &[u8]| {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-encoding: {packing}\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            let url = answering([head.as_bytes(), body].concat()).await;
+            let response = Client::new().unwrap().send(Call::get(url).provider("lab")).await.unwrap();
+            assert!(response.header("content-encoding").is_none());
+            response.whole().await
+        };
+        for (packing, body) in [("gzip", &gzip), ("deflate", &zlib), ("br", &brotli)] {
+            assert_eq!(ask(packing, body).await.unwrap(), text.as_bytes(), "{packing}");
+        }
+        let fault = ask("gzip", b"no gzip at all").await.unwrap_err().to_string();
+        assert!(fault.starts_with("the answer of provider lab at http://127.0.0.1"), "{fault}");
+    }
+
+    #[test]
+    fn loopback_is_known_in_all_its_spellings() {
+        for (text, loopback) in [
+            ("http://localhost:1/", true),
+            ("http://127.8.0.1/", true),
+            ("http://[::1]:1/", true),
+            ("https://api.example.com/", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(text).unwrap()), loopback, "{text}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Says why a call failed: what was tried, where, what went wrong, and what to look at.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+use valvehouse_core::fault::{Explanation, Fault};
+
+/// Why there is no answer, or no more of one, whichever client asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub(super) struct Failed {
+    /// Whether there was no connection.
+    pub(super) connecting: bool,
+    /// Whether it took too long.
+    pub(super) timeout: bool,
+    /// What went wrong.
+    #[source]
+    pub(super) cause: Box<dyn Error + Send + Sync>,
+}
+
+impl From<reqwest::Error> for Failed {
+    fn from(error: reqwest::Error) -> Self {
+        Self { connecting: error.is_connect(), timeout: error.is_timeout(), cause: Box::new(error) }
+    }
+}
+
+/// Whom a call goes to, as errors name it.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// The provider's configured name, where the call is for one.
+    pub(super) provider: Option<Arc<str>>,
+    /// The address without credentials and query.
+    pub(super) address: Arc<str>,
+    /// How long a connection may take.
+    pub(super) connect: Option<Duration>,
+    /// How long the call may take as a whole.
+    pub(super) total: Option<Duration>,
+}
+
+impl Peer {
+    /// Errors of a call that has no answer yet.
+    pub(super) fn unreachable(&self, failed: &Failed) -> Fault {
+        let who = self.name();
+        if failed.connecting {
+            let timeout = failed.timeout;
+            let why = if timeout {
+                let within = self.connect.map(|connect| format!(" within {} s", connect.as_secs_f64()));
+                format!("no connection{}{}", within.unwrap_or_default(), self.raise("connect_ms"))
+            } else {
+                let reason = root_cause(&*failed.cause);
+                let hint = self.hint(&reason);
+                format!("{reason}; {hint}")
+            };
+            // What the system says may name hosts and certificates.
+            let public = match timeout {
+                true => format!("cannot reach {}: {why}", self.public()),
+                false => format!("cannot reach {}", self.public()),
+            };
+            let message = Explanation::new(public, format!("cannot reach {who}: {why}"));
+            return Fault::Unanswered { message, sent: false, timeout };
+        }
+        if failed.timeout {
+            return self.too_long();
+        }
+        let full = format!("{who} did not answer: {}", root_cause(&*failed.cause));
+        let message = Explanation::new(format!("{} did not answer", self.public()), full);
+        Fault::Unanswered { message, sent: true, timeout: false }
+    }
+
+    /// Errors in the middle of an answer.
+    pub(super) fn broke_off(&self, failed: &Failed) -> Fault {
+        if failed.timeout {
+            return self.too_long();
+        }
+        let full = format!("the answer of {} broke off: {}", self.name(), root_cause(&*failed.cause));
+        let message = Explanation::new(format!("the answer of {} broke off", self.public()), full);
+        Fault::Provider { message, timeout: false }
+    }
+
+    /// No answer began for so long.
+    pub(super) fn silent(&self, patience: Duration) -> Fault {
+        let message = self.both(|who| {
+            format!("{who} sent nothing for {} s{}", patience.as_secs_f64(), self.raise("answer_ms"))
+        });
+        Fault::Provider { message, timeout: true }
+    }
+
+    /// An answer that had begun did not go on for so long.
+    pub(super) fn stopped(&self, patience: Duration) -> Fault {
+        let (seconds, raise) = (patience.as_secs_f64(), self.raise("idle_ms"));
+        let message =
+            self.both(|who| format!("{who} sent nothing more for {seconds} s within its answer{raise}"));
+        Fault::Provider { message, timeout: true }
+    }
+
+    /// It did not come to its end in time.
+    pub(super) fn too_long(&self) -> Fault {
+        let within = self.total.map(|total| format!(" within {} s", total.as_secs_f64()));
+        let within = within.unwrap_or_default();
+        let message = self.both(|who| format!("{who} did not answer completely{within}"));
+        Fault::Provider { message, timeout: true }
+    }
+
+    /// `provider openai at https://…`, or the address alone.
+    pub(super) fn name(&self) -> String {
+        match &self.provider {
+            Some(provider) => format!("provider {provider} at {}", self.address),
+            None => self.address.to_string(),
+        }
+    }
+
+    /// The same without its address, for clients.
+    fn public(&self) -> String {
+        self.provider.as_ref().map_or_else(|| "the service".to_owned(), |name| format!("provider {name}"))
+    }
+
+    /// One sentence, with its address for operators and without it for clients.
+    fn both(&self, sentence: impl Fn(&str) -> String) -> Explanation {
+        Explanation::new(sentence(&self.public()), sentence(&self.name()))
+    }
+
+    /// What gives it more time.
+    fn raise(&self, key: &str) -> String {
+        match &self.provider {
+            Some(provider) => format!("; more time: timeouts.{key} of provider {provider}"),
+            None => String::new(),
+        }
+    }
+
+    fn hint(&self, reason: &str) -> String {
+        let place = match &self.provider {
+            Some(provider) => format!("base_url of provider {provider}"),
+            None => "the address".to_owned(),
+        };
+        let lower = reason.to_lowercase();
+        if lower.contains("certificate") {
+            format!("are this machine's CA certificates installed, and is {place} right?")
+        } else if lower.contains("lookup") || lower.contains("dns") {
+            format!("check the host name in {place}")
+        } else {
+            format!("is it running? check {place}")
+        }
+    }
+}
+
+/// An address that may be shown: without user, password, query and fragment.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Only addresses that can have no user refuse; then there is nothing to remove.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}
+
+/// Where an address is: scheme, host and port. For what comes from plugins, whose paths hold keys too.
+pub(super) fn place(url: &Url) -> String {
+    match url.origin() {
+        origin @ url::Origin::Tuple(..) => {
+            let rest = if url.path() == "/" { "/" } else { "/…" };
+            origin.ascii_serialization() + rest
+        }
+        url::Origin::Opaque(_) => format!("{}:…", url.scheme()),
+    }
+}
+
+/// The innermost error: the outer ones only say that sending failed.
+fn root_cause(error: &(dyn Error + Send + Sync + 'static)) -> String {
+    let mut cause: &(dyn Error + 'static) = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    // An error without a source would print its URL, query included.
+    let text = match cause.downcast_ref::<reqwest::Error>() {
+        Some(bare) if bare.is_decode() => "its compressed body is damaged".to_owned(),
+        Some(_) => "the request could not be sent".to_owned(),
+        None => cause.to_string(),
+    };
+    let mut letters = text.chars();
+    match letters.next() {
+        // `Connection refused`, but `TLS …` and `DNS …` stay.
+        Some(first) if letters.clone().next().is_some_and(char::is_lowercase) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text,
+    }
+}

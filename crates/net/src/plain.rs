@@ -1,0 +1,119 @@
+//! Calls without TLS and without a proxy, such as to a model's server on this machine: what the outward client
+//! does beside sending costs more there than the sending itself.
+
+use super::Yielding;
+use super::client::{KEEP_ALIVE, USER_AGENT};
+use super::explain::Failed;
+use async_compression::futures::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{AsyncRead, AsyncReadExt as _, Stream, StreamExt as _, TryStreamExt as _};
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT as NAME};
+use reqwest::{Method, header};
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tower::util::MapResponse;
+use valvehouse_config::Timeouts;
+
+/// As much is unpacked at a time.
+const PIECE: usize = 16 * 1024;
+
+/// Its connections are kept and shared.
+pub(super) type Plain =
+    Client<MapResponse<HttpConnector, fn(Connection) -> Yielding<Connection>>, Full<Bytes>>;
+
+type Connection = TokioIo<TcpStream>;
+
+/// A client of that kind.
+pub(super) fn client(timeouts: &Timeouts) -> Plain {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(KEEP_ALIVE));
+    connector.set_connect_timeout(Some(timeouts.connect));
+    Client::builder(TokioExecutor::new()).build(MapResponse::new(connector, Yielding::new))
+}
+
+/// Sends a call; the headers of an answer are there.
+pub(super) async fn send(
+    client: &Plain,
+    method: Method,
+    uri: hyper::Uri,
+    mut headers: HeaderMap,
+    body: Bytes,
+) -> Result<hyper::Response<Incoming>, Failed> {
+    headers.insert(NAME, HeaderValue::from_static(USER_AGENT));
+    headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    let mut request = hyper::Request::new(Full::new(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    client.request(request).await.map_err(|error| failed(error.is_connect(), error))
+}
+
+/// A body as it comes. Packing is not asked for, since it costs more than the way is long; what comes packed all
+/// the same is unpacked.
+pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static, Result<Bytes, Failed>> {
+    let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
+    let Some(packing) = packing.map(str::to_ascii_lowercase) else { return Bytewise(body).boxed() };
+    let packed = |body| Bytewise(body).map_err(io::Error::other).into_async_read();
+    let unpacked = match packing.as_str() {
+        "gzip" | "x-gzip" => read(GzipDecoder::new(packed(body))),
+        "deflate" => read(ZlibDecoder::new(packed(body))),
+        "br" => read(BrotliDecoder::new(packed(body))),
+        _ => return Bytewise(body).boxed(),
+    };
+    headers.remove(header::CONTENT_ENCODING);
+    headers.remove(header::CONTENT_LENGTH);
+    unpacked
+}
+
+/// What is unpacked, piece by piece.
+fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result<Bytes, Failed>> {
+    stream::try_unfold(Box::pin(unpacking), |mut unpacking| async {
+        let mut piece = vec![0; PIECE];
+        let read = unpacking.read(&mut piece).await.map_err(|error| failed(false, error))?;
+        piece.truncate(read);
+        Ok((read > 0).then(|| (piece.into(), unpacking)))
+    })
+    .boxed()
+}
+
+/// The bytes of a body as they come.
+struct Bytewise(Incoming);
+
+impl Stream for Bytewise {
+    type Item = Result<Bytes, Failed>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            return Poll::Ready(match std::task::ready!(Pin::new(&mut self.0).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => Some(Ok(bytes)),
+                    // Trailers.
+                    Err(_) => continue,
+                },
+                Some(Err(error)) => Some(Err(failed(false, error))),
+                None => None,
+            });
+        }
+    }
+}
+
+fn failed(connecting: bool, error: impl Error + Send + Sync + 'static) -> Failed {
+    Failed { connecting, timeout: is_timeout(&error), cause: Box::new(error) }
+}
+
+fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| (*error).source()).any(|error| {
+        let error = error.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    })
+}

@@ -1,0 +1,315 @@
+//! Server-sent events out of bytes, however these are cut, and back into bytes.
+//!
+//! ```
+//! use valvehouse_net::sse::Parser;
+//! let mut parser = Parser::default();
+//! parser.push(b"data: {\"a\":");
+//! parser.push(b"1}\n\n");
+//! assert_eq!(parser.next().unwrap().unwrap().data, "{\"a\":1}");
+//! ```
+
+use bytes::{BufMut, Bytes, BytesMut};
+use compact_str::CompactString;
+use std::collections::VecDeque;
+
+/// A line may be this long: services send whole images in one.
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// An event of many lines may be this large.
+pub const MAX_EVENT: usize = 16 * 1024 * 1024;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What `event:` said.
+    pub name: Option<CompactString>,
+    /// The `data:` lines, joined by line feeds.
+    pub data: Bytes,
+}
+
+/// A stream that cannot be read on: what comes is no event any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooLong {
+    /// Longer than [`MAX_LINE`].
+    #[error("a line is longer than {} MiB", MAX_LINE >> 20)]
+    Line,
+    /// Larger than [`MAX_EVENT`].
+    #[error("an event is larger than {} MiB", MAX_EVENT >> 20)]
+    Event,
+}
+
+/// One event at the end of what is there. Line ends within the data are kept by a `data:` line each.
+///
+/// ```
+/// use valvehouse_net::sse;
+/// let mut out = Default::default();
+/// sse::write(&mut out, None, b"{\n}");
+/// assert_eq!(&out[..], b"data: {\ndata: }\n\n");
+/// ```
+pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
+    if let Some(name) = name {
+        out.put_slice(b"event: ");
+        out.put_slice(name.split(['\n', '\r']).next().unwrap_or_default().as_bytes());
+        out.put_u8(b'\n');
+    }
+    let mut rest = data;
+    loop {
+        let end = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r').unwrap_or(rest.len());
+        out.put_slice(b"data: ");
+        out.put_slice(&rest[..end]);
+        out.put_u8(b'\n');
+        rest = match &rest[end..] {
+            [] => break,
+            [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
+        };
+    }
+    out.put_u8(b'\n');
+}
+
+/// Reads events. Push what came, then iterate; at the end of input [`Parser::finish`], then iterate
+/// once more.
+///
+/// LF, CRLF and CR end a line; comments and unknown fields are passed over.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The beginning of a line whose end has not come.
+    partial: Vec<u8>,
+    /// The last byte was a CR, so an LF would belong to it.
+    after_cr: bool,
+    /// The first line may begin with a byte order mark.
+    begun: bool,
+    name: Option<CompactString>,
+    data: Option<Vec<u8>>,
+    ready: VecDeque<Event>,
+    state: State,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum State {
+    #[default]
+    Reading,
+    Failing(TooLong),
+    Ended,
+}
+
+impl Parser {
+    /// Takes in what came.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        if self.after_cr && !bytes.is_empty() {
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+            self.after_cr = false;
+        }
+        while self.state == State::Reading {
+            let Some(end) = bytes.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
+                return self.keep(bytes);
+            };
+            self.end_line(&bytes[..end]);
+            let rest = &bytes[end + 1..];
+            if bytes[end] == b'\r' {
+                self.after_cr = rest.is_empty();
+                bytes = rest.strip_prefix(b"\n").unwrap_or(rest);
+            } else {
+                bytes = rest;
+            }
+        }
+    }
+
+    /// The input is at its end: what was not ended by an empty line is an event all the same.
+    pub fn finish(&mut self) {
+        if self.state == State::Reading {
+            self.end_line(b"");
+            self.dispatch();
+        }
+        if self.state == State::Reading {
+            self.state = State::Ended;
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.partial.len() + bytes.len() > MAX_LINE {
+            self.fail(TooLong::Line);
+        } else {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
+
+    fn end_line(&mut self, bytes: &[u8]) {
+        if self.partial.is_empty() && bytes.len() <= MAX_LINE {
+            return self.line(bytes);
+        }
+        self.keep(bytes);
+        if self.state == State::Reading {
+            let mut line = std::mem::take(&mut self.partial);
+            self.line(&line);
+            line.clear();
+            self.partial = line;
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let line = match std::mem::replace(&mut self.begun, true) {
+            false => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
+            true => line,
+        };
+        if line.is_empty() {
+            return self.dispatch();
+        }
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
+        let value = line.get(colon + 1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &line[..colon] {
+            b"data" => self.add_data(value),
+            b"event" => self.name = Some(String::from_utf8_lossy(value).into()),
+            _ => {}
+        }
+    }
+
+    fn add_data(&mut self, value: &[u8]) {
+        match &mut self.data {
+            Some(data) if data.len() + value.len() >= MAX_EVENT => self.fail(TooLong::Event),
+            Some(data) => {
+                data.push(b'\n');
+                data.extend_from_slice(value);
+            }
+            None => self.data = Some(value.to_vec()),
+        }
+    }
+
+    /// Without `data:` it is no event, whatever else was said.
+    fn dispatch(&mut self) {
+        let name = self.name.take().filter(|name| !name.is_empty());
+        if let Some(data) = self.data.take() {
+            self.ready.push_back(Event { name, data: data.into() });
+        }
+    }
+
+    fn fail(&mut self, why: TooLong) {
+        self.state = State::Failing(why);
+        self.partial = Vec::new();
+        self.data = None;
+    }
+}
+
+/// The complete events so far, then once the reason why there cannot be more.
+impl Iterator for Parser {
+    type Item = Result<Event, TooLong>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(event) = self.ready.pop_front() {
+            return Some(Ok(event));
+        }
+        if let State::Failing(why) = self.state {
+            self.state = State::Ended;
+            return Some(Err(why));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Events = Vec<Result<(Option<String>, String), TooLong>>;
+
+    fn read(chunks: &[&[u8]]) -> Events {
+        let mut parser = Parser::default();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            parser.push(chunk);
+            events.extend(&mut parser);
+        }
+        parser.finish();
+        events.extend(&mut parser);
+        events
+            .into_iter()
+            .map(|event| {
+                event.map(|event| {
+                    (event.name.map(Into::into), String::from_utf8_lossy(&event.data).into_owned())
+                })
+            })
+            .collect()
+    }
+
+    fn data(text: &str) -> Vec<String> {
+        read(&[text.as_bytes()]).into_iter().map(|event| event.unwrap().1).collect()
+    }
+
+    #[test]
+    fn all_three_line_ends_end_lines() {
+        for text in ["data: a\n\ndata: b\n\n", "data: a\r\n\r\ndata: b\r\n\r\n", "data: a\r\rdata: b\r\r"] {
+            assert_eq!(data(text), ["a", "b"], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn comments_unknown_fields_and_events_without_data_are_passed_over() {
+        let text = ": PROCESSING\n\nid: 7\nretry: 10\nevent: ping\n\ndata:a\ncolour: red\n\n";
+        assert_eq!(read(&[text.as_bytes()]), [Ok((None, "a".into()))]);
+    }
+
+    #[test]
+    fn names_spaces_and_several_lines() {
+        let text = "\u{feff}event: error\ndata:  {\ndata\ndata:}\n\n";
+        assert_eq!(read(&[text.as_bytes()]), [Ok((Some("error".into()), " {\n\n}".into()))]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_line_ends_included() {
+        for (written, read_again) in
+            [("", ""), ("{\n}", "{\n}"), ("a\r\nb\rc\n", "a\nb\nc\n"), (" x: y", " x: y")]
+        {
+            let mut out = BytesMut::new();
+            write(&mut out, Some("error"), written.as_bytes());
+            assert_eq!(read(&[&out]), [Ok((Some("error".into()), read_again.into()))]);
+        }
+    }
+
+    #[test]
+    fn the_last_event_needs_no_empty_line() {
+        assert_eq!(data("data: a\n\ndata: b"), ["a", "b"]);
+        assert_eq!(data("data: a\n\ndata: b\n"), ["a", "b"]);
+        assert_eq!(data(""), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_an_error_and_not_a_growing_buffer() {
+        let long = vec![b'x'; MAX_LINE + 1];
+        assert_eq!(
+            read(&[b"data: a\n\ndata: ", &long, b"\n\n"]),
+            [Ok((None, "a".into())), Err(TooLong::Line)]
+        );
+        let fits = format!("data: {}\n\n", "x".repeat(MAX_LINE - 6));
+        assert_eq!(data(&fits)[0].len(), MAX_LINE - 6);
+    }
+
+    #[test]
+    fn every_single_cut_gives_the_same_events() {
+        let text =
+            "\u{feff}: hi\r\n\r\nevent: a\r\ndata: grüße\r\n\r\ndata: b\rdata:c\r\r\ndata\n\n\ndata: end";
+        let whole = read(&[text.as_bytes()]);
+        assert_eq!(whole.len(), 4);
+        for at in 0..=text.len() {
+            let (start, end) = text.as_bytes().split_at(at);
+            assert_eq!(read(&[start, end]), whole, "cut at {at}");
+        }
+        let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(read(&bytes), whole);
+    }
+
+    proptest! {
+        #[test]
+        fn any_chunking_gives_the_same_events(
+            text in "(data|event|:|id| |x|\u{feff}|ü|\n|\r|\r\n|: ){0,40}",
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let chunks: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+            prop_assert_eq!(read(&chunks), read(&[bytes]));
+        }
+    }
+}

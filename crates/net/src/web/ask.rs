@@ -1,0 +1,147 @@
+//! A request as a plugin makes it, checked while it is put together.
+
+use super::error::WebError;
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use std::time::Duration;
+use url::Url;
+use valvehouse_json::{Json, Object};
+
+/// A request's body may be this large.
+pub const MAX_ASKED: usize = 1024 * 1024;
+/// The longest time a request may be given.
+pub const MAX_WITHIN: Duration = Duration::from_secs(300);
+/// The time it has where nobody says otherwise.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Characters of a URL.
+const MAX_URL: usize = 16 * 1024;
+/// Headers a request may have, and their bytes together.
+const MAX_HEADERS: usize = 64;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+
+/// Methods a plugin may use. Not `CONNECT` and `TRACE`, which are for proxies.
+const METHODS: [Method; 7] =
+    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
+
+/// What belongs to the connection or is measured by the host.
+const OF_THE_HOST: [&str; 11] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "http2-settings",
+    "via",
+];
+
+/// A request that is to be made.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) within: Duration,
+    pub(super) header_bytes: usize,
+}
+
+impl Ask {
+    /// A request without headers and body, which may take ten seconds.
+    pub fn new(method: &str, url: &str) -> Result<Self, WebError> {
+        let wanted = method.to_ascii_uppercase();
+        let Some(method) = METHODS.into_iter().find(|known| known.as_str() == wanted) else {
+            let known = METHODS.map(|method| method.to_string()).join(", ");
+            let method: String = method.chars().take(20).collect();
+            return Err(WebError::new(format!("the method `{method}` is not one of {known}")));
+        };
+        // None of these errors shows the URL: there may be a password in it.
+        if url.len() > MAX_URL {
+            return Err(WebError::new(format!("the URL is longer than {MAX_URL} bytes")));
+        }
+        let url = Url::parse(url).map_err(|error| {
+            WebError::new(format!("the URL is none: {error}; write it whole, as in https://example.com/path"))
+        })?;
+        let (headers, body) = (HeaderMap::new(), Bytes::new());
+        Ok(Self { method, url, headers, body, within: WITHIN, header_bytes: 0 })
+    }
+
+    /// What it would say: `{method, url, headers, body}`.
+    pub fn to_json(&self) -> Json {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes())));
+        let headers = headers.map(|(name, value)| (name.into(), value.into())).collect::<Object>();
+        Json::from([
+            ("method", self.method.as_str().into()),
+            ("url", self.url.as_str().into()),
+            ("headers", headers.into()),
+            ("body", text(&self.body).into()),
+        ])
+    }
+
+    /// Adds an encoded query to that of the URL.
+    #[must_use]
+    pub fn query(mut self, query: &str) -> Self {
+        let joined = match self.url.query().filter(|own| !own.is_empty()) {
+            _ if query.is_empty() => return self,
+            Some(own) => format!("{own}&{query}"),
+            None => query.to_owned(),
+        };
+        self.url.set_query(Some(&joined));
+        self
+    }
+
+    /// Sets a header. The host's own are refused, and so is what would end the line.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, WebError> {
+        let Ok(known) = HeaderName::from_bytes(name.as_bytes()) else {
+            let name: String = name.escape_debug().take(40).collect();
+            return Err(WebError::new(format!("`{name}` is no name of a header")));
+        };
+        if OF_THE_HOST.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
+            return Err(WebError::new(format!("the header `{known}` is set by the host; leave it out")));
+        }
+        // Without the value: it may be a key.
+        let Ok(mut value) = HeaderValue::from_str(value) else {
+            return Err(WebError::new(format!(
+                "the value of the header `{known}` holds characters it may not: visible ASCII only"
+            )));
+        };
+        value.set_sensitive(true);
+        self.header_bytes += known.as_str().len() + value.len();
+        self.headers.insert(known, value);
+        if self.headers.len() > MAX_HEADERS || self.header_bytes > MAX_HEADER_BYTES {
+            return Err(WebError::new(format!(
+                "there are more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of them"
+            )));
+        }
+        Ok(self)
+    }
+
+    /// Sets the body, and its type where no header says it.
+    pub fn body(mut self, body: Bytes, kind: &'static str) -> Result<Self, WebError> {
+        if body.len() > MAX_ASKED {
+            let kib = MAX_ASKED >> 10;
+            return Err(WebError::new(format!(
+                "the body has {} bytes; at most {kib} KiB are sent",
+                body.len()
+            )));
+        }
+        self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(kind));
+        self.body = body;
+        Ok(self)
+    }
+
+    /// Gives it a time limit, from the first lookup to the last byte.
+    pub fn within(mut self, within: Duration) -> Result<Self, WebError> {
+        if within.is_zero() || within > MAX_WITHIN {
+            let most = MAX_WITHIN.as_millis();
+            return Err(WebError::new(format!("the timeout must be above 0 and at most {most} ms")));
+        }
+        self.within = within;
+        Ok(self)
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a plugin's request has no answer.
+
+use super::pattern::{Pattern, Site};
+use crate::explain::place;
+use std::net::IpAddr;
+use url::Url;
+
+/// Why a plugin's request has no answer. The text holds no credentials: of the URL only the host.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct WebError {
+    message: String,
+    grant: Option<String>,
+}
+
+impl WebError {
+    /// For this reason, which a script may read.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), grant: None }
+    }
+
+    /// What an operator would grant to let the request through, as `http=` takes it.
+    pub fn grant(&self) -> Option<&str> {
+        self.grant.as_deref()
+    }
+
+    /// The same for a later hop. No grant is proposed: where to was not the plugin's choice.
+    pub(super) fn after_redirect(self, first: &str) -> Self {
+        Self { message: format!("{first} redirects to another address: {}", self.message), grant: None }
+    }
+
+    pub(super) fn unlisted(url: &Url, host: String, known: &[Pattern]) -> Self {
+        const SHOWN: usize = 8;
+        let mut names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("{name}")).collect();
+        if known.len() > SHOWN {
+            names.push("…".to_owned());
+        }
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let why = format!("the host `{host}` is not among those this plugin may reach ({names})");
+        Self { message: format!("cannot ask {}: {why}", place(url)), grant: Some(host) }
+    }
+
+    /// A private address as the URL names it.
+    pub(super) fn private(url: &Url, host: String, what: &str) -> Self {
+        let why = format!("`{host}` is {what}, which only a grant that names it opens");
+        Self { message: format!("cannot ask {}: {why}", place(url)), grant: Some(host) }
+    }
+
+    /// A name that leads to a private address.
+    pub(super) fn leads_inside(url: &Url, inside: &Inside) -> Self {
+        let Inside { site, address, what } = inside;
+        let why =
+            format!("the name `{site}` leads to {what}, which only a grant that names the address opens");
+        Self { message: format!("cannot ask {}: {why}", place(url)), grant: Some(address.to_string()) }
+    }
+}
+
+/// A name resolves to an address that it must not lead to.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the name `{site}` leads to {what}")]
+pub(super) struct Inside {
+    pub(super) site: Site,
+    pub(super) address: IpAddr,
+    pub(super) what: &'static str,
+}

@@ -1,0 +1,147 @@
+//! Asking: hop by hop, each checked as if it were the first.
+
+use super::answer::{Answer, MAX_ANSWER};
+use super::ask::Ask;
+use super::error::{Inside, WebError};
+use super::pattern::Site;
+use super::reach::{Canned, Web};
+use crate::explain::{Peer, place};
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{
+    ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, LOCATION,
+    USER_AGENT,
+};
+use reqwest::{Method, Response};
+use std::error::Error;
+use url::Url;
+use valvehouse_core::fault::Fault;
+
+/// Redirects that are followed.
+const MAX_REDIRECTS: usize = 5;
+
+impl Web {
+    /// Asks for something. Any status is an answer; only having none is an error.
+    pub async fn ask(&self, ask: Ask) -> Result<Answer, WebError> {
+        if let Some(Canned(answer)) = &self.canned {
+            self.listed(&ask.url)?;
+            return answer(&ask);
+        }
+        let peer = peer(&ask);
+        match tokio::time::timeout(ask.within, self.follow(ask)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(told(peer.too_long())),
+        }
+    }
+
+    async fn follow(&self, mut ask: Ask) -> Result<Answer, WebError> {
+        let first = place(&ask.url);
+        for hop in 0..=MAX_REDIRECTS {
+            let response = self.hop(&ask).await;
+            let response =
+                response.map_err(|error| if hop == 0 { error } else { error.after_redirect(&first) })?;
+            match next(&ask, &response)? {
+                Some(redirected) => ask = redirected,
+                None => return read(response, &peer(&ask)).await,
+            }
+        }
+        Err(WebError::new(format!("{first} redirects more than {MAX_REDIRECTS} times")))
+    }
+
+    async fn hop(&self, ask: &Ask) -> Result<Response, WebError> {
+        let way = self.way(&ask.url)?;
+        let client = self.clients.on(way).await.map_err(told)?;
+        let request = client.request(ask.method.clone(), without_final_dot(&ask.url));
+        let sent = request.headers(ask.headers.clone()).body(ask.body.clone()).send().await;
+        sent.map_err(|error| match inside(&error) {
+            Some(inside) => WebError::leads_inside(&ask.url, inside),
+            None => told(peer(ask).unreachable(&error.into())),
+        })
+    }
+}
+
+fn peer(ask: &Ask) -> Peer {
+    Peer { provider: None, address: place(&ask.url).into(), connect: None, total: Some(ask.within) }
+}
+
+fn told(fault: Fault) -> WebError {
+    WebError::new(fault.to_string())
+}
+
+/// The refusal of a name among the causes of an error.
+fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Inside> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(inside) = error.downcast_ref::<Inside>() {
+            return Some(inside);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// The URL with the host in the form that was checked.
+fn without_final_dot(url: &Url) -> Url {
+    let mut url = url.clone();
+    if let Some(site @ Site::Name(_)) = Site::of(&url) {
+        // It is a host by itself already, so it can be set.
+        let _ = url.set_host(Some(&site.to_string()));
+    }
+    url
+}
+
+/// The request that a redirect asks for; None when this is the answer.
+pub(super) fn next(ask: &Ask, response: &Response) -> Result<Option<Ask>, WebError> {
+    let status = response.status().as_u16();
+    let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
+    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let from = place(&ask.url);
+    let refused = |why: &str| WebError::new(format!("{from} redirects, and {why}"));
+    let location = std::str::from_utf8(location.as_bytes()).ok().and_then(|text| ask.url.join(text).ok());
+    let url = location.ok_or_else(|| refused("where to cannot be read"))?;
+    if ask.url.scheme() == "https" && url.scheme() == "http" {
+        return Err(refused(
+            "from https:// to http://, where anybody could read along; that is not followed",
+        ));
+    }
+    let mut next = Ask { url, ..ask.clone() };
+    let turns_into_get = match status {
+        303 => ask.method != Method::HEAD,
+        301 | 302 => ask.method == Method::POST,
+        _ => false,
+    };
+    if turns_into_get {
+        next.method = Method::GET;
+        next.body = Bytes::new();
+        for header in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+            next.headers.remove(header);
+        }
+    }
+    if next.url.origin() != ask.url.origin() {
+        next.headers = harmless(&next.headers);
+    }
+    Ok(Some(next))
+}
+
+/// What another host may be told: any other header could be a key.
+fn harmless(headers: &HeaderMap) -> HeaderMap {
+    let kept = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, USER_AGENT];
+    kept.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
+}
+
+async fn read(mut response: Response, peer: &Peer) -> Result<Answer, WebError> {
+    let status = response.status().as_u16();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let headers = response.headers().iter();
+    let headers = headers.map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
+    let mut body = BytesMut::new();
+    while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
+        if body.len() + bytes.len() > MAX_ANSWER {
+            let why = format!("is larger than {} MiB, unpacked; ask for less of it", MAX_ANSWER >> 20);
+            return Err(WebError::new(format!("the answer of {} {why}", peer.name())));
+        }
+        body.extend_from_slice(&bytes);
+    }
+    Ok(Answer { status, headers, body: body.freeze() })
+}

@@ -1,0 +1,25 @@
+//! The web as one plugin may reach it: the hosts an operator granted and the public ones it declared,
+//! and no way around them into private networks.
+//!
+//! Every address is checked where it is used: the URL before each hop of a request, redirects
+//! included, and what a name resolves to before a connection is made. So it does not matter how an
+//! address is written or what a name meant a moment ago. No proxy of the environment is used: it
+//! would resolve elsewhere.
+
+mod address;
+mod answer;
+mod ask;
+mod clients;
+mod error;
+mod fetch;
+mod lookup;
+mod pattern;
+mod reach;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, MAX_ANSWER};
+pub use ask::{Ask, MAX_ASKED, MAX_WITHIN};
+pub use error::WebError;
+pub use lookup::Lookup;
+pub use reach::Web;

@@ -1,0 +1,107 @@
+//! Opening what is a file, and nothing that could keep its reader waiting.
+
+use super::place::Place;
+use crate::Failure;
+use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// Largest file that is read at all: its lines are counted, so all of it is.
+pub(super) const LARGEST: u64 = 16 << 20;
+
+/// Opens a file inside an open folder. Pipes, sockets and devices are refused without being opened,
+/// and without waiting where one takes a file's place meanwhile.
+pub(super) fn open(dir: &Dir, path: &Path, options: &mut OpenOptions) -> Result<File, NoFile> {
+    match dir.metadata(path) {
+        Ok(metadata) => check(&metadata)?,
+        // What is not there may be about to be made.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    let file = dir.open_with(path, without_waiting(options))?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Whether this is a file, and what it is otherwise.
+pub(super) fn check(metadata: &Metadata) -> Result<(), NoFile> {
+    if metadata.is_file() { Ok(()) } else { Err(NoFile::Kind(kind(metadata.file_type()))) }
+}
+
+/// The text of an open file.
+pub(super) fn text(file: File) -> Result<String, NoFile> {
+    let size = file.metadata()?.len();
+    if size > LARGEST {
+        return Err(NoFile::Large(size));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // It may grow meanwhile, and some files say that they are empty.
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    let size = bytes.len() as u64;
+    if size > LARGEST {
+        return Err(NoFile::Large(size));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text),
+        _ => Err(NoFile::Binary(size)),
+    }
+}
+
+/// Why something is not read or written as a file.
+#[derive(Debug)]
+pub(super) enum NoFile {
+    /// It is something else.
+    Kind(&'static str),
+    /// It has too many bytes.
+    Large(u64),
+    /// It has so many bytes, and they are no text.
+    Binary(u64),
+    /// The system says so.
+    Io(io::Error),
+}
+
+impl From<io::Error> for NoFile {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl NoFile {
+    /// What the failed try at this place is called.
+    pub(super) fn at(&self, place: &Place<'_>, doing: &str) -> Failure {
+        let why = match self {
+            Self::Io(error) => return place.failure(doing, error),
+            Self::Kind(kind) => format!("it is {kind}, no file"),
+            Self::Large(size) => {
+                format!("it has {size} bytes, at most {} MiB can be read", LARGEST >> 20)
+            }
+            Self::Binary(size) => format!("its {size} bytes are no UTF-8 text"),
+        };
+        Failure::new(format!("cannot {doing} `{}`: {why}", place.shown()))
+    }
+}
+
+fn kind(kind: FileType) -> &'static str {
+    if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_block_device() || kind.is_char_device() {
+        "a device"
+    } else {
+        "something else"
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(super) fn without_waiting(options: &mut OpenOptions) -> &OpenOptions {
+    use cap_std::fs::OpenOptionsExt as _;
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(super) fn without_waiting(options: &mut OpenOptions) -> &OpenOptions {
+    options
+}

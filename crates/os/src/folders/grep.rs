@@ -1,0 +1,206 @@
+//! Lines of files by a regular expression.
+
+use super::glob::Pattern;
+use super::place::Place;
+use super::walk::Walk;
+use super::{Folders, file};
+use crate::Failure;
+use cap_std::fs::{Dir, OpenOptions};
+use regex::{Regex, RegexBuilder};
+use std::ops::ControlFlow;
+use std::path::Path;
+use valvehouse_core::words::shortened;
+use valvehouse_json::Json;
+
+/// Most matching lines that are given.
+const MOST: usize = 500;
+/// Most text in them, in bytes.
+const MOST_TEXT: usize = 256 << 10;
+/// Longest part of one line, in bytes.
+const LONGEST_LINE: usize = 1_000;
+/// Most lines around each.
+const MOST_AROUND: usize = 20;
+/// Most memory a pattern may take, in bytes.
+const MOST_PATTERN: usize = 1 << 20;
+/// Bytes of a pattern: reading one takes some hundred times as much memory.
+const MAX_PATTERN_LENGTH: usize = 64 << 10;
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grepping<'a> {
+    /// A regular expression, tried on each line; `(?i)` ignores case.
+    pub pattern: &'a str,
+    /// Only in this file, or below this folder.
+    pub path: Option<&'a str>,
+    /// Only in files whose paths fit this pattern.
+    pub glob: Option<&'a str>,
+    /// So many lines before and after each.
+    pub context: usize,
+}
+
+/// A line that fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// The file.
+    pub path: String,
+    /// The line's number, from 1.
+    pub line: usize,
+    /// The line, without its end.
+    pub text: String,
+    /// Lines before it.
+    pub before: Vec<String>,
+    /// Lines after it.
+    pub after: Vec<String>,
+}
+
+/// The lines that fit, by path and number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// The lines.
+    pub matches: Vec<Match>,
+    /// Files that were looked through.
+    pub files: usize,
+    /// Files that were not: they hold no text, or too much, or cannot be read.
+    pub skipped: usize,
+    /// Whether there is more, or not every folder was looked through.
+    pub cut: bool,
+}
+
+impl Folders {
+    /// The lines of files that fit a regular expression. Links are not followed.
+    pub fn grep(&self, what: Grepping<'_>) -> Result<Matches, Failure> {
+        let mut search = Search::new(what)?;
+        let start = self.place_or_all(what.path.unwrap_or("."))?;
+        if let Some(place) = &start {
+            let dir = place.open()?;
+            let metadata = dir.metadata(place.inside()).map_err(|error| place.failure("search", &error))?;
+            if !metadata.is_dir() {
+                let text = text_of(&dir, place.inside()).map_err(|error| error.at(place, "search"))?;
+                let cut = search.text(place, &text).is_break();
+                return Ok(Matches { cut, files: 1, ..search.found });
+            }
+        }
+        let cut = Walk::below(self, start.clone(), |met| {
+            if !search.is_meant(&met.place, start.as_ref()) {
+                return ControlFlow::Continue(());
+            }
+            // Opened where it was met: a link that took its place leads nowhere else.
+            let text = met.entry.open_with(&nonblocking()).map_err(file::NoFile::from).and_then(|file| {
+                file::check(&file.metadata()?)?;
+                file::text(file)
+            });
+            match text {
+                Ok(text) => search.text(&met.place, &text),
+                Err(_) => {
+                    search.found.skipped += 1;
+                    ControlFlow::Continue(())
+                }
+            }
+        })?;
+        Ok(Matches { cut, ..search.found })
+    }
+}
+
+fn nonblocking() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    file::without_waiting(options.read(true));
+    options
+}
+
+fn text_of(dir: &Dir, path: &Path) -> Result<String, file::NoFile> {
+    file::open(dir, path, OpenOptions::new().read(true)).and_then(file::text)
+}
+
+/// A search in progress.
+struct Search {
+    pattern: Regex,
+    glob: Option<Pattern>,
+    context: usize,
+    found: Matches,
+    bytes: usize,
+}
+
+impl Search {
+    fn new(what: Grepping<'_>) -> Result<Self, Failure> {
+        if what.pattern.len() > MAX_PATTERN_LENGTH {
+            let most = MAX_PATTERN_LENGTH >> 10;
+            return Err(Failure::new(format!("cannot search for a pattern of more than {most} KiB")));
+        }
+        let pattern = RegexBuilder::new(what.pattern).size_limit(MOST_PATTERN).build().map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Failure::new(format!("the pattern `{}` cannot be read: {why}", what.pattern))
+        })?;
+        let glob = what.glob.map(Pattern::new).transpose()?;
+        let context = what.context.min(MOST_AROUND);
+        Ok(Self { pattern, glob, context, found: Matches::default(), bytes: 0 })
+    }
+
+    fn is_meant(&self, place: &Place<'_>, below: Option<&Place<'_>>) -> bool {
+        self.glob.as_ref().is_none_or(|glob| glob.fits(place, below))
+    }
+
+    fn text(&mut self, place: &Place<'_>, text: &str) -> ControlFlow<()> {
+        self.found.files += 1;
+        let mut numbers = text.lines().enumerate().filter(|(_, line)| self.pattern.is_match(line)).peekable();
+        if numbers.peek().is_none() {
+            return ControlFlow::Continue(());
+        }
+        let numbers: Vec<usize> = numbers.map(|(number, _)| number).take(MOST + 1).collect();
+        let lines: Vec<&str> = text.lines().collect();
+        let path = place.shown();
+        for number in numbers {
+            let around = |from: usize, to: usize| lines[from..to].iter().map(|line| short(line)).collect();
+            let end = (number + 1 + self.context).min(lines.len());
+            let found = Match {
+                path: path.clone(),
+                line: number + 1,
+                text: short(lines[number]),
+                before: around(number.saturating_sub(self.context), number),
+                after: around(number + 1, end),
+            };
+            self.bytes += found.bytes();
+            if self.found.matches.len() == MOST || self.bytes > MOST_TEXT {
+                return ControlFlow::Break(());
+            }
+            self.found.matches.push(found);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A line, or its beginning where it is long.
+fn short(line: &str) -> String {
+    shortened(line.to_owned(), LONGEST_LINE)
+}
+
+impl Match {
+    fn bytes(&self) -> usize {
+        let around = self.before.iter().chain(&self.after).map(String::len).sum::<usize>();
+        self.path.len() + self.text.len() + around
+    }
+
+    fn into_json(self) -> Json {
+        let found =
+            Json::from([("path", self.path.into()), ("line", self.line.into()), ("text", self.text.into())]);
+        for (key, lines) in [("before", self.before), ("after", self.after)] {
+            if !lines.is_empty() {
+                let _ = found.set(key, lines.into_iter().map(Json::from).collect::<Vec<_>>());
+            }
+        }
+        found
+    }
+}
+
+impl Matches {
+    /// The same for a model or a script.
+    pub fn into_json(self) -> Json {
+        let matches: Vec<Json> = self.matches.into_iter().map(Match::into_json).collect();
+        Json::from([
+            ("matches", matches.into()),
+            ("files", self.files.into()),
+            ("skipped", self.skipped.into()),
+            ("cut", self.cut.into()),
+        ])
+    }
+}

@@ -1,0 +1,140 @@
+//! What is in a folder.
+
+use super::Folders;
+use super::place::Place;
+use crate::Failure;
+use cap_std::fs::{Dir, DirEntry};
+use valvehouse_json::Json;
+
+/// Most entries that are given.
+const MOST: usize = 2_000;
+/// Most entries that are looked at, so that a huge folder fills no memory.
+const MOST_SEEN: usize = 200_000;
+
+/// What something in a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A link; where to is not told.
+    Link,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+/// Something in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is called there.
+    pub name: String,
+    /// Its path in full.
+    pub path: String,
+    /// What it is.
+    pub kind: Kind,
+    /// How many bytes a file has.
+    pub size: Option<u64>,
+}
+
+/// What is in a folder, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// The folder; "." for all that are granted.
+    pub path: String,
+    /// What is in it.
+    pub entries: Vec<Entry>,
+    /// Whether there is more.
+    pub cut: bool,
+}
+
+impl Folders {
+    /// What is in a folder; for `.`, where several folders are granted, those.
+    pub fn list(&self, path: &str) -> Result<Listing, Failure> {
+        let Some(place) = self.place_or_all(path)? else {
+            let entry = |place: Place<'_>| {
+                let path = place.shown();
+                Entry { name: path.clone(), path, kind: Kind::Folder, size: None }
+            };
+            return Ok(Listing {
+                path: ".".to_owned(),
+                entries: self.places().map(entry).collect(),
+                cut: false,
+            });
+        };
+        let failure = |error| place.failure("list", &error);
+        let dir = place.open()?.open_dir(place.inside()).map_err(failure)?;
+        let (names, more) = entries(&dir).map_err(failure)?;
+        let cut = more || names.len() > MOST;
+        let entries = names.iter().take(MOST).map(|(name, found)| Entry::of(name, found, &place)).collect();
+        Ok(Listing { path: place.shown(), entries, cut })
+    }
+}
+
+/// The entries of an open folder by name, and whether there are too many of them.
+pub(super) fn entries(dir: &Dir) -> std::io::Result<(Vec<(String, DirEntry)>, bool)> {
+    let mut entries = Vec::new();
+    for entry in dir.entries()? {
+        if entries.len() == MOST_SEEN {
+            return Ok((sorted(entries), true));
+        }
+        let entry = entry?;
+        entries.push((entry.file_name().to_string_lossy().into_owned(), entry));
+    }
+    Ok((sorted(entries), false))
+}
+
+fn sorted(mut entries: Vec<(String, DirEntry)>) -> Vec<(String, DirEntry)> {
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    entries
+}
+
+impl Entry {
+    fn of(name: &str, entry: &DirEntry, folder: &Place<'_>) -> Self {
+        let kind = Kind::of(entry);
+        let size = (kind == Kind::File).then(|| entry.metadata().map(|it| it.len()).ok()).flatten();
+        Self { name: name.to_owned(), path: folder.below(name).shown(), kind, size }
+    }
+
+    fn into_json(self) -> Json {
+        let entry = Json::from([
+            ("name", self.name.into()),
+            ("path", self.path.into()),
+            ("kind", self.kind.name().into()),
+        ]);
+        if let Some(size) = self.size {
+            let _ = entry.set("size", size);
+        }
+        entry
+    }
+}
+
+impl Kind {
+    /// What an entry is, links not followed.
+    pub(super) fn of(entry: &DirEntry) -> Self {
+        match entry.file_type() {
+            Ok(kind) if kind.is_file() => Self::File,
+            Ok(kind) if kind.is_dir() => Self::Folder,
+            Ok(kind) if kind.is_symlink() => Self::Link,
+            _ => Self::Other,
+        }
+    }
+
+    /// Its name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Folder => "folder",
+            Self::Link => "link",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl Listing {
+    /// The same for a model or a script.
+    pub fn into_json(self) -> Json {
+        let entries: Vec<Json> = self.entries.into_iter().map(Entry::into_json).collect();
+        Json::from([("path", self.path.into()), ("entries", entries.into()), ("cut", self.cut.into())])
+    }
+}

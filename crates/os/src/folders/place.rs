@@ -1,0 +1,205 @@
+//! From what a caller says to a place inside a granted folder.
+
+use super::{Folders, Granted};
+use crate::Failure;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Longest path anybody may say, in bytes.
+const LONGEST: usize = 4_096;
+
+/// A place inside a granted folder, there or not.
+#[derive(Debug, Clone)]
+pub(super) struct Place<'a> {
+    folder: &'a Granted,
+    /// What is left of the path inside: names only, nothing for the folder itself.
+    inside: PathBuf,
+}
+
+impl Folders {
+    /// The place a path means.
+    pub(super) fn place(&self, said: &str) -> Result<Place<'_>, Failure> {
+        self.place_or_all(said)?.ok_or_else(|| {
+            Failure::new(format!("`{said}` names no granted folder: begin with one of {}", self.listed()))
+        })
+    }
+
+    /// The place a path means, None where it means all the folders there are.
+    pub(super) fn place_or_all(&self, said: &str) -> Result<Option<Place<'_>>, Failure> {
+        if self.granted.is_empty() {
+            return Err(Failure::ungranted("no folder is granted", "files=FOLDER"));
+        }
+        let parts = parts(said)?;
+        if said.starts_with('/') {
+            return self.absolute(said).map(Some).ok_or_else(|| self.outside(said));
+        }
+        if let Some((folder, inside)) = self.named(&parts) {
+            return Ok(Some(Place { folder, inside }));
+        }
+        match self.granted.as_slice() {
+            [folder] => Ok(Some(Place { folder, inside: parts.iter().collect() })),
+            _ if parts.is_empty() => Ok(None),
+            _ => Err(self.outside(said)),
+        }
+    }
+
+    /// All granted folders, each as a place.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        self.granted.iter().map(|folder| Place { folder, inside: PathBuf::new() })
+    }
+
+    /// The folder whose name a path begins with, the longest name first, and the rest.
+    fn named(&self, parts: &[&str]) -> Option<(&Granted, PathBuf)> {
+        let begins = |folder: &&Granted| {
+            let name: Vec<&str> = folder.name.split('/').collect();
+            parts.starts_with(&name)
+        };
+        let folder = self.granted.iter().filter(begins).max_by_key(|folder| folder.name.len())?;
+        let length = folder.name.split('/').count();
+        Some((folder, parts[length..].iter().collect()))
+    }
+
+    /// The innermost folder that an absolute path begins with: as it was granted, or as it really is
+    /// called where that is a link.
+    fn absolute(&self, said: &str) -> Option<Place<'_>> {
+        let said: PathBuf = Path::new(said).components().collect();
+        let below = |folder: &'_ Granted| {
+            let real = || std::fs::canonicalize(&folder.path).ok();
+            let inside = said.strip_prefix(&folder.path).map(Path::to_owned).ok();
+            inside.or_else(|| said.strip_prefix(real()?).map(Path::to_owned).ok())
+        };
+        let places =
+            self.granted.iter().filter_map(|folder| below(folder).map(|inside| Place { folder, inside }));
+        places.min_by_key(|place| place.inside.components().count())
+    }
+
+    fn outside(&self, said: &str) -> Failure {
+        let message = format!("`{said}` is outside of the granted folders: {}", self.listed());
+        Failure::ungranted(message, "files=FOLDER")
+    }
+
+    fn listed(&self) -> String {
+        self.names()
+            .map(|name| format!("`{}`", if name.is_empty() { "/" } else { name }))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+/// The names a path is made of.
+fn parts(said: &str) -> Result<Vec<&str>, Failure> {
+    let refused = |why: &str| Err(Failure::new(format!("`{}` {why}", said.escape_debug())));
+    if said.len() > LONGEST {
+        return Err(Failure::new(format!("a path of {} bytes is too long: at most {LONGEST}", said.len())));
+    }
+    if said.contains('\\') {
+        return refused("has a backslash in it: write `/` between folders");
+    }
+    if said.chars().any(char::is_control) {
+        return refused("has control characters in it");
+    }
+    let mut parts = Vec::new();
+    for part in Path::new(said).components() {
+        match part {
+            Component::ParentDir => return refused("has `..` in it: say the path without it"),
+            Component::Normal(name) => parts.extend(name.to_str()),
+            Component::Prefix(_) => {
+                return refused("begins with a drive: say a path inside a granted folder");
+            }
+            Component::RootDir | Component::CurDir => {}
+        }
+    }
+    Ok(parts)
+}
+
+impl<'a> Place<'a> {
+    /// The folder it is in, open. It is opened each time, since it may be made or moved meanwhile.
+    pub(super) fn open(&self) -> Result<Dir, Failure> {
+        Dir::open_ambient_dir(&self.folder.path, ambient_authority()).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "is not there".to_owned(),
+                io::ErrorKind::NotADirectory => "is no folder".to_owned(),
+                _ => format!("cannot be opened: {error}"),
+            };
+            Failure::ungranted(
+                format!("the granted folder `{}` {why}: make it, or grant another", self.folder.name),
+                "files=FOLDER",
+            )
+        })
+    }
+
+    /// Where it is inside of that folder, as the functions of an open folder want it.
+    pub(super) fn inside(&self) -> &Path {
+        if self.is_folder_itself() { Path::new(".") } else { &self.inside }
+    }
+
+    /// Whether this is the granted folder.
+    pub(super) fn is_folder_itself(&self) -> bool {
+        self.inside.as_os_str().is_empty()
+    }
+
+    /// Its path on this machine, links not followed.
+    pub(super) fn path(&self) -> PathBuf {
+        if self.is_folder_itself() { self.folder.path.clone() } else { self.folder.path.join(&self.inside) }
+    }
+
+    /// Its path as answers name it.
+    pub(super) fn shown(&self) -> String {
+        self.shown_in(&self.folder.name)
+    }
+
+    /// Its path below another beginning: the folder's name, or where it is.
+    fn shown_in(&self, begin: &str) -> String {
+        match self.inside.to_string_lossy() {
+            inside if inside.is_empty() && begin.is_empty() => "/".to_owned(),
+            inside if inside.is_empty() => begin.to_owned(),
+            inside => format!("{begin}/{inside}"),
+        }
+    }
+
+    /// The ways in which this place may be said: in full, within its folder, absolutely.
+    pub(super) fn sayings(&self) -> [String; 3] {
+        let whole = self.folder.path.to_string_lossy();
+        let inside = self.inside.to_string_lossy().into_owned();
+        [self.shown(), inside, self.shown_in(whole.trim_end_matches('/'))]
+    }
+
+    /// A place below this one.
+    pub(super) fn below(&self, name: &str) -> Self {
+        Self { folder: self.folder, inside: self.inside.join(name) }
+    }
+
+    /// The folder this stands in and its name there; none for a granted folder itself.
+    pub(super) fn parent(&self) -> Option<(Self, &str)> {
+        let name = self.inside.file_name()?.to_str()?;
+        let inside = self.inside.parent()?.to_owned();
+        Some((Self { folder: self.folder, inside }, name))
+    }
+
+    /// The same folder, another place in it.
+    pub(super) fn elsewhere(&self, inside: PathBuf) -> Self {
+        Self { folder: self.folder, inside }
+    }
+
+    /// What a failed look at this place is called.
+    pub(super) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
+        let shown = self.shown();
+        // An escape has no number of the system's: the path was followed here.
+        let is_escape = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
+        if is_escape {
+            return Failure::new(format!(
+                "cannot {doing} `{shown}`: it leads outside of the granted folders"
+            ));
+        }
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "it is not there".to_owned(),
+            io::ErrorKind::PermissionDenied => "the host's user may not".to_owned(),
+            io::ErrorKind::NotADirectory => "a part of the path is no folder".to_owned(),
+            io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+            _ => error.to_string(),
+        };
+        Failure::new(format!("cannot {doing} `{shown}`: {why}"))
+    }
+}

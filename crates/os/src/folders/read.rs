@@ -1,0 +1,105 @@
+//! Reading the text of a file.
+
+use super::{Folders, file};
+use crate::Failure;
+use cap_std::fs::OpenOptions;
+use std::path::PathBuf;
+use valvehouse_json::Json;
+
+/// Most text that is given at once, in bytes.
+const MOST: usize = 1 << 20;
+
+/// Which lines, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lines {
+    /// The first.
+    pub first: usize,
+    /// The last; to the end where there is none.
+    pub last: Option<usize>,
+}
+
+impl Lines {
+    /// All there are.
+    pub const ALL: Self = Self { first: 1, last: None };
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// Where.
+    pub path: String,
+    /// The lines, with their ends.
+    pub text: String,
+    /// The first of them.
+    pub first_line: usize,
+    /// The last of them; one below the first where there are none.
+    pub last_line: usize,
+    /// How many the file has.
+    pub total_lines: usize,
+    /// Whether there was more than is given at once.
+    pub cut: bool,
+}
+
+impl Folders {
+    /// The text of a file, or of some of its lines; at most 1 MiB of it.
+    pub fn read(&self, path: &str, lines: Lines) -> Result<Read, Failure> {
+        let place = self.place(path)?;
+        let text = file::open(&place.open()?, place.inside(), OpenOptions::new().read(true))
+            .and_then(file::text)
+            .map_err(|error| error.at(&place, "read"))?;
+        let total = text.split_inclusive('\n').count();
+        let first = lines.first.max(1);
+        if first > total.max(1) {
+            let message = format!("cannot read `{}` from line {first}: it has {total} lines", place.shown());
+            return Err(Failure::new(message));
+        }
+        let last = lines.last.unwrap_or(total).min(total);
+        let taken: Vec<&str> =
+            text.split_inclusive('\n').skip(first - 1).take((last + 1).saturating_sub(first)).collect();
+        let (text, count, cut) = fitting(&taken);
+        let last_line = first + count - 1;
+        Ok(Read { path: place.shown(), text, first_line: first, last_line, total_lines: total, cut })
+    }
+
+    /// Whether something is there. What leads outside is an error, there or not.
+    pub fn exists(&self, path: &str) -> Result<bool, Failure> {
+        let Some(place) = self.place_or_all(path)? else { return Ok(true) };
+        place.open()?.try_exists(place.inside()).map_err(|error| place.failure("look at", &error))
+    }
+
+    /// Where a folder is on this machine.
+    pub(crate) fn folder(&self, path: &str) -> Result<PathBuf, Failure> {
+        let place = self.place(path)?;
+        place.open()?.open_dir(place.inside()).map_err(|error| place.failure("use the folder", &error))?;
+        Ok(place.path())
+    }
+}
+
+/// As many whole lines as fit, or the beginning of the first; how many; and whether that is not all.
+fn fitting(lines: &[&str]) -> (String, usize, bool) {
+    let mut text = String::new();
+    for (count, line) in lines.iter().enumerate() {
+        if text.len() + line.len() <= MOST {
+            text.push_str(line);
+        } else if count == 0 {
+            return (line[..line.floor_char_boundary(MOST)].to_owned(), 1, true);
+        } else {
+            return (text, count, true);
+        }
+    }
+    (text, lines.len(), false)
+}
+
+impl Read {
+    /// The same for a model or a script.
+    pub fn into_json(self) -> Json {
+        Json::from([
+            ("path", self.path.into()),
+            ("text", self.text.into()),
+            ("first_line", self.first_line.into()),
+            ("last_line", self.last_line.into()),
+            ("total_lines", self.total_lines.into()),
+            ("cut", self.cut.into()),
+        ])
+    }
+}

@@ -1,0 +1,185 @@
+//! Writing files and making folders.
+
+use super::place::Place;
+use super::{Folders, file};
+use crate::Failure;
+use cap_std::fs::{Dir, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use valvehouse_json::Json;
+
+/// Most text that is written at once, in bytes.
+const MOST: usize = 1 << 20;
+/// Largest file that grows by appending, in bytes: no larger one could be read again.
+const LARGEST: u64 = file::LARGEST;
+
+/// How a text is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Writing {
+    /// Behind what is there, instead of in its place.
+    pub append: bool,
+    /// Missing folders on the way are made.
+    pub parents: bool,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Where.
+    pub path: String,
+    /// How many bytes.
+    pub bytes: usize,
+    /// Whether the file was not there before.
+    pub created: bool,
+}
+
+/// A folder that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// Where.
+    pub path: String,
+    /// Whether it was not there before.
+    pub created: bool,
+}
+
+impl Folders {
+    /// Writes a text. Readers see the old text or the new one, never half of it, unless it is
+    /// appended.
+    pub fn write(&self, path: &str, text: &str, how: Writing) -> Result<Written, Failure> {
+        let place = self.place(path)?;
+        let shown = place.shown();
+        if text.len() > MOST {
+            let message = format!("cannot write `{shown}`: {} bytes are more than 1 MiB", text.len());
+            return Err(Failure::new(message));
+        }
+        if place.is_folder_itself() {
+            return Err(Failure::new(format!("cannot write `{shown}`: it is a granted folder")));
+        }
+        let dir = place.open()?;
+        if how.parents {
+            make_parents(&dir, &place)?;
+        }
+        let place = behind_link(&dir, place)?;
+        let created = if how.append { append(&dir, &place, text) } else { replace(&dir, &place, text) }?;
+        Ok(Written { path: shown, bytes: text.len(), created })
+    }
+
+    /// Makes a folder and those on the way to it.
+    pub fn make(&self, path: &str) -> Result<Made, Failure> {
+        let place = self.place(path)?;
+        let dir = place.open()?;
+        let path = place.shown();
+        match dir.metadata(place.inside()) {
+            Ok(metadata) if metadata.is_dir() => return Ok(Made { path, created: false }),
+            Ok(_) => return Err(Failure::new(format!("cannot make the folder `{path}`: a file is there"))),
+            Err(_) => {}
+        }
+        let made = dir.create_dir_all(place.inside());
+        made.map_err(|error| place.failure("make the folder", &error))?;
+        Ok(Made { path, created: true })
+    }
+}
+
+fn make_parents(dir: &Dir, place: &Place<'_>) -> Result<(), Failure> {
+    match place.parent() {
+        Some((parent, _)) if !parent.is_folder_itself() => {
+            dir.create_dir_all(parent.inside()).map_err(|error| parent.failure("make the folder", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a link points to, so that it is written through and stays a link.
+fn behind_link<'a>(dir: &Dir, place: Place<'a>) -> Result<Place<'a>, Failure> {
+    match dir.symlink_metadata(place.inside()) {
+        Ok(metadata) if metadata.is_symlink() => {
+            let target = dir.canonicalize(place.inside());
+            target.map(|inside| place.elsewhere(inside)).map_err(|error| place.failure("write", &error))
+        }
+        Ok(_) => Ok(place),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(place),
+        Err(error) => Err(place.failure("write", &error)),
+    }
+}
+
+/// Writes beside the file, then takes its place.
+fn replace(dir: &Dir, place: &Place<'_>, text: &str) -> Result<bool, Failure> {
+    let refused = |error: io::Error| place.failure("write", &error);
+    let (parent, name) = place
+        .parent()
+        .ok_or_else(|| Failure::new(format!("cannot write `{}`: it is no file", place.shown())))?;
+    // Both names are in this one open folder, wherever it is moved meanwhile.
+    let parent = dir.open_dir(parent.inside()).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let missing = parent.shown();
+            Failure::new(format!(
+                "cannot write `{}`: the folder `{missing}` is not there; make it first, or ask for missing \
+                 folders to be made",
+                place.shown()
+            ))
+        }
+        _ => refused(error),
+    })?;
+    let before = match parent.symlink_metadata(name) {
+        Ok(metadata) => {
+            file::check(&metadata).map_err(|error| error.at(place, "write"))?;
+            Some(metadata.permissions())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(refused(error)),
+    };
+    let created = before.is_none();
+    let beside = Beside { dir: &parent, name: format!(".valvehouse-{}.tmp", uuid::Uuid::new_v4().simple()) };
+    let mut file =
+        parent.open_with(&beside.name, OpenOptions::new().write(true).create_new(true)).map_err(refused)?;
+    if let Some(permissions) = before {
+        file.set_permissions(permissions).map_err(refused)?;
+    }
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_data()).map_err(refused)?;
+    parent.rename(&beside.name, &parent, Path::new(name)).map_err(refused)?;
+    Ok(created)
+}
+
+/// A file on its way; what did not arrive is taken away again.
+struct Beside<'a> {
+    dir: &'a Dir,
+    name: String,
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        let _ = self.dir.remove_file(&self.name);
+    }
+}
+
+fn append(dir: &Dir, place: &Place<'_>, text: &str) -> Result<bool, Failure> {
+    let refused = |error: io::Error| place.failure("write", &error);
+    let created = !dir.try_exists(place.inside()).map_err(refused)?;
+    let mut file = file::open(dir, place.inside(), OpenOptions::new().append(true).create(true))
+        .map_err(|error| error.at(place, "write"))?;
+    let size = file.metadata().map_err(refused)?.len();
+    if size + text.len() as u64 > LARGEST {
+        let message = format!("cannot append to `{}`: it would be larger than 16 MiB", place.shown());
+        return Err(Failure::new(message));
+    }
+    file.write_all(text.as_bytes()).map_err(refused)?;
+    Ok(created)
+}
+
+impl Written {
+    /// The same for a model or a script.
+    pub fn into_json(self) -> Json {
+        Json::from([
+            ("path", self.path.into()),
+            ("bytes", self.bytes.into()),
+            ("created", self.created.into()),
+        ])
+    }
+}
+
+impl Made {
+    /// The same for a model or a script.
+    pub fn into_json(self) -> Json {
+        Json::from([("path", self.path.into()), ("created", self.created.into())])
+    }
+}

@@ -1,0 +1,162 @@
+//! The service as a provider: requests and answers are translated on their way.
+
+use super::stream;
+use crate::origin::{Origin, Shape, is_error, shape_of};
+use crate::service::{LIST_TIME, Service, encoded};
+use futures::future::BoxFuture;
+use std::fmt;
+use url::Url;
+use valvehouse_config::Secret;
+use valvehouse_core::anthropic::{self, Asked, status_of};
+use valvehouse_core::chat::request;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::whole;
+use valvehouse_core::provider::{Answer, Provider, Request};
+use valvehouse_json::Json;
+use valvehouse_net::{Call, Client, Response};
+
+/// The version of its API that we speak.
+const VERSION: &str = "2023-06-01";
+
+/// A service with Anthropic's Messages.
+///
+/// Thinking, citations and searches survive the way to OpenAI's words and back: see
+/// [`valvehouse_core::anthropic`].
+#[derive(Clone)]
+pub struct Anthropic {
+    service: Service,
+}
+
+impl Anthropic {
+    /// A service under its configured name. `base_url` is what `/v1/messages` is appended to; a `/v1`
+    /// that is already there stays the only one.
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+        Service::new(name, base_url, "https://api.anthropic.com", client).map(|service| Self { service })
+    }
+
+    /// The same with a key, sent as `x-api-key`.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
+        self.service.set_key(key.into());
+        self
+    }
+
+    /// The same with one more header on every call; it may be a key too.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: impl Into<Secret>) -> Self {
+        self.service.add_header(name, value.into());
+        self
+    }
+
+    pub(super) fn endpoint(&self, step: &str) -> Url {
+        let version = (!self.service.ends_with("/v1")).then_some("v1");
+        self.service.endpoint(&version.into_iter().chain([step]).collect::<Vec<_>>())
+    }
+
+    async fn send(&self, call: Call) -> Result<Response, Fault> {
+        let call = call.header("anthropic-version", VERSION);
+        self.service.send(call, |call, key| call.secret_header("x-api-key", key)).await
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+        let Asked { body, beta } = anthropic::ask(&request.body, request.stream)?;
+        let accept = if request.stream { "text/event-stream" } else { "application/json" };
+        let call = Call::post(self.endpoint("messages"), encoded(&body)?)
+            .header("content-type", "application/json")
+            .header("accept", accept);
+        let call = match beta {
+            Some(beta) => call.header("anthropic-beta", &beta),
+            None => call,
+        };
+        let mut response = self.send(call).await?;
+        match shape_of(&mut response).await? {
+            Shape::Json => self.whole(response).await.map(Answer::Whole),
+            Shape::Events => {
+                let with_usage = !request.stream || request::wants_usage(&request.body);
+                let pieces = stream::pieces(self.service.origin.clone(), response.into_stream(), with_usage);
+                if request.stream {
+                    return Ok(Answer::Stream(pieces));
+                }
+                whole(pieces).await.map(Answer::Whole)
+            }
+            Shape::Other => Err(self.service.unexpected(response, "a message; is base_url right?").await),
+        }
+    }
+
+    async fn whole(&self, response: Response) -> Result<Json, Fault> {
+        let message = self.service.parse(&response.whole().await?)?;
+        if message.get("content").is_some_and(|content| content.as_array().is_some()) {
+            return Ok(anthropic::completion(&message));
+        }
+        if is_error(&message) {
+            return Err(in_band(&self.service.origin, &message));
+        }
+        Err(self.service.lacks(&message, "content"))
+    }
+
+    async fn list(&self) -> Result<Vec<Json>, Fault> {
+        let mut url = self.endpoint("models");
+        // As many as there may be at once: more than Anthropic has.
+        url.query_pairs_mut().append_pair("limit", "1000");
+        let call = Call::get(url).header("accept", "application/json").within(LIST_TIME);
+        let answer = self.service.parse(&self.send(call).await?.whole().await?)?;
+        let models = answer.get("data").unwrap_or_default().items();
+        Ok(models.iter().filter(|model| model.text("id").is_some()).map(entry).collect())
+    }
+}
+
+/// A model in OpenAI's words, with all that Anthropic says of it.
+fn entry(model: &Json) -> Json {
+    let created = model.text("created_at").and_then(|time| time.parse::<jiff::Timestamp>().ok());
+    let entry = Json::from([
+        ("id", model.get("id").unwrap_or_default()),
+        ("object", "model".into()),
+        ("created", created.map_or(0, |time| time.as_second()).into()),
+        ("owned_by", "anthropic".into()),
+    ]);
+    if let Json::Object(fields) = model {
+        fields.for_each(|key, value| {
+            if !matches!(key, "id" | "type") {
+                // Copies, in an object just made.
+                let _ = entry.set(key, value.copy());
+            }
+        });
+    }
+    entry
+}
+
+/// An error inside an answer that began as a success: its kind says which status it would have had.
+pub(super) fn in_band(origin: &Origin, event: &Json) -> Fault {
+    let kind = event.at_path("error.type");
+    match (origin.in_band(event), kind.as_str().and_then(status_of)) {
+        (Fault::Answered { provider, body, retry_after, .. }, Some(status)) => {
+            Fault::Answered { provider, status, body, retry_after }
+        }
+        (fault, _) => fault,
+    }
+}
+
+impl fmt::Debug for Anthropic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Anthropic({})", self.service)
+    }
+}
+
+impl Provider for Anthropic {
+    fn name(&self) -> &str {
+        &self.service.origin.provider
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        Box::pin(self.list())
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(self.ask(request))
+    }
+
+    /// A schema it knows; "some JSON" it does not.
+    fn takes_response_format(&self, format: &Json) -> bool {
+        format.text("type").is_none_or(|kind| kind == "json_schema")
+    }
+}

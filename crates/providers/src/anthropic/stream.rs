@@ -1,0 +1,118 @@
+//! An answer that comes as Anthropic's events: pieces of a chat, errors among them, and whether the
+//! end is a proper end.
+
+use super::provider::in_band;
+use crate::origin::{Origin, is_error};
+use crate::service::{Reads, drain, read};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::collections::VecDeque;
+use valvehouse_core::anthropic;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+use valvehouse_net::sse::{Event, Parser};
+
+/// The pieces of a streamed answer. An error is the last item.
+pub(super) fn pieces(
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    with_usage: bool,
+) -> BoxStream<'static, Result<Piece, Fault>> {
+    let reader = Reader {
+        origin,
+        body,
+        parser: Parser::default(),
+        message: anthropic::Reader::default().with_usage(with_usage),
+        ready: VecDeque::new(),
+        input: Input::Open,
+    };
+    read(reader)
+}
+
+struct Reader {
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    parser: Parser,
+    message: anthropic::Reader,
+    ready: VecDeque<Json>,
+    input: Input,
+}
+
+#[derive(PartialEq)]
+enum Input {
+    Open,
+    /// The message has said that it is over.
+    Stopped,
+    Ended,
+}
+
+impl Reads for Reader {
+    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                return Some(Ok(Piece::new(chunk)));
+            }
+            if self.input == Input::Stopped && self.message.is_complete() {
+                drain(&mut self.body).await;
+                return None;
+            }
+            match self.parser.next() {
+                Some(Ok(event)) => {
+                    if let Err(fault) = self.read(&event) {
+                        return Some(Err(fault));
+                    }
+                }
+                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                None if self.input != Input::Open => return self.end().map(Err),
+                None => match self.body.next().await {
+                    Some(Ok(bytes)) => self.parser.push(&bytes),
+                    Some(Err(fault)) if self.message.is_complete() => {
+                        tracing::debug!("after the end of an answer: {fault}");
+                        return None;
+                    }
+                    Some(Err(fault)) => return Some(Err(fault)),
+                    None => {
+                        self.input = Input::Ended;
+                        self.parser.finish();
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn read(&mut self, event: &Event) -> Result<(), Fault> {
+        // Some services end as OpenAI's do.
+        if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
+            return Ok(());
+        }
+        let json = match Json::parse(&event.data) {
+            Ok(json) => json,
+            Err(_) if self.input == Input::Ended => {
+                return Err(self.origin.cut("it ends within an event"));
+            }
+            Err(error) => {
+                let start = self.origin.excerpt(&event.data);
+                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
+                return Err(self.origin.fault(&what));
+            }
+        };
+        if event.name.as_deref() == Some("error") || is_error(&json) {
+            return Err(in_band(&self.origin, &json));
+        }
+        if json.text("type").is_some_and(|kind| kind == "message_stop") {
+            self.input = Input::Stopped;
+        }
+        self.ready.extend(self.message.read(&json));
+        Ok(())
+    }
+
+    /// Whether the message said why it ended: then a missing `message_stop` is only a habit.
+    fn end(&self) -> Option<Fault> {
+        let cut = || self.origin.cut("the stream ended without a stop_reason");
+        (!self.message.is_complete()).then(cut)
+    }
+}

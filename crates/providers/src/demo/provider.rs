@@ -1,0 +1,236 @@
+//! What the demonstration model says: the user's words, a tool's call, or the tools' results.
+
+use super::arguments::arguments;
+use super::mention::{Offer, offers, rounds};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream;
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+use valvehouse_core::chat::{Call, Head, message, request, response, split};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Piece, Provider, Request};
+use valvehouse_core::words::hex;
+use valvehouse_json::Json;
+
+/// The provider `demo` with the model `demo`: offline, and the same question has the same answer.
+///
+/// It repeats what the user said. When the message names a tool the request offers, it calls it
+/// with arguments made of the message; several tools are called together, those after the word
+/// "then" one round later. Tool results it quotes.
+#[derive(Debug, Clone, Default)]
+pub struct Demo {
+    delay: Duration,
+}
+
+impl Demo {
+    /// A model that takes its time before every piece, as real ones do.
+    pub fn with_delay(delay: Duration) -> Self {
+        Self { delay }
+    }
+}
+
+impl Provider for Demo {
+    fn name(&self) -> &str {
+        "demo"
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        let model = Json::from([
+            ("id", "demo".into()),
+            ("object", "model".into()),
+            ("created", 0_u64.into()),
+            ("owned_by", "valvehouse".into()),
+        ]);
+        Box::pin(std::future::ready(Ok(vec![model])))
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(async move {
+            // Other services would not get it either.
+            if let Err(error) = request.body.encode() {
+                return Err(Fault::invalid(format!("the request is {error}"), None));
+            }
+            let whole = answer(&request.body);
+            if !request.stream {
+                tokio::time::sleep(self.delay).await;
+                return Ok(Answer::Whole(whole));
+            }
+            let chunks = split(&whole, request::wants_usage(&request.body));
+            let delay = self.delay;
+            let pieces = stream::iter(chunks).then(move |chunk| async move {
+                if !delay.is_zero() {
+                    tokio::time::sleep(delay).await;
+                }
+                Ok(Piece::new(chunk))
+            });
+            Ok(Answer::Stream(pieces.boxed()))
+        })
+    }
+}
+
+fn answer(body: &Json) -> Json {
+    let messages = body.get("messages").unwrap_or_default().items();
+    let id = fingerprint(&messages);
+    let message = next_message(body, &messages, &id);
+    let head = Head::with_id(format!("chatcmpl-{id}"), body.text("model").unwrap_or_else(|| "demo".into()));
+    let completion = head.completion(message.clone(), response::natural_finish(&message));
+    // A new object takes any value.
+    let _ = completion.set("usage", response::word_usage(&messages, &message));
+    completion
+}
+
+fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
+    let Some(asked) = request::last_user(messages) else {
+        return message::assistant("Nobody has said anything yet. Say something, and I will answer.");
+    };
+    let text = message::text_of(&messages[asked]);
+    let since = &messages[asked + 1..];
+    let done = since.iter().filter(|message| !Call::all(message).is_empty()).count();
+    let offers = offers(body);
+    if let Some(round) = rounds(&text, &offers).get(done) {
+        let mut calls: Vec<Call> = Vec::new();
+        for mention in round {
+            let name = mention.offer.name.as_str();
+            let arguments = arguments(&mention.offer.parameters, mention.words).to_string();
+            // Naming a tool twice with nothing new to say is one call.
+            if !calls.iter().any(|call| call.name == name && call.arguments == arguments) {
+                let id = format!("call_{id}_{}", calls.len());
+                calls.push(Call { id: id.into(), name: name.into(), arguments: arguments.into() });
+            }
+        }
+        let message = message::assistant(Json::Null);
+        // A new object takes any value.
+        let _ = message.set("tool_calls", calls.iter().map(Call::to_json).collect::<Vec<_>>());
+        return message;
+    }
+    message::assistant(results(since).unwrap_or_else(|| echo(&text, &offers)))
+}
+
+/// What the tools answered since the user spoke.
+fn results(since: &[Json]) -> Option<String> {
+    let calls: Vec<Call> = since.iter().flat_map(Call::all).collect();
+    let lines: Vec<String> = since
+        .iter()
+        .filter(|message| message::role_of(message) == "tool")
+        .map(|result| {
+            let id = result.text("tool_call_id").unwrap_or_default();
+            let name = calls.iter().find(|call| call.id == id).map_or("the tool", |call| &call.name);
+            format!("{name} answered: {}", message::text_of(result))
+        })
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn echo(text: &str, offers: &[Offer]) -> String {
+    let tools: Vec<&str> = offers.iter().map(|offer| offer.name.as_str()).collect();
+    let hint = if tools.is_empty() {
+        String::new()
+    } else {
+        format!(" Name a tool and I will call it: {}.", tools.join(", "))
+    };
+    format!("You said: {text}\n\nI am the demo model: I answer without a network, always the same way.{hint}")
+}
+
+/// The same for the same conversation, another one for every further message.
+fn fingerprint(messages: &[Json]) -> String {
+    let mut hash = Sha256::new();
+    for message in messages {
+        hash.update(message::role_of(message).as_bytes());
+        hash.update([0]);
+        hash.update(message::text_of(message).as_bytes());
+        hash.update([0]);
+    }
+    hex(&hash.finalize()[..6])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valvehouse_core::chat::Fold;
+
+    const TOOLS: &str = r#"[
+        {"type":"function","function":{"name":"get_weather","description":"Get the weather for a city.",
+         "parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}},
+        {"type":"function","function":{"name":"todo_add","parameters":{"type":"object",
+         "properties":{"text":{"type":"string"}},"required":["text"]}}}]"#;
+
+    fn body(messages: Vec<Json>) -> Json {
+        let tools = Json::parse(TOOLS.as_bytes()).unwrap();
+        Json::from([("model", "demo".into()), ("messages", messages.into()), ("tools", tools)])
+    }
+
+    fn said(body: &Json) -> String {
+        message::text_of(&response::message_of(&answer(body))).into()
+    }
+
+    fn called(body: &Json) -> Vec<String> {
+        let calls = Call::all(&response::message_of(&answer(body)));
+        calls.iter().map(|call| format!("{} {}", call.name, call.arguments)).collect()
+    }
+
+    #[test]
+    fn it_says_what_was_said_and_what_it_is() {
+        let body = body(vec![message::system("be kind"), message::user("Hello there")]);
+        assert_eq!(
+            said(&body),
+            "You said: Hello there\n\nI am the demo model: I answer without a network, always the same way. \
+             Name a tool and I will call it: get_weather, todo_add."
+        );
+        assert_eq!(answer(&body).get("id"), answer(&body).get("id"));
+        assert_eq!(answer(&body).at_path("usage.prompt_tokens").as_i64(), Some(4));
+        assert!(said(&Json::object()).starts_with("Nobody has said anything"));
+    }
+
+    #[test]
+    fn a_turn_with_two_rounds_calls_then_calls_again_then_quotes() {
+        let mut messages =
+            vec![message::user("get_weather for Bonn and todo_add \"tea\", then get_weather in Rome")];
+        let first = answer(&body(messages.clone()));
+        assert_eq!(
+            called(&body(messages.clone())),
+            [r#"get_weather {"city":"Bonn"}"#, r#"todo_add {"text":"tea"}"#]
+        );
+        assert_eq!(response::finish_reason_of(&first).as_deref(), Some("tool_calls"));
+        let ids: Vec<_> = Call::all(&response::message_of(&first)).into_iter().map(|call| call.id).collect();
+        messages.push(response::message_of(&first));
+        messages.extend(ids.iter().map(|id| message::tool(id, format!("result of {id}"))));
+
+        let second = answer(&body(messages.clone()));
+        let call = Call::all(&response::message_of(&second)).remove(0);
+        assert_eq!(call.arguments, r#"{"city":"Rome"}"#);
+        assert!(!ids.contains(&call.id));
+        messages.push(response::message_of(&second));
+        messages.push(message::tool(&call.id, "rain"));
+        let text = said(&body(messages.clone()));
+        assert!(text.starts_with("get_weather answered: result of call_"), "{text}");
+        assert!(text.ends_with("\nget_weather answered: rain"), "{text}");
+
+        messages.push(message::user("thanks"));
+        assert!(said(&body(messages)).starts_with("You said: thanks"));
+    }
+
+    #[test]
+    fn tools_are_left_alone_when_the_request_says_so() {
+        let body = body(vec![message::user("get_weather for Bonn")]);
+        body.set("tool_choice", "none").unwrap();
+        assert!(called(&body).is_empty());
+    }
+
+    #[tokio::test]
+    async fn it_streams_word_by_word() {
+        let body = Json::parse(
+            br#"{"model":"demo","messages":[{"role":"user","content":"a b"}],"stream_options":{"include_usage":true}}"#,
+        )
+        .unwrap();
+        let asked = Request::new(body.clone(), true);
+        let Ok(Answer::Stream(pieces)) = Demo::default().chat(asked).await else { panic!("no stream") };
+        let events: Vec<Json> = pieces.map(|piece| piece.unwrap().event).collect().await;
+        assert_eq!(events[0].at_path("choices.0.delta.role"), Json::from("assistant"));
+        assert_eq!(events[1].at_path("choices.0.delta.content"), Json::from("You "));
+        assert!(!events[events.len() - 1].get("usage").unwrap().is_null());
+        let mut fold = Fold::default();
+        events.iter().for_each(|event| fold.push(event));
+        assert_eq!(response::message_of(&fold.finish()), response::message_of(&answer(&body)));
+    }
+}

@@ -1,0 +1,277 @@
+//! A model with others in its place, for when its service cannot answer.
+//!
+//! They are asked in order, each with the same request under its own name, until one begins an answer.
+//! What has begun is never taken over by another.
+
+use super::served::note;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream;
+use std::sync::Arc;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Forwarded, Passed, Piece, Provider, Request};
+use valvehouse_json::{Json, Object};
+use valvehouse_net::sse;
+
+/// One model with others behind it.
+pub struct Fallback {
+    first: Choice,
+    others: Vec<Choice>,
+}
+
+/// A model of a service.
+#[derive(Clone)]
+pub struct Choice {
+    /// The service.
+    pub provider: Arc<dyn Provider>,
+    /// What it calls the model.
+    pub model: String,
+}
+
+impl Fallback {
+    /// The model that is meant, and those asked in its place, in order.
+    pub fn new(first: Choice, others: Vec<Choice>) -> Self {
+        Self { first, others }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+        let model = request.body.text("model").unwrap_or_default();
+        let fault = match self.first.provider.chat(request.clone()).await {
+            Err(fault) if is_unable(&fault) => fault,
+            outcome => {
+                note(self.name(), &model);
+                return outcome;
+            }
+        };
+        for other in self.instead_of(&fault) {
+            let body = with_model(&request.body, &other.model);
+            let asked = other.provider.chat(Request { body, ..request.clone() });
+            if let Some(answer) = other.took_over(asked.await) {
+                self.replaced();
+                return Ok(answer);
+            }
+        }
+        Err(fault)
+    }
+
+    async fn pass_on(
+        &self,
+        first: BoxFuture<'_, Result<Forwarded, Fault>>,
+        body: Bytes,
+        stream: bool,
+    ) -> Result<Forwarded, Fault> {
+        let fault = match first.await {
+            Err(fault) if is_unable(&fault) => fault,
+            outcome => {
+                note(self.name(), &self.first.model);
+                return outcome;
+            }
+        };
+        // It was passed on unread: only now somebody has to read it.
+        let Ok(body) = Json::parse(&body) else { return Err(fault) };
+        for other in self.instead_of(&fault) {
+            let body = with_model(&body, &other.model);
+            if let Some(forwarded) = other.took_over(other.forwarded(body, stream).await) {
+                self.replaced();
+                return Ok(forwarded);
+            }
+        }
+        Err(fault)
+    }
+
+    /// Another one has answered in the first one's place.
+    fn replaced(&self) {
+        if let Some(figures) = self.first.provider.figures() {
+            figures.replaced();
+        }
+    }
+
+    /// The others, each named in the log as it is asked.
+    fn instead_of(&self, fault: &Fault) -> impl Iterator<Item = &Choice> {
+        tracing::warn!(provider = self.name(), model = self.first.model, "cannot answer: {fault}");
+        self.others.iter().inspect(|other| {
+            tracing::warn!(provider = other.provider.name(), model = other.model, "asked in its place");
+        })
+    }
+}
+
+impl Choice {
+    /// What came of asking this one; why not is only told, since the first one's failure is the client's.
+    fn took_over<T>(&self, outcome: Result<T, Fault>) -> Option<T> {
+        match outcome {
+            Ok(answer) => {
+                note(self.provider.name(), &self.model);
+                Some(answer)
+            }
+            Err(fault) => {
+                let (provider, model) = (self.provider.name(), &self.model);
+                tracing::warn!(provider, model, "cannot answer in its place either: {fault}");
+                None
+            }
+        }
+    }
+
+    /// Bytes as the first one would have passed them on, also from a service that speaks another wire.
+    async fn forwarded(&self, body: Json, stream: bool) -> Result<Forwarded, Fault> {
+        let bytes = body.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
+        if let Some(forwarded) = self.provider.forward(bytes.into(), stream) {
+            return forwarded.await;
+        }
+        let answer = self.provider.chat(Request::new(body, stream)).await?;
+        let (kind, body) = match answer {
+            Answer::Whole(whole) => {
+                let bytes = whole.encode().map_err(|error| Fault::Host(error.to_string()))?;
+                ("application/json", Passed::Whole(bytes.into()))
+            }
+            Answer::Stream(pieces) => {
+                let events = pieces.map(|piece| piece.map(|piece| event(&piece)));
+                let done = stream::once(std::future::ready(Ok(Bytes::from_static(b"data: [DONE]\n\n"))));
+                ("text/event-stream", Passed::Stream(events.chain(done).boxed()))
+            }
+        };
+        let provider = self.provider.name().into();
+        Ok(Forwarded { provider, status: 200, content_type: Some(kind.to_owned()), body })
+    }
+}
+
+/// A piece in its frame.
+fn event(piece: &Piece) -> Bytes {
+    let mut out = BytesMut::new();
+    if piece.raw.is_empty() {
+        sse::write(&mut out, piece.name.as_deref(), piece.event.to_string().as_bytes());
+    } else {
+        sse::write(&mut out, piece.name.as_deref(), &piece.raw);
+    }
+    out.freeze()
+}
+
+/// The same request for another model. The first one's own stays as it is.
+fn with_model(body: &Json, model: &str) -> Json {
+    let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    let renamed = entries.into_iter().map(|(key, value)| match key.as_str() {
+        "model" => (key, model.into()),
+        _ => (key, value),
+    });
+    renamed.collect::<Object>().into()
+}
+
+/// Whether another service might do better: this one is down, busy, broken, or does not want our key or
+/// our money any more. A caller's mistake stays one elsewhere.
+fn is_unable(fault: &Fault) -> bool {
+    match fault {
+        Fault::Answered { status, .. } => {
+            matches!(status, 401 | 402 | 408 | 409 | 425 | 429) || *status >= 500
+        }
+        Fault::Unanswered { .. } | Fault::Resting { .. } | Fault::Provider { .. } => true,
+        _ => false,
+    }
+}
+
+impl Provider for Fallback {
+    fn name(&self) -> &str {
+        self.first.provider.name()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        self.first.provider.models()
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(self.ask(request))
+    }
+
+    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+        let first = self.first.provider.forward(body.clone(), stream)?;
+        Some(Box::pin(self.pass_on(first, body, stream)))
+    }
+
+    /// All have to: who will answer is not known beforehand.
+    fn takes_response_format(&self, format: &Json) -> bool {
+        let mut all = [&self.first].into_iter().chain(&self.others);
+        all.all(|choice| choice.provider.takes_response_format(format))
+    }
+
+    fn rests(&self) -> Option<Open> {
+        self.first.provider.rests()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::served::noticing;
+    use valvehouse_core::chat::{message, response};
+    use valvehouse_core::provider::{Canned, Reply};
+
+    fn answered(status: u16) -> Fault {
+        Fault::Answered { provider: "a".into(), status, body: Json::Null, retry_after: None }
+    }
+
+    fn fallback(replies: [Reply; 3]) -> ([Canned; 3], Fallback) {
+        let mut names = ["a", "b", "c"].into_iter();
+        let canned = replies.map(|reply| Canned::named(names.next().unwrap(), [reply]));
+        let choice = |canned: &Canned| Choice {
+            provider: Arc::new(canned.clone()),
+            model: format!("model-{}", canned.name()),
+        };
+        let others = canned[1..].iter().map(choice).collect();
+        (canned.clone(), Fallback::new(choice(&canned[0]), others))
+    }
+
+    async fn ask(fallback: &Fallback) -> (Result<String, Fault>, Option<String>) {
+        let body = Json::parse(br#"{"model":"model-a","seed":1,"messages":[]}"#).unwrap();
+        let (answer, served) = noticing(fallback.chat(Request::new(body, false))).await;
+        let text = answer.map(|answer| match answer {
+            Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
+            Answer::Stream(_) => panic!("it streams"),
+        });
+        (text, served)
+    }
+
+    #[tokio::test]
+    async fn the_first_that_can_answers_and_is_named() {
+        let (canned, all) = fallback(["one".into(), "two".into(), "three".into()]);
+        let (text, served) = ask(&all).await;
+        assert_eq!((text.unwrap().as_str(), served.as_deref()), ("one", Some("a/model-a")));
+        assert!(canned[1].requests().is_empty());
+
+        let (canned, all) = fallback([answered(503).into(), answered(400).into(), "three".into()]);
+        let (text, served) = ask(&all).await;
+        assert_eq!((text.unwrap().as_str(), served.as_deref()), ("three", Some("c/model-c")));
+        assert_eq!(canned[2].requests()[0].to_string(), r#"{"model":"model-c","seed":1,"messages":[]}"#);
+        assert_eq!(canned[0].requests()[0].text("model").unwrap(), "model-a");
+    }
+
+    #[tokio::test]
+    async fn a_callers_mistake_is_asked_of_nobody_else() {
+        for status in [400, 403, 404, 413, 422] {
+            let (canned, all) = fallback([answered(status).into(), "two".into(), "three".into()]);
+            assert!(matches!(ask(&all).await.0, Err(Fault::Answered { .. })));
+            assert!(canned[1].requests().is_empty(), "{status}");
+        }
+    }
+
+    #[tokio::test]
+    async fn when_nobody_can_answer_the_first_ones_reason_counts() {
+        let down = Fault::Unanswered { message: "down".into(), sent: false, timeout: false };
+        let (canned, all) = fallback([answered(429).into(), down.into(), answered(500).into()]);
+        assert!(matches!(ask(&all).await.0, Err(Fault::Answered { status: 429, .. })));
+        assert_eq!(canned.map(|canned| canned.requests().len()), [1, 1, 1]);
+    }
+
+    #[tokio::test]
+    async fn another_wire_is_passed_on_as_the_first_ones_bytes() {
+        let (_, all) = fallback(["one".into(), Reply::pieces(["o", "ne"]), "three".into()]);
+        let body = Json::parse(br#"{"model":"m"}"#).unwrap();
+        let forwarded = all.others[0].forwarded(body.copy(), true).await.unwrap();
+        assert_eq!(forwarded.content_type.as_deref(), Some("text/event-stream"));
+        let bytes: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
+        let text = String::from_utf8(bytes.concat()).unwrap();
+        assert!(text.starts_with("data: {") && text.ends_with("\n\ndata: [DONE]\n\n"), "{text}");
+        assert_eq!(text.matches("data: ").count(), 4);
+        let whole = all.others[1].forwarded(body, false).await.unwrap();
+        assert_eq!(whole.content_type.as_deref(), Some("application/json"));
+    }
+}

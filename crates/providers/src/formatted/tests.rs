@@ -1,0 +1,201 @@
+//! Models whose first answers do not fit.
+
+use super::*;
+use valvehouse_core::chat::response;
+use valvehouse_core::provider::{Canned, Reply};
+
+const PRICE: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
+    {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}"#;
+const OBJECT: &str = r#"{"type":"json_object"}"#;
+
+fn request(format: &str) -> Request {
+    let body = format!(
+        r#"{{"model":"m","stream":true,"stream_options":{{"include_usage":true}},"response_format":{format},
+            "messages":[{{"role":"system","content":"be brief"}},{{"role":"user","content":"how much?"}}]}}"#
+    );
+    Request::new(Json::parse(body.as_bytes()).unwrap(), true)
+}
+
+async fn ask(replies: impl IntoIterator<Item = Reply>, format: &str) -> (Canned, Result<Json, Fault>) {
+    let canned = Canned::new(replies);
+    let formatted = Formatted::new(Arc::new(canned.clone()), Formatted::RETRIES);
+    let answer = formatted.chat(request(format)).await.map(|answer| match answer {
+        Answer::Whole(whole) => whole,
+        Answer::Stream(_) => panic!("it streams"),
+    });
+    (canned, answer)
+}
+
+async fn text(replies: impl IntoIterator<Item = Reply>, format: &str) -> String {
+    match ask(replies, format).await.1 {
+        Ok(answer) => message::text_of(&response::message_of(&answer)).into(),
+        Err(fault) => fault.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_fits_passes_as_it_was_written() {
+    for (format, said) in [(PRICE, r#"{"price": 1e1, "for": "tea"}"#), (OBJECT, "{}")] {
+        let (canned, answer) = ask([Reply::text(said)], format).await;
+        assert_eq!(message::text_of(&response::message_of(&answer.unwrap())), said);
+        let asked = &canned.requests()[0];
+        // What is checked has to be whole.
+        assert_eq!(asked.get("stream").unwrap().as_bool(), Some(false));
+        assert!(asked.get("stream_options").is_none());
+        assert_eq!(asked.get("response_format").unwrap().copy(), Json::parse(format.as_bytes()).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn json_in_a_code_block_is_taken_out_of_it() {
+    for said in [
+        "```json\n{\"price\":3}\n```",
+        "Here you are:\n\n```\n{\"price\":3}\n```\nAnything else?",
+        "```text\nno JSON\n```\n```JSON\n{\"price\":3}\n  ```",
+        " \n{\"price\":3}\n",
+    ] {
+        assert_eq!(text([Reply::text(said)], PRICE).await, r#"{"price":3}"#, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_told_what_does_not_fit_and_asked_again() {
+    let replies = ["about 3", r#"{"price":"3"}"#, r#"{"price":3}"#].map(Reply::text);
+    let (canned, answer) = ask(replies, PRICE).await;
+    let asked = canned.requests();
+    assert_eq!(asked.len(), 3);
+    let said = |request: usize| asked[request].get("messages").unwrap().items();
+    assert_eq!(said(0).len(), 2);
+    assert_eq!(said(1)[2].to_string(), r#"{"role":"assistant","content":"about 3"}"#);
+    assert!(message::text_of(&said(1)[3]).contains("it is no JSON"));
+    assert!(message::text_of(&said(2)[5]).contains(r#"/price: "3" is not of type "number""#));
+    let answer = answer.unwrap();
+    assert_eq!(message::text_of(&response::message_of(&answer)), r#"{"price":3}"#);
+    // Every try costs.
+    let prompt: i64 = asked
+        .iter()
+        .flat_map(|body| body.get("messages").unwrap().items())
+        .map(|said| message::text_of(&said).split_whitespace().count() as i64)
+        .sum();
+    assert_eq!(answer.at_path("usage.prompt_tokens").as_i64(), Some(prompt));
+    assert_eq!(answer.at_path("usage.completion_tokens").as_i64(), Some(4));
+}
+
+#[tokio::test]
+async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
+    let (canned, answer) = ask([Reply::text("{}")], PRICE).await;
+    assert_eq!(canned.requests().len(), 3);
+    let fault = answer.unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "provider canned was asked 3 times, and no answer fits the response_format: \"price\" is a required property"
+    );
+    assert!(matches!(fault, Fault::Misshapen { .. }));
+    assert!(
+        text([Reply::text("[1]")], OBJECT).await.contains("it is of type array; it must be a JSON object")
+    );
+    assert!(text([Reply::text("")], OBJECT).await.contains("it is empty"));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_is_not_asked_for_again() {
+    let cut = r#"{"choices":[{"message":{"content":"{\"pri"},"finish_reason":"length"}]}"#;
+    let (canned, answer) = ask([Reply::whole(Json::parse(cut.as_bytes()).unwrap())], PRICE).await;
+    assert_eq!(canned.requests().len(), 1);
+    assert!(answer.unwrap_err().to_string().contains("raise max_tokens"));
+}
+
+#[tokio::test]
+async fn tool_calls_and_refusals_are_no_answers_in_a_form() {
+    for message in [
+        r#"{"role":"assistant","content":"let me see","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]}"#,
+        r#"{"role":"assistant","content":null,"refusal":"I will not"}"#,
+    ] {
+        let message = Json::parse(message.as_bytes()).unwrap();
+        let (canned, answer) = ask([Reply::message(message.copy())], PRICE).await;
+        assert_eq!(response::message_of(&answer.unwrap()), message);
+        assert_eq!(canned.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_is_none_is_the_callers_mistake_before_anybody_is_asked() {
+    for (schema, why) in [
+        (r#"{"schema":{"type":"nope"}}"#, "/type: "),
+        (r#"{"schema":{"patternProperties":{"(":{}}}}"#, "regex"),
+        (r#"{"schema":{"$ref":"file:///etc/passwd"}}"#, "file:///etc/passwd"),
+        (r#"{"schema":7}"#, "it is number; it must be a JSON schema"),
+        ("{}", "it is null; it must be a JSON schema"),
+    ] {
+        let (canned, answer) =
+            ask(["{}".into()], &format!(r#"{{"type":"json_schema","json_schema":{schema}}}"#)).await;
+        let fault = answer.unwrap_err();
+        assert!(fault.to_string().starts_with("the schema in response_format cannot be used: "), "{fault}");
+        assert!(fault.to_string().contains(why), "{fault}");
+        assert!(matches!(fault, Fault::Request { param: Some("response_format"), .. }));
+        assert!(canned.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn schemas_that_lead_in_a_circle_come_to_an_end() {
+    for schema in [
+        r##"{"$ref":"#"}"##,
+        r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
+        r##"{"allOf":[{"$ref":"#"}]}"##,
+        r##"{"$dynamicRef":"#x","$dynamicAnchor":"x"}"##,
+    ] {
+        let format = format!(r#"{{"type":"json_schema","json_schema":{{"schema":{schema}}}}}"#);
+        assert_eq!(text(["{}".into()], &format).await, "{}", "{schema}");
+    }
+}
+
+/// A service that knows no forms.
+struct Plain(Canned);
+
+impl Provider for Plain {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        self.0.models()
+    }
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        self.0.chat(request)
+    }
+    fn forward(&self, _: Bytes, _: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+        Some(Box::pin(std::future::ready(Err(Fault::Host("passed on".into())))))
+    }
+    fn takes_response_format(&self, _: &Json) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_knows_no_forms_is_told_in_words() {
+    let canned = Canned::new([r#"{"price":3}"#]);
+    let formatted = Formatted::new(Arc::new(Plain(canned.clone())), 0);
+    let request = request(PRICE);
+    formatted.chat(request.clone()).await.map(|_| ()).unwrap();
+    let asked = &canned.requests()[0];
+    assert!(asked.get("response_format").is_none());
+    let told = asked.at_path("messages.1.content");
+    let told = told.as_str().unwrap();
+    assert!(told.starts_with("Answer with JSON only") && told.contains(r#""required":["price"]"#), "{told}");
+    // The request itself stays as it is.
+    assert_eq!(request.body.get("messages").unwrap().items().len(), 2);
+}
+
+#[tokio::test]
+async fn requests_that_ask_for_no_form_pass_untouched() {
+    let formatted = Formatted::new(Arc::new(Plain(Canned::new(["no JSON"]))), 2);
+    for body in [r#"{"model":"m"}"#, r#"{"response_format":{"type":"text"}}"#, r#"{"response_format":null}"#]
+    {
+        let body = Json::parse(body.as_bytes()).unwrap();
+        assert!(!Formatted::is_wanted(&body));
+        assert!(matches!(formatted.chat(Request::new(body, true)).await, Ok(Answer::Stream(_))));
+    }
+    assert!(formatted.forward(Bytes::from_static(br#"{"model":"m"}"#), true).is_some());
+    let asks = Bytes::from_static(br#"{"model":"m","response_format":{"type":"json_object"}}"#);
+    assert!(formatted.forward(asks, true).is_none());
+}

@@ -1,0 +1,119 @@
+//! Bytes that are passed on unread, without the key that the service was sent: some repeat it.
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, BoxStream, StreamExt};
+use memchr::memmem::Finder;
+use valvehouse_config::Secret;
+use valvehouse_core::fault::Fault;
+
+/// What is shorter is a word that services without keys are given, and that answers may hold.
+const SHORTEST: usize = 16;
+const MASK: &[u8] = b"***";
+
+type Body = BoxStream<'static, Result<Bytes, Fault>>;
+
+/// The same body; where the key was, there is a mask.
+pub(super) fn hidden(body: Body, key: Option<&Secret>) -> Body {
+    let Some(key) = finder(key) else { return body };
+    let hiding = Hiding { body, key: key.into_owned(), held: Bytes::new() };
+    stream::unfold(Some(hiding), |hiding| async { hiding?.next().await }).boxed()
+}
+
+/// The same for a body that is there.
+pub(super) fn without(body: Bytes, key: Option<&Secret>) -> Bytes {
+    finder(key).and_then(|key| masked(&body, &key)).unwrap_or(body)
+}
+
+fn finder(key: Option<&Secret>) -> Option<Finder<'_>> {
+    key.filter(|key| key.expose().len() >= SHORTEST).map(|key| Finder::new(key.expose()))
+}
+
+/// Bytes with masks; none where there is nothing to mask, which is nearly always.
+fn masked(bytes: &[u8], key: &Finder<'_>) -> Option<Bytes> {
+    let mut rest = bytes;
+    let mut out = BytesMut::new();
+    while let Some(at) = key.find(rest) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(MASK);
+        rest = &rest[at + key.needle().len()..];
+    }
+    if rest.len() == bytes.len() {
+        return None;
+    }
+    out.extend_from_slice(rest);
+    Some(out.freeze())
+}
+
+struct Hiding {
+    body: Body,
+    key: Finder<'static>,
+    /// What may be the beginning of the key.
+    held: Bytes,
+}
+
+impl Hiding {
+    async fn next(mut self) -> Option<(Result<Bytes, Fault>, Option<Self>)> {
+        loop {
+            match self.body.next().await {
+                Some(Ok(bytes)) => {
+                    let shown = self.pass(bytes);
+                    if !shown.is_empty() {
+                        return Some((Ok(shown), Some(self)));
+                    }
+                }
+                Some(Err(fault)) => return Some((Err(fault), Some(self))),
+                None if self.held.is_empty() => return None,
+                None => return Some((Ok(self.held), None)),
+            }
+        }
+    }
+
+    fn pass(&mut self, bytes: Bytes) -> Bytes {
+        let mut bytes = match std::mem::take(&mut self.held) {
+            held if held.is_empty() => bytes,
+            held => [held, bytes].concat().into(),
+        };
+        if let Some(masked) = masked(&bytes, &self.key) {
+            bytes = masked;
+        }
+        self.held = bytes.split_off(self.begins(&bytes));
+        bytes
+    }
+
+    /// Where the key may begin that ends in bytes to come; at the end where it does not.
+    fn begins(&self, bytes: &[u8]) -> usize {
+        let key = self.key.needle();
+        let first = bytes.len().saturating_sub(key.len() - 1);
+        (first..bytes.len()).find(|at| key.starts_with(&bytes[*at..])).unwrap_or(bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "sk-sk-0123456789abcdef";
+
+    async fn passed(text: &str, size: usize) -> (String, usize) {
+        let pieces: Vec<_> =
+            text.as_bytes().chunks(size).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        let body = hidden(stream::iter(pieces).boxed(), Some(&Secret::new(KEY)));
+        let came: Vec<Bytes> = body.map(Result::unwrap).collect().await;
+        (String::from_utf8(came.concat()).unwrap(), came.len())
+    }
+
+    #[tokio::test]
+    async fn the_key_is_masked_wherever_a_body_is_cut() {
+        let text = format!("data: {{\"a\":\"{KEY}\",\"b\":\"sk-{KEY}{KEY}\"}}\n\nsk-sk-0123 sk-");
+        let masked = text.replace(KEY, "***");
+        for size in 1..=text.len() {
+            assert_eq!(passed(&text, size).await.0, masked, "pieces of {size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_holds_no_key_goes_on_as_it_came() {
+        let text = "data: one\n\n".repeat(5);
+        assert_eq!(passed(&text, 11).await, (text.clone(), 5), "nothing waits for what comes next");
+    }
+}

@@ -1,0 +1,139 @@
+//! Ollama's answers in OpenAI's words, line by line or whole.
+
+use compact_str::CompactString;
+use valvehouse_core::chat::{Call, Head, message, response};
+use valvehouse_json::Json;
+
+/// Makes chunks of one answer of its lines.
+pub(super) struct Reading {
+    head: Head,
+    wants_usage: bool,
+    begun: bool,
+    /// Calls so far: each has a number, over all lines.
+    calls: usize,
+}
+
+/// What a line comes to.
+pub(super) struct Read {
+    pub(super) chunks: Vec<Json>,
+    /// Whether it was the last line.
+    pub(super) is_last: bool,
+}
+
+impl Reading {
+    pub(super) fn new(model: CompactString, wants_usage: bool) -> Self {
+        Self { head: Head::new(model), wants_usage, begun: false, calls: 0 }
+    }
+
+    /// One line of a stream.
+    pub(super) fn read(&mut self, line: &Json) -> Read {
+        self.name_model(line);
+        let said = line.get("message").unwrap_or_default();
+        let delta = Json::object();
+        // A new object takes any value.
+        let add = |key: &str, value: Json| {
+            let _ = delta.set(key, value);
+        };
+        if !std::mem::replace(&mut self.begun, true) {
+            add("role", "assistant".into());
+        }
+        if let Some(thinking) = thinking(&said) {
+            add("reasoning_content", thinking.into());
+        }
+        let content = message::text_of(&said);
+        if !content.is_empty() {
+            add("content", content.into());
+        }
+        let calls = self.calls(&said, true);
+        if !calls.is_empty() {
+            add("tool_calls", calls.into());
+        }
+        let is_last = line.get("done").is_some_and(|done| done.as_bool() == Some(true));
+        let mut chunks = Vec::new();
+        if !delta.is_empty() || is_last {
+            let why = is_last.then(|| self.why(line));
+            let chunk = self.head.chunk(delta, why);
+            take_logprobs(line, &chunk);
+            chunks.push(chunk);
+        }
+        if is_last && self.wants_usage {
+            chunks.push(self.head.usage_chunk(usage(line)));
+        }
+        Read { chunks, is_last }
+    }
+
+    /// A whole answer.
+    pub(super) fn whole(mut self, answer: &Json) -> Json {
+        self.name_model(answer);
+        let said = answer.get("message").unwrap_or_default();
+        let calls = self.calls(&said, false);
+        let content = message::text_of(&said);
+        // As OpenAI has it: nothing was said where something is called instead.
+        let content = if content.is_empty() && !calls.is_empty() { Json::Null } else { content.into() };
+        let message = message::assistant(content);
+        if let Some(thinking) = thinking(&said) {
+            let _ = message.set("reasoning_content", thinking);
+        }
+        if !calls.is_empty() {
+            let _ = message.set("tool_calls", calls);
+        }
+        let completion = self.head.completion(message, self.why(answer));
+        take_logprobs(answer, &completion);
+        let _ = completion.set("usage", usage(answer));
+        completion
+    }
+
+    fn name_model(&mut self, line: &Json) {
+        if let Some(model) = line.text("model").filter(|_| !self.begun) {
+            self.head.model = model;
+        }
+    }
+
+    /// The calls of a message: arguments as text, each with an id that results can refer to.
+    fn calls(&mut self, said: &Json, numbered: bool) -> Vec<Json> {
+        let mut calls = Vec::new();
+        for mut call in Call::all(said) {
+            if call.id.is_empty() {
+                call.id = format!("call_{}", uuid::Uuid::new_v4().simple()).into();
+            }
+            if call.arguments.is_empty() {
+                call.arguments = "{}".into();
+            }
+            let told = call.to_json();
+            if numbered {
+                let _ = told.set("index", self.calls);
+            }
+            self.calls += 1;
+            calls.push(told);
+        }
+        calls
+    }
+
+    fn why(&self, last: &Json) -> &'static str {
+        match last.text("done_reason").as_deref() {
+            Some("length") => "length",
+            _ if self.calls > 0 => "tool_calls",
+            _ => "stop",
+        }
+    }
+}
+
+fn thinking(said: &Json) -> Option<CompactString> {
+    said.text("thinking").filter(|thinking| !thinking.is_empty())
+}
+
+/// They stand beside the message, and have the same shape inside.
+fn take_logprobs(line: &Json, answer: &Json) {
+    if let Some(logprobs) = line.get("logprobs").filter(|logprobs| !logprobs.is_empty()) {
+        let choice = answer.at_path("choices.0");
+        let _ = choice.set("logprobs", Json::from([("content", logprobs)]));
+    }
+}
+
+fn usage(last: &Json) -> Json {
+    let count = |key: &str| {
+        let count = last.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
+        usize::try_from(count).unwrap_or(0)
+    };
+    response::usage(count("prompt_eval_count"), count("eval_count"))
+}

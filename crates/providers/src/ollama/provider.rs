@@ -1,0 +1,120 @@
+//! The service as a provider.
+
+use super::answer::Reading;
+use super::{lines, request};
+use crate::origin::is_error;
+use crate::service::{LIST_TIME, Service, encoded};
+use futures::future::BoxFuture;
+use std::fmt;
+use url::Url;
+use valvehouse_config::Secret;
+use valvehouse_core::chat::request::wants_usage;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Provider, Request};
+use valvehouse_json::Json;
+use valvehouse_net::{Call, Client, Response};
+
+/// A service that speaks Ollama's own API.
+#[derive(Clone)]
+pub struct Ollama {
+    service: Service,
+}
+
+impl Ollama {
+    /// A service under its configured name. `base_url` is what stands before `/api/chat`; an address that was
+    /// meant for OpenAI's clients and ends in `/v1` will do as well.
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+        let base = base_url.trim().trim_end_matches('/');
+        let base = base.strip_suffix("/v1").or_else(|| base.strip_suffix("/api")).unwrap_or(base);
+        Service::new(name, base, "http://127.0.0.1:11434", client).map(|service| Self { service })
+    }
+
+    /// The same with a key, sent as `authorization: Bearer …`: Ollama's cloud wants one.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
+        self.service.set_key(key.into());
+        self
+    }
+
+    fn endpoint(&self, step: &str) -> Url {
+        self.service.endpoint(&["api", step])
+    }
+
+    async fn send(&self, call: Call) -> Result<Response, Fault> {
+        self.service.send(call, |call, key| call.bearer(key)).await
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+        let asked = request::chat(&request.body, request.stream)?;
+        let call =
+            Call::post(self.endpoint("chat"), encoded(&asked)?).header("content-type", "application/json");
+        let response = self.send(call).await?;
+        if response.media_type() == "text/html" {
+            let (start, _) = response.start(4096).await.unwrap_or_default();
+            let start = self.service.origin.excerpt(&start);
+            let what =
+                format!("answered a page instead of a chat answer; is base_url right? It begins: {start}");
+            return Err(self.service.origin.fault(&what));
+        }
+        let model = request.body.text("model").unwrap_or_default();
+        let reading = Reading::new(model, wants_usage(&request.body));
+        if request.stream {
+            let body = response.into_stream();
+            return Ok(Answer::Stream(lines::pieces(self.service.origin.clone(), reading, body)));
+        }
+        let answer = self.service.parse(&response.whole().await?)?;
+        if is_error(&answer) {
+            return Err(self.service.origin.in_band(&answer));
+        }
+        if answer.get("message").is_none() {
+            return Err(self.service.lacks(&answer, "message"));
+        }
+        Ok(Answer::Whole(reading.whole(&answer)))
+    }
+
+    async fn list(&self) -> Result<Vec<Json>, Fault> {
+        let response = self.send(Call::get(self.endpoint("tags")).within(LIST_TIME)).await?;
+        let answer = self.service.parse(&response.whole().await?)?;
+        let models = answer.get("models").unwrap_or_default().items();
+        Ok(models.iter().filter_map(model).collect())
+    }
+}
+
+/// A model as OpenAI lists it, and what Ollama knows of it beside that.
+fn model(known: &Json) -> Option<Json> {
+    let name = known.text("name").or_else(|| known.text("model"))?;
+    let modified = known.text("modified_at").and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let model = Json::from([
+        ("id", name.into()),
+        ("object", "model".into()),
+        ("created", modified.map_or(0, |moment| moment.as_second()).into()),
+        ("owned_by", "library".into()),
+    ]);
+    for key in ["size", "details"] {
+        if let Some(value) = known.get(key) {
+            // A new object takes any value.
+            let _ = model.set(key, value);
+        }
+    }
+    Some(model)
+}
+
+impl fmt::Debug for Ollama {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ollama({})", self.service)
+    }
+}
+
+impl Provider for Ollama {
+    fn name(&self) -> &str {
+        &self.service.origin.provider
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        Box::pin(self.list())
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(self.ask(request))
+    }
+}

@@ -1,0 +1,187 @@
+//! A request in Ollama's words.
+
+use compact_str::CompactString;
+use std::collections::HashMap;
+use valvehouse_core::chat::{Call, message};
+use valvehouse_core::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// What OpenAI has at the top and Ollama among its `options`. Of two names for one option the later wins.
+const OPTIONS: [(&str, &str); 12] = [
+    ("temperature", "temperature"),
+    ("top_p", "top_p"),
+    ("top_k", "top_k"),
+    ("min_p", "min_p"),
+    ("seed", "seed"),
+    ("presence_penalty", "presence_penalty"),
+    ("frequency_penalty", "frequency_penalty"),
+    ("repeat_penalty", "repeat_penalty"),
+    ("num_ctx", "num_ctx"),
+    ("max_tokens", "num_predict"),
+    ("max_completion_tokens", "num_predict"),
+    ("num_predict", "num_predict"),
+];
+
+/// What is Ollama's own and travels along as it is.
+const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"];
+
+/// The body of `POST /api/chat`.
+pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Fault> {
+    let mut out: Vec<(CompactString, Json)> = vec![
+        ("model".into(), body.get("model").unwrap_or_default()),
+        ("messages".into(), messages(body)?),
+        ("stream".into(), stream.into()),
+    ];
+    if body.text("tool_choice").is_none_or(|choice| choice != "none")
+        && let Some(tools) = body.get("tools").filter(|tools| !tools.is_empty())
+    {
+        out.push(("tools".into(), tools));
+    }
+    if let Some(format) = format(body) {
+        out.push(("format".into(), format));
+    }
+    if let Some(think) = think(body) {
+        out.push(("think".into(), think));
+    }
+    let options = options(body);
+    if !options.is_empty() {
+        out.push(("options".into(), options));
+    }
+    for key in OWN {
+        if let Some(value) = body.get(key).filter(|value| !value.is_null()) {
+            out.retain(|(known, _)| known != key);
+            out.push((key.into(), value));
+        }
+    }
+    Ok(out.into_iter().collect::<Object>().into())
+}
+
+fn messages(body: &Json) -> Result<Json, Fault> {
+    let all = body.get("messages").unwrap_or_default().items();
+    // Results refer to calls by their ids, here by the names of the tools.
+    let mut names = HashMap::new();
+    let mut out = Vec::with_capacity(all.len());
+    for (place, said) in all.iter().enumerate() {
+        names.extend(Call::all(said).into_iter().map(|call| (call.id, call.name)));
+        out.push(one(said, place, &names)?);
+    }
+    Ok(out.into())
+}
+
+fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>) -> Result<Json, Fault> {
+    let role = match message::role_of(said) {
+        role if role == "developer" => "system".into(),
+        role if role == "function" => "tool".into(),
+        role => role,
+    };
+    let out = Json::from([("role", role.into()), ("content", message::text_of(said).into())]);
+    // A new object takes any value.
+    let add = |key: &str, value: Json| {
+        let _ = out.set(key, value);
+    };
+    let images = images(said, place)?;
+    if !images.is_empty() {
+        add("images", images.into());
+    }
+    let thinking = ["reasoning_content", "reasoning", "thinking"].iter().find_map(|key| said.text(key));
+    if let Some(thinking) = thinking.filter(|thinking| !thinking.is_empty()) {
+        add("thinking", thinking.into());
+    }
+    let calls = Call::all(said);
+    if !calls.is_empty() {
+        add("tool_calls", calls.iter().map(call).collect::<Vec<_>>().into());
+    }
+    if let Some(id) = said.text("tool_call_id") {
+        if let Some(name) = said.text("name").or_else(|| names.get(&id).cloned()) {
+            add("tool_name", name.into());
+        }
+        add("tool_call_id", id.into());
+    }
+    Ok(out)
+}
+
+/// A call with its arguments as an object. What is no object was the model's mistake and is kept as text in one.
+fn call(call: &Call) -> Json {
+    let arguments =
+        call.parse().unwrap_or_else(|_| Json::from([("arguments", call.arguments.clone().into())]));
+    let function = Json::from([("name", call.name.clone().into()), ("arguments", arguments)]);
+    if call.id.is_empty() {
+        return Json::from([("function", function)]);
+    }
+    Json::from([("id", call.id.clone().into()), ("function", function)])
+}
+
+/// The images of a message, as bare base64.
+fn images(said: &Json, place: usize) -> Result<Vec<Json>, Fault> {
+    let Some(Json::Array(parts)) = said.get("content") else { return Ok(Vec::new()) };
+    let mut images = Vec::new();
+    for (number, part) in parts.items().iter().enumerate() {
+        let refused = |why: &str| {
+            let message = format!("messages[{place}].content[{number}] {why}");
+            Err(Fault::invalid(message, Some("messages")))
+        };
+        match part.text("type").as_deref() {
+            None | Some("text" | "input_text" | "output_text" | "refusal") => {}
+            Some("image_url" | "input_image") => {
+                let url = part.get("image_url").unwrap_or_default();
+                let url =
+                    url.text("url").or_else(|| url.as_str().map(CompactString::from)).unwrap_or_default();
+                match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+                    Some((_, data)) => images.push(data.into()),
+                    None => {
+                        return refused(
+                            "is an image at an address; Ollama takes images themselves: data:image/png;base64,…",
+                        );
+                    }
+                }
+            }
+            Some(other) => return refused(&format!("is of type {other}; Ollama takes text and images")),
+        }
+    }
+    Ok(images)
+}
+
+fn format(body: &Json) -> Option<Json> {
+    let format = body.get("response_format")?;
+    match format.text("type")?.as_str() {
+        "json_object" => Some("json".into()),
+        "json_schema" => Some(format.at_path("json_schema.schema")).filter(|schema| !schema.is_null()),
+        _ => None,
+    }
+}
+
+/// How much to think: OpenAI's words are Ollama's, but for those it has not.
+fn think(body: &Json) -> Option<Json> {
+    let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;
+    Some(match effort.as_str() {
+        "none" => false.into(),
+        "minimal" => "low".into(),
+        "xhigh" => "high".into(),
+        other => other.into(),
+    })
+}
+
+fn options(body: &Json) -> Json {
+    let options = Json::object();
+    // A new object takes any value.
+    let set = |key: &str, value: Json| {
+        let _ = options.set(key, value);
+    };
+    for (name, option) in OPTIONS {
+        if let Some(value) = body.get(name).filter(|value| !value.is_null()) {
+            set(option, value);
+        }
+    }
+    match body.get("stop") {
+        Some(stop @ Json::Text(_)) => set("stop", vec![stop].into()),
+        Some(stops @ Json::Array(_)) => set("stop", stops),
+        _ => {}
+    }
+    // What is said in its own words counts more.
+    for (key, value) in
+        body.get("options").and_then(|own| own.as_object().map(Object::entries)).unwrap_or_default()
+    {
+        set(&key, value);
+    }
+    options
+}

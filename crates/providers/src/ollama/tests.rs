@@ -1,0 +1,310 @@
+//! Requests as Ollama takes them, and answers however they are cut.
+
+use super::answer::Reading;
+use super::{Ollama, lines, request};
+use crate::origin::Origin;
+use axum::Router;
+use axum::http::Uri;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Piece, Provider, Request};
+use valvehouse_json::Json;
+use valvehouse_net::Client;
+use valvehouse_testkit::recordings::recorded;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn asked(body: &str) -> String {
+    request::chat(&json(body), true).unwrap_or_else(|fault| panic!("{fault}")).to_string()
+}
+
+#[test]
+fn a_plain_request_keeps_its_words_and_options_move_to_their_place() {
+    assert_eq!(
+        asked(
+            r#"{"model":"llama3","messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":"hi"}],
+               "temperature":0.70,"top_p":1e0,"max_tokens":5,"max_completion_tokens":6,"seed":7,"stop":"END","n":1,
+               "user":"ann","stream_options":{"include_usage":true}}"#
+        ),
+        concat!(
+            r#"{"model":"llama3","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}],"#,
+            r#""stream":true,"options":{"temperature":0.70,"top_p":1e0,"seed":7,"num_predict":6,"stop":["END"]}}"#
+        )
+    );
+    assert_eq!(
+        asked(
+            r#"{"model":"m","messages":[],"stop":["a","b"],"temperature":1,"options":{"temperature":0,"mirostat":1},
+               "keep_alive":"5m","think":true,"reasoning_effort":"low","format":"json","max_tokens":null}"#
+        ),
+        concat!(
+            r#"{"model":"m","messages":[],"stream":true,"#,
+            r#""options":{"temperature":0,"stop":["a","b"],"mirostat":1},"think":true,"format":"json","keep_alive":"5m"}"#
+        )
+    );
+}
+
+#[test]
+fn formats_and_thinking_have_their_words() {
+    let schema = r#"{"model":"m","messages":[],"reasoning_effort":"none",
+        "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}"#;
+    assert!(asked(schema).ends_with(r#""format":{"type":"object"},"think":false}"#), "{}", asked(schema));
+    let object = r#"{"model":"m","messages":[],"reasoning_effort":"minimal","response_format":{"type":"json_object"}}"#;
+    assert!(asked(object).ends_with(r#""format":"json","think":"low"}"#), "{}", asked(object));
+}
+
+#[test]
+fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
+    let with = |url: &str| {
+        format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"text","text":"what is "}},
+               {{"type":"image_url","image_url":{{"url":"{url}"}}}},{{"type":"text","text":"this?"}}]}}]}}"#
+        )
+    };
+    let body = asked(&with("data:image/png;base64,iVBOR/+8="));
+    assert!(body.contains(r#"{"role":"user","content":"what is this?","images":["iVBOR/+8="]}"#), "{body}");
+    let fault = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
+    assert_eq!(
+        fault,
+        "messages[0].content[1] is an image at an address; Ollama takes images themselves: data:image/png;base64,…"
+    );
+    let audio = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"input_audio"}]}]}"#;
+    let fault = request::chat(&json(audio), true).unwrap_err().to_string();
+    assert_eq!(fault, "messages[0].content[0] is of type input_audio; Ollama takes text and images");
+}
+
+#[test]
+fn calls_have_objects_as_arguments_and_results_the_names_of_their_tools() {
+    let body = asked(
+        r#"{"model":"m","tools":[{"type":"function","function":{"name":"weather"}}],"messages":[
+            {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[
+                {"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Bonn\",\"days\":2}"}},
+                {"id":"c2","type":"function","function":{"name":"clock","arguments":""}},
+                {"id":"c3","type":"function","function":{"name":"odd","arguments":"{\"cut"}}]},
+            {"role":"tool","tool_call_id":"c2","content":"noon"},
+            {"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"rain"}]}]}"#,
+    );
+    for expected in [
+        r#""content":"","thinking":"hm","tool_calls":[{"id":"c1","function":{"name":"weather","arguments":{"city":"Bonn","days":2}}}"#,
+        r#"{"id":"c2","function":{"name":"clock","arguments":{}}}"#,
+        r#"{"id":"c3","function":{"name":"odd","arguments":{"arguments":"{\"cut"}}}"#,
+        r#"{"role":"tool","content":"noon","tool_name":"clock","tool_call_id":"c2"}"#,
+        r#"{"role":"tool","content":"rain","tool_name":"weather","tool_call_id":"c1"}"#,
+        r#""tools":[{"type":"function","function":{"name":"weather"}}]"#,
+    ] {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+    let none = asked(r#"{"model":"m","messages":[],"tools":[{}],"tool_choice":"none"}"#);
+    assert!(!none.contains("tools"), "{none}");
+}
+
+const THOUGHT: &str = r#"{"model":"qwen3","created_at":"2025-06-01T10:00:00Z","message":{"role":"assistant","content":"","thinking":"Grüße, "},"done":false}
+{"model":"qwen3","message":{"role":"assistant","content":"","thinking":"wohl."},"done":false}
+{"model":"qwen3","message":{"role":"assistant","content":"Ich "},"done":false}
+
+{"model":"qwen3","message":{"role":"assistant","content":"rufe.","tool_calls":[{"function":{"index":0,"name":"weather","arguments":{"city":"Köln","days":2}}}]},"done":false}
+{"model":"qwen3","message":{"role":"assistant","content":"","tool_calls":[{"id":"call_9","function":{"index":1,"name":"clock","arguments":{}}}]},"done":false}
+{"model":"qwen3","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":11,"eval_count":7}
+"#;
+
+fn recording() -> Option<String> {
+    recorded("native.text.ollama.ndjson")
+}
+
+fn origin() -> Origin {
+    Origin { provider: "lab".into(), address: "http://lab/".into(), key: None }
+}
+
+async fn read(chunks: Vec<Bytes>) -> Vec<Result<Piece, Fault>> {
+    let body = stream::iter(chunks.into_iter().map(Ok)).boxed();
+    lines::pieces(origin(), Reading::new("asked".into(), true), body).collect().await
+}
+
+async fn folded(chunks: Vec<Bytes>) -> Json {
+    let mut fold = Fold::default();
+    let pieces = read(chunks).await;
+    let ids: Vec<_> = pieces.iter().map(|piece| piece.as_ref().unwrap().event.text("id").unwrap()).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]));
+    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+    assert!(fold.is_finished());
+    let answer = fold.finish();
+    // What is different each time.
+    for key in ["id", "created"] {
+        answer.remove(key);
+    }
+    for call in answer.at_path("choices.0.message.tool_calls").items() {
+        if call.text("id").is_some_and(|id| id != "call_9") {
+            call.set("id", "call_new").unwrap();
+        }
+    }
+    answer
+}
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::from(text.to_owned())
+}
+
+#[tokio::test]
+async fn thinking_text_calls_and_counts_are_read_at_every_cut() {
+    let expected = json(
+        r#"{"object":"chat.completion","model":"qwen3","choices":[{"index":0,"message":{"role":"assistant",
+            "reasoning_content":"Grüße, wohl.","content":"Ich rufe.","tool_calls":[
+            {"id":"call_new","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Köln\",\"days\":2}"}},
+            {"id":"call_9","type":"function","function":{"name":"clock","arguments":"{}"}}]},
+            "finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}"#,
+    );
+    assert_eq!(folded(vec![bytes(THOUGHT)]).await, expected);
+    assert_eq!(folded(vec![bytes(THOUGHT.trim_end())]).await, expected, "the last line needs no end");
+    assert_eq!(folded(vec![bytes(&THOUGHT.replace('\n', "\r\n"))]).await, expected);
+    let single = THOUGHT.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
+    assert_eq!(folded(single).await, expected);
+    for at in 0..THOUGHT.len() {
+        let (start, end) = THOUGHT.as_bytes().split_at(at);
+        let cut = vec![Bytes::copy_from_slice(start), Bytes::copy_from_slice(end)];
+        assert_eq!(folded(cut).await, expected, "cut at {at}");
+    }
+}
+
+#[tokio::test]
+async fn the_recording_says_what_it_says_at_every_cut() {
+    let Some(text) = recording() else { return };
+    let whole = folded(vec![bytes(&text)]).await;
+    let said = message::text_of(&response::message_of(&whole));
+    assert!(said.starts_with("Why did the OpenTelemetry agent go to therapy?\n\nBecause"), "{said}");
+    assert_eq!(whole.at_path("usage.total_tokens").as_i64(), Some(67));
+    assert_eq!(response::finish_reason_of(&whole).unwrap(), "stop");
+    let single = text.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
+    assert_eq!(folded(single).await, whole);
+    for at in (0..text.len()).step_by(7) {
+        let (start, end) = text.as_bytes().split_at(at);
+        let cut = vec![Bytes::copy_from_slice(start), Bytes::copy_from_slice(end)];
+        assert_eq!(folded(cut).await, whole, "cut at {at}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_no_proper_end_is_an_error_at_its_end() {
+    let half = THOUGHT.lines().take(3).collect::<Vec<_>>().join("\n");
+    for (text, before, expected) in [
+        (
+            half.clone(),
+            3,
+            "the answer of provider lab broke off: it ended without a line that says it is done",
+        ),
+        (format!("{half}\n{{\"mod"), 3, "the answer of provider lab broke off: it ends within a line"),
+        (format!("{half}\n{{]\n"), 3, "provider lab at http://lab/ sent a line that is no valid JSON"),
+        (format!("{half}\n{{\"error\":\"out of memory\"}}\n"), 3, "provider lab answered 502"),
+        (String::new(), 0, "the answer of provider lab broke off"),
+    ] {
+        let mut pieces = read(vec![bytes(&text)]).await;
+        let fault = pieces.pop().unwrap().unwrap_err();
+        assert!(fault.to_string().starts_with(expected), "{fault}");
+        assert_eq!(pieces.into_iter().map(Result::unwrap).count(), before);
+    }
+}
+
+/// A service that gives one answer, and what it was asked.
+async fn service(
+    status: u16,
+    kind: &'static str,
+    body: &'static str,
+) -> (Ollama, Arc<Mutex<Vec<(String, String)>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let answer = move |uri: Uri, body_in: String| {
+        seen.lock().push((uri.path().to_owned(), body_in));
+        let status = axum::http::StatusCode::from_u16(status).unwrap();
+        std::future::ready((status, [("content-type", kind)], body).into_response())
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() });
+    (Ollama::new("lab", &url, Client::new().unwrap()).unwrap(), asked)
+}
+
+fn request(stream: bool) -> Request {
+    Request::new(json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#), stream)
+}
+
+#[tokio::test]
+async fn a_whole_answer_comes_in_openais_words() {
+    let (lab, asked) = service(
+        200,
+        "application/json; charset=utf-8",
+        r#"{"model":"m:8b","message":{"role":"assistant","content":"hel","thinking":"hm"},"done":true,"done_reason":"length",
+            "prompt_eval_count":3,"eval_count":1,"logprobs":[{"token":"hel","logprob":-0.5}]}"#,
+    )
+    .await;
+    let Ok(Answer::Whole(whole)) = lab.chat(request(false)).await else { panic!() };
+    assert_eq!(
+        whole.get("choices").unwrap(),
+        json(
+            r#"[{"index":0,"message":{"role":"assistant","content":"hel","reasoning_content":"hm"},"finish_reason":"length",
+                "logprobs":{"content":[{"token":"hel","logprob":-0.5}]}}]"#
+        )
+    );
+    assert_eq!(
+        (whole.text("model").unwrap().as_str(), whole.at_path("usage.total_tokens").as_i64()),
+        ("m:8b", Some(4))
+    );
+    let (path, body) = asked.lock()[0].clone();
+    assert_eq!(path, "/api/chat");
+    assert_eq!(body, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#);
+    assert!(lab.forward(Bytes::new(), false).is_none());
+}
+
+#[tokio::test]
+async fn a_stream_comes_as_chunks_without_counts_nobody_asked_for() {
+    let (lab, _) = service(200, "application/x-ndjson", THOUGHT).await;
+    let Ok(Answer::Stream(pieces)) = lab.chat(request(true)).await else { panic!() };
+    let events: Vec<Json> = pieces.map(|piece| piece.unwrap().event).collect().await;
+    assert_eq!(
+        events[0].at_path("choices.0.delta").to_string(),
+        r#"{"role":"assistant","reasoning_content":"Grüße, "}"#
+    );
+    assert_eq!(events.last().unwrap().at_path("choices.0.finish_reason").as_str(), Some("tool_calls"));
+    assert!(events.iter().all(|event| event.get("usage").is_none()));
+}
+
+#[tokio::test]
+async fn errors_keep_their_status_and_words() {
+    let (lab, _) = service(404, "application/json", r#"{"error":"model 'm' not found"}"#).await;
+    for stream in [true, false] {
+        let Err(Fault::Answered { status: 404, body, .. }) = lab.chat(request(stream)).await else {
+            panic!()
+        };
+        assert_eq!(body.text("error").unwrap(), "model 'm' not found");
+    }
+    let (lab, _) = service(200, "text/html", "<h1>hello</h1>").await;
+    let Err(fault) = lab.chat(request(false)).await else { panic!() };
+    assert!(fault.to_string().contains("is base_url right? It begins: <h1>hello"), "{fault}");
+    let (lab, _) = service(200, "application/json", r#"{"ok":true}"#).await;
+    let Err(fault) = lab.chat(request(false)).await else { panic!() };
+    assert!(fault.to_string().contains("answered without `message`"), "{fault}");
+    assert!(Ollama::new("lab", "localhost:11434", Client::new().unwrap()).is_err());
+}
+
+#[tokio::test]
+async fn models_are_listed_as_openai_lists_them() {
+    let (lab, asked) = service(
+        200,
+        "application/json",
+        r#"{"models":[{"name":"llama3:8b","model":"llama3:8b","modified_at":"2025-01-02T03:04:05.6+01:00","size":7,
+            "details":{"family":"llama"}},{"size":1}]}"#,
+    )
+    .await;
+    let models = lab.models().await.unwrap();
+    assert_eq!(
+        models,
+        [json(
+            r#"{"id":"llama3:8b","object":"model","created":1735783445,"owned_by":"library","size":7,"details":{"family":"llama"}}"#
+        )]
+    );
+    assert_eq!(asked.lock()[0].0, "/api/tags");
+}

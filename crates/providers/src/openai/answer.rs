@@ -1,0 +1,111 @@
+//! What a service answered, told by what it is rather than by what it is called; and answers that
+//! are passed on byte for byte, as long as they are in the form that was asked for.
+
+use super::{OpenAi, stream};
+use crate::hidden::{hidden, without};
+use crate::origin::{Shape, guess, is_error};
+use bytes::{Bytes, BytesMut};
+use memchr::memmem;
+use valvehouse_core::chat::split;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::whole;
+use valvehouse_core::provider::{Forwarded, Passed};
+use valvehouse_json::Json;
+use valvehouse_net::{Response, sse};
+
+const EVENTS: &str = "text/event-stream";
+
+impl OpenAi {
+    /// What the answer is. Waits for its first bytes: services send errors and whole answers under
+    /// the name of a stream, and the other way round.
+    pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
+        if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
+            return Err(self.service.origin.fault(&format!(
+                "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
+            )));
+        }
+        let start = response.peek().await?;
+        if start.is_empty() {
+            return Err(self.service.origin.cut("it is empty"));
+        }
+        let kind = response.media_type();
+        let is_json = kind == "application/json" || kind.ends_with("+json");
+        Ok(match (kind.as_str(), guess(&start)) {
+            (EVENTS, Shape::Other) => Shape::Events,
+            (_, Shape::Other) if is_json => Shape::Json,
+            (EVENTS | "" | "text/plain" | "application/octet-stream", found) => found,
+            (_, found) if is_json => found,
+            _ => Shape::Other,
+        })
+    }
+
+    /// A success on its way to a client at whose answer nobody looks.
+    pub(super) async fn forwarded(&self, mut response: Response, stream: bool) -> Result<Forwarded, Fault> {
+        let (status, named) = (response.status, response.header("content-type").map(str::to_owned));
+        let shape = self.shape(&mut response).await?;
+        let is_ndjson = response.media_type() == "application/x-ndjson";
+        let (content_type, body) = match (shape, stream) {
+            (Shape::Events, true) => {
+                let named = named.filter(|_| response.media_type() == EVENTS);
+                (named.or_else(|| Some(EVENTS.to_owned())), self.unread(response))
+            }
+            (Shape::Json, false) => {
+                let whole = self.no_error(response.whole().await?)?;
+                (named, Passed::Whole(without(whole, self.service.origin.key.as_ref())))
+            }
+            (Shape::Json, true) => {
+                let answer = self.with_choices(response).await?;
+                (Some(EVENTS.to_owned()), Passed::Whole(as_events(&answer)?))
+            }
+            (Shape::Events, false) => {
+                let pieces = stream::pieces(self.service.origin.clone(), response.into_stream());
+                let answer = whole(pieces).await?;
+                (Some("application/json".to_owned()), Passed::Whole(encoded(&answer)?))
+            }
+            // Another wire than ours, one line an event: whoever asked for it can read it.
+            (Shape::Other, _) if is_ndjson => (named, self.unread(response)),
+            (Shape::Other, _) => return Err(self.unexpected(response).await),
+        };
+        Ok(Forwarded { provider: self.service.origin.provider.clone(), status, content_type, body })
+    }
+
+    /// A body that nobody reads, but for the key.
+    fn unread(&self, response: Response) -> Passed {
+        Passed::Stream(hidden(response.into_stream(), self.service.origin.key.as_ref()))
+    }
+
+    /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
+    fn no_error(&self, body: Bytes) -> Result<Bytes, Fault> {
+        const CHOICES: &[u8] = b"\"choices\"";
+        if memmem::find(&body, CHOICES).is_none() {
+            let answer = self.service.parse(&body)?;
+            if is_error(&answer) {
+                return Err(self.service.origin.in_band(&answer));
+            }
+            if answer.as_object().is_none() {
+                return Err(self.service.lacks(&answer, "choices"));
+            }
+        }
+        // Its end shows whether all of it came, where the service did not say how long it is.
+        match body.trim_ascii_end().ends_with(b"}") {
+            true => Ok(body),
+            false => Err(self.service.origin.cut("it ends within its JSON")),
+        }
+    }
+}
+
+/// A whole answer as it would have been streamed.
+fn as_events(answer: &Json) -> Result<Bytes, Fault> {
+    let mut out = BytesMut::new();
+    for event in split(answer, true) {
+        sse::write(&mut out, None, &encoded(&event)?);
+    }
+    sse::write(&mut out, None, b"[DONE]");
+    Ok(out.freeze())
+}
+
+fn encoded(value: &Json) -> Result<Bytes, Fault> {
+    let bytes =
+        value.encode().map_err(|error| Fault::Host(format!("an answer could not be written: {error}")))?;
+    Ok(bytes.into())
+}

@@ -1,0 +1,353 @@
+//! Against a real server on loopback, which answers as services do.
+
+use super::OpenAi;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderMap, Uri};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::Timeouts;
+use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Forwarded, Piece, Provider, Request};
+use valvehouse_json::Json;
+use valvehouse_net::Client;
+
+/// What the server was asked.
+#[derive(Clone)]
+struct Asked {
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+    peer: SocketAddr,
+}
+
+struct Server {
+    provider: OpenAi,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    address: SocketAddr,
+}
+
+/// A service that always gives the same answer, and a provider for it with the key `sk-test`.
+async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Server {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let handler = move |peer: ConnectInfo<SocketAddr>, uri: Uri, headers: HeaderMap, body: Bytes| {
+        seen.lock().push(Asked { uri, headers, body, peer: peer.0 });
+        std::future::ready(answer())
+    };
+    let router = Router::new().fallback(handler).into_make_service_with_connect_info::<SocketAddr>();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let timeouts = Timeouts {
+        connect: Duration::from_secs(5),
+        answer: Duration::from_secs(5),
+        idle: Duration::from_secs(5),
+        total: None,
+    };
+    let client = Client::with_timeouts(timeouts).unwrap();
+    let provider = OpenAi::new("lab", &format!("http://{address}/v1"), client).unwrap().with_key("sk-test");
+    Server { provider, asked, address }
+}
+
+fn answer(kind: &'static str, body: impl Into<Body>) -> Response {
+    ([("content-type", kind)], body.into()).into_response()
+}
+
+fn events(body: impl Into<Body>) -> Response {
+    answer("text/event-stream; charset=utf-8", body)
+}
+
+/// A body whose connection is lost at the end.
+fn lost(start: &'static str) -> Body {
+    let chunks = stream::iter([Ok(Bytes::from(start)), Err(std::io::Error::other("lost"))]);
+    // Without the pause the server would never send the beginning.
+    Body::from_stream(chunks.then(|chunk| async {
+        if chunk.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        chunk
+    }))
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn request(stream: bool) -> Request {
+    let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1.50,"x":{"y":[]}}"#);
+    Request::new(body, stream)
+}
+
+impl Server {
+    async fn chat(&self, stream: bool) -> Result<Answer, Fault> {
+        self.provider.chat(request(stream)).await
+    }
+
+    async fn fault(&self) -> Fault {
+        match self.chat(false).await {
+            Err(fault) => fault,
+            Ok(_) => panic!("it answered"),
+        }
+    }
+
+    async fn whole(&self, stream: bool) -> Json {
+        match self.chat(stream).await {
+            Ok(Answer::Whole(whole)) => whole,
+            Ok(Answer::Stream(_)) => panic!("it streams"),
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    async fn pieces(&self) -> Vec<Result<Piece, Fault>> {
+        match self.chat(true).await {
+            Ok(Answer::Stream(pieces)) => pieces.collect().await,
+            Ok(Answer::Whole(whole)) => panic!("{whole}"),
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    /// The fault a stream ends with, and how many pieces came before it.
+    async fn last_fault(&self) -> (usize, Fault) {
+        let mut pieces = self.pieces().await;
+        match pieces.pop() {
+            Some(Err(fault)) => (pieces.into_iter().map(Result::unwrap).count(), fault),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn forward(&self, body: &'static str) -> Forwarded {
+        self.provider.forward(body.into(), true).unwrap().await.unwrap()
+    }
+}
+
+fn text_of(completion: &Json) -> String {
+    message::text_of(&response::message_of(completion)).into()
+}
+
+fn folded(pieces: Vec<Result<Piece, Fault>>) -> Json {
+    let mut fold = Fold::default();
+    pieces.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+    fold.finish()
+}
+
+const WHOLE: &str = r#"{"id":"1","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}"#;
+const HEL: &str = "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hel\"}}]}\n\n";
+const LO: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"},\"finish_reason\":\"stop\"}]}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+#[tokio::test]
+async fn a_request_goes_out_as_it_is_and_the_answer_comes_back_whole() {
+    let server = service(|| answer("application/json", WHOLE)).await;
+    assert_eq!(server.whole(false).await, json(WHOLE));
+    let asked = server.asked.lock()[0].clone();
+    assert_eq!(asked.uri.path(), "/v1/chat/completions");
+    assert_eq!(asked.headers["authorization"], "Bearer sk-test");
+    assert_eq!(asked.headers["content-type"], "application/json");
+    assert_eq!(asked.body, request(false).body.to_string());
+}
+
+#[tokio::test]
+async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
+    let server = service(|| events([": PROCESSING\n\n", HEL, LO, DONE].concat())).await;
+    for _ in 0..2 {
+        let pieces = server.pieces().await;
+        assert_eq!(pieces[0].as_ref().unwrap().raw, HEL.trim_end().trim_start_matches("data: "));
+        assert_eq!(text_of(&folded(pieces)), "hello");
+    }
+    let asked = server.asked.lock().clone();
+    assert_eq!(json(std::str::from_utf8(&asked[0].body).unwrap()).get("stream"), Some(true.into()));
+    assert_eq!(asked[0].headers["accept"], "text/event-stream");
+    assert_eq!(asked[0].peer, asked[1].peer);
+}
+
+#[tokio::test]
+async fn other_line_ends_and_a_missing_end_mark_are_fine_after_a_finish_reason() {
+    let crlf = [HEL, LO.trim_end()].concat().replace('\n', "\r\n");
+    let server = service(move || events(crlf.clone())).await;
+    assert_eq!(text_of(&folded(server.pieces().await)), "hello");
+    // A connection that is lost after the end has lost nothing.
+    let server = service(|| events(lost(LO))).await;
+    assert_eq!(text_of(&folded(server.pieces().await)), "lo");
+}
+
+#[tokio::test]
+async fn what_was_not_asked_for_is_taken_all_the_same() {
+    let server = service(|| answer("application/json; charset=utf-8", WHOLE)).await;
+    assert_eq!(text_of(&server.whole(true).await), "hello");
+    let server = service(|| events([HEL, LO, DONE].concat())).await;
+    let whole = server.whole(false).await;
+    assert_eq!(
+        (text_of(&whole).as_str(), whole.text("object").as_deref()),
+        ("hello", Some("chat.completion"))
+    );
+    // No content-type: its beginning tells.
+    let server = service(|| answer("text/plain", [HEL, LO].concat())).await;
+    assert_eq!(text_of(&folded(server.pieces().await)), "hello");
+    let server = service(|| Body::from(WHOLE).into_response()).await;
+    assert_eq!(text_of(&server.whole(true).await), "hello");
+}
+
+#[tokio::test]
+async fn packed_answers_are_unpacked() {
+    let server = service(|| {
+        let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+        (headers, gzip(WHOLE.as_bytes())).into_response()
+    })
+    .await;
+    assert_eq!(server.whole(false).await, json(WHOLE));
+    assert!(!server.asked.lock()[0].headers.contains_key("accept-encoding"), "nearby nobody has to pack");
+}
+
+#[tokio::test]
+async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
+    let server = service(|| {
+        let headers = [("retry-after", "7"), ("content-type", "application/json")];
+        (axum::http::StatusCode::TOO_MANY_REQUESTS, headers, r#"{"error":{"message":"slow, sk-test"}}"#)
+            .into_response()
+    })
+    .await;
+    match server.fault().await {
+        Fault::Answered { provider, status, body, retry_after } => {
+            assert_eq!((provider.as_str(), status, retry_after.as_deref()), ("lab", 429, Some("7")));
+            assert_eq!(body, json(r#"{"error":{"message":"slow, ***"}}"#));
+        }
+        other => panic!("{other}"),
+    }
+    let server = service(|| (axum::http::StatusCode::BAD_GATEWAY, "x".repeat(9000)).into_response()).await;
+    match server.fault().await {
+        Fault::Answered { status: 502, body, .. } => assert_eq!(body.as_str().unwrap().len(), 2000),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_success_is_an_error() {
+    let inside = |event: &'static str| move || events([HEL, event].concat());
+    let groq = "event: error\ndata: {\"error\":{\"message\":\"m\",\"status_code\":400}}\n\n";
+    let openrouter =
+        "data: {\"choices\":[{\"delta\":{}}],\"error\":{\"code\":\"server_error\"}}\n\ndata: [DONE]\n\n";
+    for (event, expected) in [(groq, 400), (openrouter, 502)] {
+        match service(inside(event)).await.last_fault().await {
+            (1, Fault::Answered { status, .. }) => assert_eq!(status, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+    let server = service(|| answer("application/json", r#"{"error":"busy","code":503}"#)).await;
+    assert!(matches!(server.fault().await, Fault::Answered { status: 503, .. }));
+}
+
+#[tokio::test]
+async fn a_stream_without_an_end_is_a_cut() {
+    let other_choice = "data: {\"choices\":[{\"index\":1,\"delta\":{}}]}\n\n";
+    for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat()] {
+        let server = service(move || events(body.clone())).await;
+        let (_, fault) = server.last_fault().await;
+        assert!(fault.to_string().starts_with("the answer of provider lab broke off: "), "{fault}");
+    }
+    let (count, fault) = service(|| events(lost(HEL))).await.last_fault().await;
+    assert!(count == 1 && fault.to_string().contains("broke off"), "{fault}");
+    assert!(service(|| events("")).await.fault().await.to_string().contains("broke off: it is empty"));
+    // Asked for as a whole, half an answer is none.
+    assert!(service(|| events(HEL)).await.fault().await.to_string().contains("broke off"));
+}
+
+#[tokio::test]
+async fn what_is_no_chat_answer_is_named_with_its_beginning() {
+    for (response, expected) in [
+        (
+            (|| answer("text/html", "<html>\n <b>Welcome</b>")) as fn() -> Response,
+            "it begins: <html> <b>Welcome</b>",
+        ),
+        (|| answer("application/json", "{]"), "no valid JSON: "),
+        (|| answer("application/json", r#"{"hello":1}"#), r#"without `choices`; it begins: {"hello":1}"#),
+        (
+            || (axum::http::StatusCode::FOUND, [("location", "https://x.example/")]).into_response(),
+            "redirects to https://x.example/",
+        ),
+        (|| events("data: {\"a\n\n"), "sent an event that is no valid JSON: "),
+    ] {
+        let fault = service(response).await.fault().await;
+        let text = fault.to_string();
+        assert!(text.starts_with("provider lab at http://127.0.0.1:"), "{text}");
+        assert!(text.to_lowercase().contains(&expected.to_lowercase()), "{text}");
+        assert!(matches!(fault, Fault::Provider { timeout: false, .. }));
+    }
+}
+
+#[tokio::test]
+async fn bytes_are_forwarded_both_ways_untouched() {
+    let odd = "{ \"model\" : \"m\",\"n\":1.0e0 }";
+    let server = service(|| events([": hi\r\n\r\n", HEL].concat())).await;
+    let forwarded = server.forward(odd).await;
+    assert_eq!(
+        (forwarded.status, forwarded.content_type.as_deref()),
+        (200, Some("text/event-stream; charset=utf-8"))
+    );
+    let body: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
+    assert_eq!(body.concat(), [": hi\r\n\r\n", HEL].concat().as_bytes());
+    assert_eq!(server.asked.lock()[0].body, odd);
+
+    let busy =
+        || (axum::http::StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")], "busy").into_response();
+    let refused = service(busy).await.provider.forward(odd.into(), true).unwrap().await;
+    let Err(Fault::Answered { status: 503, retry_after, .. }) = refused else { panic!("not refused") };
+    assert_eq!(retry_after.as_deref(), Some("3"));
+
+    let body: Vec<_> =
+        service(|| events(lost(HEL))).await.forward(odd).await.body.into_stream().collect().await;
+    assert!(body[0].is_ok() && body[body.len() - 1].is_err());
+}
+
+#[tokio::test]
+async fn models_are_listed() {
+    let server = service(|| answer("application/json", r#"{"data":[{"id":"a","x":1},{"no":"id"}]}"#)).await;
+    assert_eq!(server.provider.models().await.unwrap(), [json(r#"{"id":"a","x":1}"#)]);
+    assert_eq!(server.asked.lock()[0].uri.path(), "/v1/models");
+    let server = service(|| axum::http::StatusCode::UNAUTHORIZED.into_response()).await;
+    assert!(matches!(server.provider.models().await, Err(Fault::Answered { status: 401, .. })));
+}
+
+#[tokio::test]
+async fn an_address_may_have_a_slash_and_a_query_but_must_be_one() {
+    let server = service(|| answer("application/json", WHOLE)).await;
+    let url = format!("http://{}/a/?api-version=1", server.address);
+    let provider = OpenAi::new("lab", &url, Client::new().unwrap()).unwrap().with_header("x-team", "red");
+    assert!(provider.chat(request(false)).await.is_ok());
+    let asked = server.asked.lock()[0].clone();
+    assert_eq!(asked.uri, "/a/chat/completions?api-version=1");
+    assert_eq!(asked.headers["x-team"], "red");
+    assert!(asked.headers.get("authorization").is_none());
+    for url in ["", "api.openai.com/v1", "localhost:11434", "ftp://x/"] {
+        let error = OpenAi::new("lab", url, Client::new().unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("the base_url of provider lab is no address: "), "{error}");
+    }
+    assert_eq!(format!("{:?}", server.provider), format!("OpenAi(lab at http://{}/v1)", server.address));
+}
+
+/// A gzip file of one stored block: nothing is smaller, but it is packed.
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(bytes.len()).unwrap();
+    let mut sum = u32::MAX;
+    for byte in bytes {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 { (sum >> 1) ^ 0xedb8_8320 } else { sum >> 1 };
+        }
+    }
+    let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    file.extend(length.to_le_bytes());
+    file.extend((!length).to_le_bytes());
+    file.extend(bytes);
+    file.extend((!sum).to_le_bytes());
+    file.extend(u32::from(length).to_le_bytes());
+    file
+}

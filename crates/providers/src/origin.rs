@@ -1,0 +1,227 @@
+//! Where an answer comes from, as errors name it, and what services' own errors become.
+
+use bytes::Bytes;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use valvehouse_config::Secret;
+use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_json::Json;
+use valvehouse_net::Response;
+
+/// As much of an error's body is read.
+const ERROR_BODY: usize = 256 * 1024;
+
+/// As many characters of an error that is no JSON are kept.
+const ERROR_TEXT: usize = 2000;
+
+/// What an error status is.
+const ERRORS: RangeInclusive<i64> = 400..=599;
+
+/// A service as errors name it. It knows the key only to keep it out of them.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    pub(super) provider: Arc<str>,
+    pub(super) address: String,
+    pub(super) key: Option<Secret>,
+}
+
+impl Origin {
+    /// The service did something no client can use.
+    pub(super) fn fault(&self, what: &str) -> Fault {
+        let public = format!("provider {} {what}", self.provider);
+        let message =
+            Explanation::new(public, format!("provider {} at {} {what}", self.provider, self.address));
+        Fault::Provider { message, timeout: false }
+    }
+
+    /// An answer that came without its end.
+    pub(super) fn cut(&self, why: &str) -> Fault {
+        let message = format!("the answer of provider {} broke off: {why}", self.provider);
+        Fault::Provider { message: message.into(), timeout: false }
+    }
+
+    /// An answer whose status is no success.
+    pub(super) async fn refused(&self, response: Response) -> Fault {
+        let status = response.status;
+        if (300..400).contains(&status) {
+            let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
+            let public = format!("provider {} redirects, and the key is not carried along", self.provider);
+            let full = format!(
+                "provider {} at {} redirects to {target}, and the key is not carried along; correct the base_url of \
+                 the provider",
+                self.provider, self.address
+            );
+            return Fault::Provider { message: Explanation::new(public, full), timeout: false };
+        }
+        if !(400..600).contains(&status) {
+            return self.fault(&format!("answered with status {status}, which is none of an answer"));
+        }
+        let retry_after = retry_after(&response);
+        // A body that breaks off takes nothing from what the status says.
+        let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();
+        Fault::Answered {
+            provider: self.provider.to_string(),
+            status,
+            body: self.error_body(&body),
+            retry_after,
+        }
+    }
+
+    /// An error inside an answer that began as a success.
+    pub(super) fn in_band(&self, event: &Json) -> Fault {
+        let error = event.get("error").unwrap_or_default();
+        let status = [error.get("status_code"), error.get("status"), error.get("code"), event.get("code")]
+            .into_iter()
+            .flatten()
+            .find_map(|value| error_status(&value));
+        Fault::Answered {
+            provider: self.provider.to_string(),
+            status: status.unwrap_or(502),
+            body: self.error_body(event.to_string().as_bytes()),
+            retry_after: None,
+        }
+    }
+
+    /// The beginning of something unexpected, on one line.
+    pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
+        let text = self.scrub(bytes);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ").chars().take(200).collect()
+    }
+
+    fn error_body(&self, body: &[u8]) -> Json {
+        let text = self.scrub(body);
+        match Json::parse(text.as_bytes()) {
+            Ok(json) => json,
+            Err(_) => text.chars().take(ERROR_TEXT).collect::<String>().into(),
+        }
+    }
+
+    fn scrub(&self, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        match &self.key {
+            Some(key) => key.scrub(&text),
+            None => text.into_owned(),
+        }
+    }
+}
+
+/// When it may be asked again, as `Retry-After` says it; some services say it in milliseconds.
+fn retry_after(response: &Response) -> Option<String> {
+    let ms = response.header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok());
+    match ms.filter(|ms| ms.is_finite() && *ms >= 0.0) {
+        Some(ms) => Some((ms / 1_000.0).to_string()),
+        None => response.header("retry-after").filter(|text| is_time(text)).map(str::to_owned),
+    }
+}
+
+/// Whether this is a number of seconds or a date: it is passed on, and nothing else may be in it.
+fn is_time(text: &str) -> bool {
+    text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
+}
+
+/// Whether this is an error where an answer or a piece of one was to come.
+pub(super) fn is_error(event: &Json) -> bool {
+    let Json::Object(object) = event else { return false };
+    let is = |key: &str, word: &str| event.text(key).is_some_and(|text| text == word);
+    object.with("error", |error| error.is_some_and(|error| !error.is_empty()))
+        || is("object", "error")
+        || is("type", "error")
+        || (object.contains("detail") && !object.contains("choices"))
+}
+
+/// An error status, as a number or a text of one.
+fn error_status(value: &Json) -> Option<u16> {
+    let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
+    ERRORS.contains(&number).then(|| u16::try_from(number).ok()).flatten()
+}
+
+/// What a body is, where the service does not say: looks at how it begins.
+pub(super) fn guess(start: &Bytes) -> Shape {
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    match start.first() {
+        Some(b'{') => Shape::Json,
+        Some(_) if fields.iter().any(|field| field.starts_with(start) || start.starts_with(field)) => {
+            Shape::Events
+        }
+        _ => Shape::Other,
+    }
+}
+
+/// What the body of an answer is, by what the service says of it, or else by how it begins.
+pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Fault> {
+    Ok(match &*response.media_type() {
+        "text/event-stream" => Shape::Events,
+        kind if kind == "application/json" || kind.ends_with("+json") => Shape::Json,
+        "" | "text/plain" | "application/octet-stream" => guess(&response.peek().await?),
+        _ => Shape::Other,
+    })
+}
+
+/// What a body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Json,
+    Events,
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn errors_are_known_in_all_their_shapes() {
+        for (text, error) in [
+            (r#"{"error":{"message":"m"}}"#, true),
+            (r#"{"code":"c","error":"text"}"#, true),
+            (r#"{"object":"error","message":"m"}"#, true),
+            (r#"{"type":"error","error":{}}"#, true),
+            (r#"{"detail":"Unauthorized"}"#, true),
+            (r#"{"choices":[],"error":null}"#, false),
+            (r#"{"choices":[],"detail":1}"#, false),
+            ("[]", false),
+        ] {
+            assert_eq!(is_error(&json(text)), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_inside_the_error_is_used_when_it_is_one() {
+        let origin = Origin { provider: "p".into(), address: "http://p".into(), key: Some("sk-1".into()) };
+        for (text, expected) in [
+            (r#"{"error":{"status_code":400,"code":"tool_use_failed"}}"#, 400),
+            (r#"{"error":{"code":"429"}}"#, 429),
+            (r#"{"error":"busy","code":503}"#, 503),
+            (r#"{"error":{"code":200}}"#, 502),
+            (r#"{"error":{"message":"bad key sk-1"}}"#, 502),
+        ] {
+            match origin.in_band(&json(text)) {
+                Fault::Answered { status, body, .. } => {
+                    assert_eq!(status, expected, "{text}");
+                    assert!(!body.to_string().contains("sk-1"));
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_is_known_by_its_beginning() {
+        for (text, shape) in [
+            ("\n{", Shape::Json),
+            (": hi", Shape::Events),
+            ("da", Shape::Events),
+            ("data:{}", Shape::Events),
+            ("<html>", Shape::Other),
+            ("", Shape::Other),
+        ] {
+            assert_eq!(guess(&Bytes::from(text)), shape, "{text}");
+        }
+    }
+}

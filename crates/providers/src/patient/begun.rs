@@ -1,0 +1,73 @@
+//! Answers whose first item has come, and answers that must come to their end in time.
+
+use futures::stream::{self, BoxStream, Stream, StreamExt};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Forwarded, Passed};
+
+type Items<T> = BoxStream<'static, Result<T, Fault>>;
+
+/// Waits for the first piece of a streamed answer: an error in its place is no answer.
+pub(super) async fn begin(answer: Answer) -> Result<Answer, Fault> {
+    Ok(match answer {
+        Answer::Stream(pieces) => Answer::Stream(first_of(pieces).await?),
+        whole => whole,
+    })
+}
+
+/// The same for bytes.
+pub(super) async fn begin_forwarded(mut forwarded: Forwarded) -> Result<Forwarded, Fault> {
+    if let Passed::Stream(body) = forwarded.body {
+        forwarded.body = Passed::Stream(first_of(body).await?);
+    }
+    Ok(forwarded)
+}
+
+async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items<T>, Fault> {
+    match rest.next().await {
+        Some(Ok(first)) => Ok(Begun { first: Some(first), rest }.boxed()),
+        Some(Err(fault)) => Err(fault),
+        None => Ok(stream::empty().boxed()),
+    }
+}
+
+/// A stream whose first item was taken and is given back. Costs a comparison for each of the others.
+struct Begun<T> {
+    first: Option<T>,
+    rest: Items<T>,
+}
+
+impl<T: Unpin> Stream for Begun<T> {
+    type Item = Result<T, Fault>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => self.rest.poll_next_unpin(context),
+        }
+    }
+}
+
+/// A stream that ends with this fault at this moment, if it has not ended before.
+pub(super) fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Fault) -> Items<T> {
+    stream::unfold(Some((items, fault)), move |state| async move {
+        let (mut items, fault) = state?;
+        match timeout_at(deadline, items.next()).await {
+            Ok(item) => item.map(|item| (item, Some((items, fault)))),
+            Err(_) => Some((Err(fault), None)),
+        }
+    })
+    .boxed()
+}
+
+pub(super) fn too_long(provider: &str, total: Duration) -> Fault {
+    let message = format!(
+        "provider {provider} did not come to the end of its answer within {} s; more time: timeouts.total_ms of \
+         provider {provider}",
+        total.as_secs_f64()
+    );
+    Fault::Provider { message: message.into(), timeout: true }
+}

@@ -1,0 +1,151 @@
+//! What may be asked again, and when.
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use std::time::Duration;
+use valvehouse_config::Retry;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+
+/// Statuses that say "not now" rather than "not so".
+///
+/// 409 is among them because services use it for a lock they waited for in vain; their own clients ask
+/// again. 529 is Anthropic's "overloaded".
+const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
+
+/// How long to wait before asking again; None where that has no sense.
+pub(super) fn wait(fault: &Fault, retry: &Retry, asked_again: u32) -> Option<Duration> {
+    let asked_for = match fault {
+        Fault::Unanswered { sent: false, .. } => None,
+        // The work may be done already: only where the operator says so.
+        Fault::Unanswered { sent: true, timeout: false, .. } if retry.lost => None,
+        Fault::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
+            retry_after.as_deref().and_then(asked_for)
+        }
+        _ => return None,
+    };
+    match asked_for {
+        Some(wait) if wait > retry.longest => None,
+        // A little later than asked for: others were told the same moment.
+        Some(wait) => Some(wait + up_to(retry.first / 4)),
+        None => {
+            let longest = retry.first.saturating_mul(2_u32.saturating_pow(asked_again));
+            Some(up_to(longest.min(retry.longest)))
+        }
+    }
+}
+
+/// Whether it was the service that failed. A caller's mistake is none, and "too many requests" is an
+/// answer of a service that works.
+pub(super) fn is_failure(fault: &Fault) -> bool {
+    match fault {
+        Fault::Answered { status, .. } => *status >= 500,
+        Fault::Unanswered { .. } | Fault::Provider { .. } => true,
+        _ => false,
+    }
+}
+
+/// A quota that is used up does not come back within seconds.
+fn is_spent(body: &Json) -> bool {
+    let error = body.get("error").unwrap_or_default();
+    let is_spent = |key: &str| error.text(key).is_some_and(|word| word == "insufficient_quota");
+    is_spent("code") || is_spent("type")
+}
+
+/// `Retry-After`: seconds, or a moment.
+fn asked_for(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Some(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+    }
+    let moment = rfc2822::parse(text).ok()?.timestamp();
+    let wait = moment.duration_since(Timestamp::now());
+    // A moment that has passed is now.
+    Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+/// Any time up to this one: those who failed together shall not come back together.
+fn up_to(longest: Duration) -> Duration {
+    longest.mul_f64(fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn answered(status: u16, retry_after: Option<&str>) -> Fault {
+        let retry_after = retry_after.map(str::to_owned);
+        Fault::Answered { provider: "lab".into(), status, body: Json::Null, retry_after }
+    }
+
+    fn wait_for(fault: &Fault) -> Option<Duration> {
+        wait(fault, &Retry::default(), 0)
+    }
+
+    #[test]
+    fn only_what_may_get_better_is_asked_again() {
+        for status in [408, 409, 425, 429, 500, 502, 503, 504, 529] {
+            assert!(wait_for(&answered(status, None)).is_some(), "{status}");
+        }
+        for status in [400, 401, 402, 403, 404, 413, 422, 501] {
+            assert!(wait_for(&answered(status, None)).is_none(), "{status}");
+        }
+        let spent = Json::parse(br#"{"error":{"code":"insufficient_quota"}}"#).unwrap();
+        let spent = Fault::Answered { provider: "lab".into(), status: 429, body: spent, retry_after: None };
+        assert!(wait_for(&spent).is_none());
+    }
+
+    #[test]
+    fn what_was_sent_and_lost_is_asked_again_only_by_order() {
+        let lost = |sent, timeout| Fault::Unanswered { message: "gone".into(), sent, timeout };
+        assert!(wait_for(&lost(false, false)).is_some() && wait_for(&lost(false, true)).is_some());
+        assert!(wait_for(&lost(true, false)).is_none());
+        let by_order = Retry { lost: true, ..Retry::default() };
+        assert!(wait(&lost(true, false), &by_order, 0).is_some());
+        let broke_off = Fault::Provider { message: "broke off".into(), timeout: false };
+        assert!(wait(&broke_off, &by_order, 0).is_none());
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
+        let retry = Retry { first: SECOND, longest: 3 * SECOND, ..Retry::default() };
+        for (asked_again, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
+            let waits: Vec<_> =
+                (0..200).map(|_| wait(&answered(503, None), &retry, asked_again).unwrap()).collect();
+            let most = *waits.iter().max().unwrap();
+            assert!(most <= longest * SECOND && most > longest * SECOND / 2, "{asked_again}: {most:?}");
+            assert!(*waits.iter().min().unwrap() < longest * SECOND / 4);
+        }
+    }
+
+    #[test]
+    fn a_service_that_says_when_is_asked_then_and_not_at_all_when_that_is_too_late() {
+        let date = |seconds| {
+            let moment = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+            moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+        };
+        for (text, least, most) in
+            [("2", 2.0, 2.2), ("0.25", 0.25, 0.4), (" 0 ", 0.0, 0.2), ("-1", 0.0, 0.2), (&date(5), 3.5, 5.2)]
+        {
+            let wait = wait_for(&answered(429, Some(text))).unwrap().as_secs_f64();
+            assert!((least..most).contains(&wait), "{text}: {wait}");
+        }
+        let past = wait_for(&answered(503, Some("Wed, 21 Oct 2015 07:28:00 GMT"))).unwrap();
+        assert!(past < SECOND);
+        for too_late in ["11", "3600", "1e300", &date(4_000_000)] {
+            assert!(wait_for(&answered(429, Some(too_late))).is_none(), "{too_late}");
+        }
+        for nonsense in ["soon", "", "NaN"] {
+            let wait = wait_for(&answered(503, Some(nonsense))).unwrap();
+            assert!(wait <= Retry::default().first, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn callers_mistakes_and_too_many_requests_are_no_failures_of_the_service() {
+        assert!([400, 401, 404, 429].iter().all(|status| !is_failure(&answered(*status, None))));
+        assert!([500, 503, 529].iter().all(|status| is_failure(&answered(*status, None))));
+    }
+}

@@ -1,0 +1,230 @@
+//! A provider that fails as told, and waits short enough for a test.
+
+use super::*;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::Observer;
+use valvehouse_core::provider::{Canned, Piece, Reply};
+
+const SHORT: Retry =
+    Retry { times: 2, first: Duration::from_millis(10), longest: Duration::from_secs(1), lost: false };
+
+fn answered(status: u16, retry_after: Option<&str>) -> Fault {
+    let retry_after = retry_after.map(str::to_owned);
+    Fault::Answered { provider: "canned".into(), status, body: Json::Null, retry_after }
+}
+
+fn unreachable() -> Fault {
+    Fault::Unanswered { message: "cannot reach it".into(), sent: false, timeout: false }
+}
+
+fn request(stream: bool) -> Request {
+    Request::new(Json::parse(br#"{"model":"m","messages":[]}"#).unwrap(), stream)
+}
+
+fn patient(replies: impl IntoIterator<Item = Reply>) -> (Canned, Patient) {
+    let canned = Canned::new(replies);
+    (canned.clone(), Patient::new(Arc::new(canned)).with_retry(SHORT))
+}
+
+async fn text(answer: Answer) -> String {
+    match answer {
+        Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
+        Answer::Stream(pieces) => {
+            let pieces: Vec<Piece> = pieces.map(Result::unwrap).collect().await;
+            pieces
+                .iter()
+                .filter_map(|piece| {
+                    piece.event.at_path("choices.0.delta.content").as_str().map(str::to_owned)
+                })
+                .collect()
+        }
+    }
+}
+
+async fn fault(patient: &Patient) -> Fault {
+    patient.chat(request(false)).await.err().expect("a fault")
+}
+
+#[tokio::test]
+async fn what_gets_better_is_answered() {
+    let replies = [unreachable().into(), answered(503, None).into(), Reply::text("there")];
+    let (canned, patient) = patient(replies);
+    assert_eq!(text(patient.chat(request(true)).await.unwrap()).await, "there");
+    assert_eq!(canned.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn whoever_watches_the_turn_is_told_of_each_further_try() {
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(String, u32, u32, String)>>);
+    impl Observer for Seen {
+        fn notice(&self, notice: Notice) {
+            let Notice::Retry { what, attempt, most, error, delay } = notice else { return };
+            assert!(delay <= SHORT.longest);
+            self.0.lock().push((what, attempt, most, error));
+        }
+    }
+    let seen = Arc::new(Seen::default());
+    let turn = Turn::default().observed_by(seen.clone());
+    let (_, patient) = patient([unreachable().into(), answered(503, None).into(), Reply::text("there")]);
+    patient.chat(Request { turn: Some(turn), ..request(false) }).await.map(drop).unwrap();
+    let told = |attempt, error: &str| ("provider canned".to_owned(), attempt, 2, error.to_owned());
+    assert_eq!(*seen.0.lock(), [told(1, "cannot reach it"), told(2, "provider canned answered 503")]);
+}
+
+#[tokio::test]
+async fn after_so_many_times_the_last_failure_is_the_answer() {
+    let (canned, patient) = patient([answered(500, None).into(), answered(503, Some("0")).into()]);
+    assert!(matches!(fault(&patient).await, Fault::Answered { status: 503, .. }));
+    assert_eq!(canned.requests().len(), 3);
+    let never = patient.with_retry(Retry { times: 0, ..SHORT });
+    assert!(matches!(fault(&never).await, Fault::Answered { status: 503, .. }));
+    assert_eq!(canned.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn it_waits_as_long_as_it_is_told_to_and_no_longer_than_it_may() {
+    let (canned, patient) = patient([answered(429, Some("0.3")).into(), Reply::text("now")]);
+    let begun = Instant::now();
+    assert_eq!(text(patient.chat(request(false)).await.unwrap()).await, "now");
+    assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert_eq!(canned.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn too_long_a_wait_is_the_callers_to_wait() {
+    let (canned, patient) = patient([answered(429, Some("60")).into()]);
+    let Fault::Answered { retry_after, .. } = fault(&patient).await else { panic!() };
+    assert_eq!((retry_after.as_deref(), canned.requests().len()), (Some("60"), 1));
+}
+
+#[tokio::test]
+async fn an_error_in_place_of_the_first_piece_is_asked_again_and_a_later_one_is_not() {
+    let nothing: [&str; 0] = [];
+    let overloaded = || Reply::pieces_then_fault(nothing, answered(529, None));
+    let (canned, early) = patient([overloaded(), Reply::pieces(["a", "b"])]);
+    assert_eq!(text(early.chat(request(true)).await.unwrap()).await, "ab");
+    assert_eq!(canned.requests().len(), 2);
+
+    let (canned, late) = patient([Reply::pieces_then_fault(["a"], answered(529, None))]);
+    let Answer::Stream(pieces) = late.chat(request(true)).await.unwrap() else { panic!() };
+    let pieces: Vec<_> = pieces.collect().await;
+    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Fault::Answered { status: 529, .. })));
+    assert_eq!(canned.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_whole_answer_has_its_time_retries_included() {
+    let (canned, patient) = patient([answered(503, Some("0.6")).into()]);
+    let patient = patient.within(Some(Duration::from_secs(1)));
+    assert!(matches!(fault(&patient).await, Fault::Answered { status: 503, .. }));
+    assert_eq!(canned.requests().len(), 2, "a third try would come too late");
+}
+
+/// Says one thing and then nothing, for ever.
+struct Slow {
+    first: Duration,
+    then: bool,
+}
+
+impl Provider for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        Box::pin(std::future::pending())
+    }
+    fn chat(&self, _: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(async {
+            sleep(self.first).await;
+            let piece = Piece::new(Json::parse(br#"{"choices":[{"delta":{"content":"a"}}]}"#).unwrap());
+            let rest = futures::stream::pending().take(usize::from(self.then));
+            Ok(Answer::Stream(futures::stream::iter([Ok(piece)]).chain(rest).boxed()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
+    let total = Some(Duration::from_millis(100));
+    let late = Patient::new(Arc::new(Slow { first: Duration::from_secs(60), then: false })).within(total);
+    let fault = fault(&late).await;
+    assert_eq!(
+        fault.to_string(),
+        "provider slow did not come to the end of its answer within 0.1 s; more time: timeouts.total_ms of provider slow"
+    );
+    assert!(matches!(fault, Fault::Provider { timeout: true, .. }));
+
+    let begun = Instant::now();
+    let endless = Patient::new(Arc::new(Slow { first: Duration::ZERO, then: true })).within(total);
+    let Answer::Stream(pieces) = endless.chat(request(true)).await.unwrap() else { panic!() };
+    let pieces: Vec<_> = pieces.collect().await;
+    assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Fault::Provider { timeout: true, .. })));
+    assert!(pieces.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succeeds() {
+    let replies = [unreachable(), unreachable(), unreachable()].map(Reply::fault).into_iter();
+    let (canned, patient) = patient(replies.chain([Reply::text("back")]));
+    let settings =
+        BreakerSettings { breaks: 2, rest: Duration::from_millis(200), ..BreakerSettings::default() };
+    let patient = patient.with_breaker(settings);
+    // Two tries open it; why it failed is told, not that it rests by now.
+    assert!(matches!(fault(&patient).await, Fault::Unanswered { .. }));
+    assert_eq!(canned.requests().len(), 2);
+    let resting = fault(&patient).await;
+    assert_eq!(
+        resting.to_string(),
+        "provider canned failed again and again and is left alone; it is tried again in 1 s (last failure: cannot \
+         reach it)"
+    );
+    assert!(matches!(resting, Fault::Resting { .. }) && patient.rests().is_some());
+    assert_eq!(canned.requests().len(), 2, "it was not asked");
+    sleep(Duration::from_millis(250)).await;
+    assert!(matches!(fault(&patient).await, Fault::Unanswered { .. }));
+    assert_eq!(canned.requests().len(), 3, "one call tried, and only once");
+    sleep(Duration::from_millis(250)).await;
+    assert_eq!(text(patient.chat(request(false)).await.unwrap()).await, "back");
+    assert_eq!(patient.rests(), None);
+}
+
+#[tokio::test]
+async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
+    let (canned, patient) = patient([answered(400, None).into()]);
+    let patient = patient.with_breaker(BreakerSettings { breaks: 1, ..BreakerSettings::default() });
+    for _ in 0..5 {
+        assert!(matches!(fault(&patient).await, Fault::Answered { status: 400, .. }));
+    }
+    assert_eq!(canned.requests().len(), 5);
+    let (canned, patient) = self::patient([answered(429, None).into()]);
+    let patient = patient.with_breaker(BreakerSettings { breaks: 1, ..BreakerSettings::default() });
+    assert!(matches!(fault(&patient).await, Fault::Answered { status: 429, .. }));
+    assert_eq!((canned.requests().len(), patient.rests()), (3, None));
+}
+
+#[tokio::test]
+async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
+    let (_, patient) = patient([answered(401, None).into()]);
+    let Fault::Answered { status: 401, body, .. } = fault(&patient.keyless("set LAB_KEY")).await else {
+        panic!()
+    };
+    let message = body.at_path("error.message").to_string();
+    assert!(message.contains("answered 401, and it has no key: set LAB_KEY"), "{message}");
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_ends_the_wait() {
+    let asked = Arc::new(Mutex::new(None));
+    let (canned, patient) = patient([answered(503, Some("0.3")).into()]);
+    let seen = asked.clone();
+    let work = tokio::spawn(async move {
+        *seen.lock() = Some(patient.chat(request(false)).await.is_ok());
+    });
+    sleep(Duration::from_millis(50)).await;
+    work.abort();
+    sleep(Duration::from_millis(400)).await;
+    assert_eq!((canned.requests().len(), *asked.lock()), (1, None));
+}

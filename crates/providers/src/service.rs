@@ -1,0 +1,156 @@
+//! A service over HTTP, whatever its wire: where it is, what it is paid with, and what goes wrong with it.
+
+use super::origin::Origin;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use std::fmt;
+use std::time::Duration;
+use url::Url;
+use valvehouse_config::Secret;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+use valvehouse_net::{Call, Client, Response, shown};
+
+/// A list of models is no work; who takes longer has other problems.
+pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
+
+/// How long the end of a body may take after the last word of an answer. Read to its end, the connection
+/// serves the next call too.
+const AFTER_LAST: Duration = Duration::from_millis(100);
+
+/// Where a service is, and who we are to it.
+#[derive(Clone)]
+pub(super) struct Service {
+    base_url: Url,
+    headers: Vec<(String, Secret)>,
+    client: Client,
+    pub(super) origin: Origin,
+}
+
+impl Service {
+    /// Under its configured name, at an address that looks like the example.
+    pub(super) fn new(name: &str, base_url: &str, example: &str, client: Client) -> Result<Self, Fault> {
+        let wrong = |why: &str| {
+            Fault::Host(format!(
+                "the base_url of provider {name} is no address: {why}; it looks like {example}"
+            ))
+        };
+        let url = Url::parse(base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
+            return Err(wrong("it does not begin with http:// or https://"));
+        }
+        let origin = Origin { provider: name.into(), address: shown(&url), key: None };
+        Ok(Self { base_url: url, headers: Vec::new(), client, origin })
+    }
+
+    /// An empty key is none.
+    pub(super) fn set_key(&mut self, key: Secret) {
+        self.origin.key = Some(key).filter(|key| !key.is_empty());
+    }
+
+    /// One more header on every call; it may be a key too.
+    pub(super) fn add_header(&mut self, name: &str, value: Secret) {
+        self.headers.push((name.to_owned(), value));
+    }
+
+    /// Whether the path of its address ends so.
+    pub(super) fn ends_with(&self, end: &str) -> bool {
+        self.base_url.path().trim_end_matches('/').ends_with(end)
+    }
+
+    /// The address with these steps appended; its query stays.
+    pub(super) fn endpoint(&self, steps: &[&str]) -> Url {
+        let mut url = self.base_url.clone();
+        // Refused only by addresses that cannot be a base, which `new` does not let in.
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(steps);
+        }
+        url
+    }
+
+    /// Makes a call, with the key where there is one. What is no success is a fault, told in our words: a
+    /// service may repeat our key in its own.
+    pub(super) async fn send(
+        &self,
+        call: Call,
+        with_key: impl FnOnce(Call, &Secret) -> Call,
+    ) -> Result<Response, Fault> {
+        let call = call.provider(self.origin.provider.clone());
+        let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
+        let call = match &self.origin.key {
+            Some(key) => with_key(call, key),
+            None => call,
+        };
+        let response = self.client.send(call).await?;
+        match (200..300).contains(&response.status) {
+            true => Ok(response),
+            false => Err(self.origin.refused(response).await),
+        }
+    }
+
+    /// A body that is to be JSON.
+    pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
+        Json::parse_shared(body).map_err(|error| {
+            let start = self.origin.excerpt(body);
+            self.origin.fault(&format!("answered what is no valid JSON: {error}; it begins: {start}"))
+        })
+    }
+
+    /// An answer without what makes it one.
+    pub(super) fn lacks(&self, answer: &Json, key: &str) -> Fault {
+        let start = self.origin.excerpt(answer.to_string().as_bytes());
+        self.origin.fault(&format!("answered without `{key}`; it begins: {start}"))
+    }
+
+    /// An answer that is something else than what was asked for.
+    pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Fault {
+        let kind = match response.media_type() {
+            kind if kind.is_empty() => "something without a content-type".to_owned(),
+            kind => kind,
+        };
+        let (start, _) = response.start(4096).await.unwrap_or_default();
+        let start = self.origin.excerpt(&start);
+        self.origin.fault(&format!("answered {kind} instead of {instead_of} It begins: {start}"))
+    }
+}
+
+/// Without headers and the address as it was given: both may hold a key.
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.origin.provider, self.origin.address)
+    }
+}
+
+/// A request's body as it goes out.
+pub(super) fn encoded(body: &Json) -> Result<Bytes, Fault> {
+    body.encode_as_spelt()
+        .map(Bytes::from)
+        .map_err(|error| Fault::invalid(format!("the request is {error}"), None))
+}
+
+/// Reads what may still come after the last word of an answer.
+pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Fault>>) {
+    let rest = async { while let Some(Ok(_)) = body.next().await {} };
+    // Too slow is no harm: the connection is closed instead.
+    let _ = tokio::time::timeout(AFTER_LAST, rest).await;
+}
+
+/// What reads an answer as it comes.
+pub(super) trait Reads: Send + 'static {
+    /// The next piece; none after the last.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Fault>>> + Send;
+}
+
+/// All that is read, in order. An error is the last item.
+pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<Piece, Fault>> {
+    stream::unfold(Some(reader), |reader| async {
+        let mut reader = reader?;
+        match reader.next().await? {
+            Ok(piece) => Some((Ok(piece), Some(reader))),
+            Err(fault) => Some((Err(fault), None)),
+        }
+    })
+    .boxed()
+}

@@ -1,0 +1,232 @@
+//! How scripts answer and refuse: `skip`, `error`, `ok`, `deny`, `throw`, and what `catch` gets.
+
+use super::standard::shortened_text;
+use super::value::{json_of, live};
+use super::{call, problem};
+use rhai::{
+    Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
+};
+use valvehouse_core::fault::Refusal;
+use valvehouse_core::words::shortened;
+use valvehouse_json::Json;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// An answer that a hook or tool returns.
+#[derive(Debug, Clone)]
+pub(crate) enum Answered {
+    Skip(Json),
+    Error(Refusal),
+    /// A value, and the context to go on with where one was given.
+    Ok(Json, Option<Json>),
+}
+
+/// What was thrown, in the one form in which `catch` sees every error. Its text is the message.
+#[derive(Debug, Clone)]
+pub(crate) struct Thrown {
+    pub(crate) refusal: Refusal,
+    pub(crate) line: Option<usize>,
+    /// The keys of a thrown map that are no words of ours.
+    value: Json,
+    /// A bug rather than a decision, when it was caught and thrown again.
+    pub(crate) bug: bool,
+}
+
+impl Thrown {
+    /// From what a script throws or gives to `error`: text, a map with `message`, anything else as text.
+    pub(crate) fn new(value: &Dynamic, line: Option<usize>) -> Self {
+        if let Some(again) = value.read_lock::<Self>() {
+            return again.clone();
+        }
+        let json = json_of(value).unwrap_or_else(|_| shortened_text(value, 4 * MAX_MESSAGE).into());
+        let message = match &json {
+            Json::Text(text) => text.to_string(),
+            Json::Object(_) => match json.get("message") {
+                Some(Json::Text(text)) => text.to_string(),
+                Some(other) => other.to_string(),
+                None => json.to_string(),
+            },
+            other => other.to_string(),
+        };
+        let mut refusal = Refusal::new(readable(&message));
+        if let Some(status) = json.get("status").filter(|status| !status.is_null()) {
+            refusal = refusal.with_status(status.as_i64().unwrap_or(0));
+        }
+        refusal.retry_after = json.get("retry_after").and_then(|seconds| seconds.as_f64());
+        refusal.fatal = json.get("fatal").and_then(|fatal| fatal.as_bool()).unwrap_or(false);
+        refusal.plugin = call::plugin();
+        Self { refusal, line, value: json, bug: false }
+    }
+
+    /// A failure that nobody decided on.
+    pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
+        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
+        Self { refusal, line, value: Json::Null, bug: true }
+    }
+
+    pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
+        EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
+    }
+
+    /// What was returned as an error, as if it had been thrown.
+    pub(crate) fn refused(refusal: Refusal) -> Box<EvalAltResult> {
+        Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
+    }
+
+    /// In seconds, whole where they are.
+    fn retry_after(&self) -> Dynamic {
+        match self.refusal.retry_after {
+            None => Dynamic::UNIT,
+            Some(seconds) if seconds.fract() == 0.0 => (seconds as i64).into(),
+            Some(seconds) => seconds.into(),
+        }
+    }
+
+    fn field(&self, name: &str) -> Dynamic {
+        match name {
+            "message" => self.refusal.message.clone().into(),
+            "status" => i64::from(self.refusal.status).into(),
+            "plugin" => self.refusal.plugin.clone().into(),
+            "retry_after" => self.retry_after(),
+            "line" => self.line.map_or(Dynamic::UNIT, |line| (line as i64).into()),
+            other => live(&self.value.get(other).unwrap_or_default(), super::value::Shape::Plain),
+        }
+    }
+}
+
+/// Refuses what a hook or tool gives when it has built an answer that it does not return: whoever wrote
+/// `error(…)` meant to refuse.
+pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
+    let built = call::built();
+    if built.error.is_none() && built.skip.is_none() {
+        return Ok(());
+    }
+    let (returns_error, returns_skip) = match value.read_lock::<Answered>().as_deref() {
+        Some(Answered::Error(_)) => (true, true),
+        Some(Answered::Skip(_)) => (false, true),
+        Some(Answered::Ok(..)) | None => (false, false),
+    };
+    let lost = match built {
+        call::Built { error: Some(place), .. } if !returns_error => Some(("error", place)),
+        call::Built { skip: Some(place), .. } if !returns_skip => Some(("skip", place)),
+        _ => None,
+    };
+    let Some((name, place)) = lost else { return Ok(()) };
+    let message = format!(
+        "`{name}(…)` built an answer that is not returned; write `return {name}(…);`, or `deny(…)`, which ends the call by itself"
+    );
+    Err(EvalAltResult::ErrorRuntime(message.into(), place).into())
+}
+
+/// A message as far as anybody would read it, without secrets.
+fn readable(message: &str) -> String {
+    shortened(call::redacted(message).into_owned(), MAX_MESSAGE)
+}
+
+/// Bytes of a message that are kept.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+pub(crate) fn register(module: &mut Module) {
+    fn global(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
+        FuncRegistration::new(name)
+            .with_namespace(FnNamespace::Global)
+            .with_params_info(params)
+            .with_comments([comment])
+    }
+    module.set_custom_type::<Answered>("answer");
+    module.set_custom_type::<Thrown>("error");
+
+    global("skip", &["value", "answer"], "/// Return this to stop the chain and use `value`: as the answer, the tool's result, the final value.")
+        .set_into_module(module, |context: NativeCallContext<'_>, value: Dynamic| -> Answer<Answered> {
+            let answer = Answered::Skip(json_of(&value)?);
+            call::note_built(|built| built.skip = Some(context.call_position()));
+            Ok(answer)
+        });
+    global(
+        "error",
+        &["reason", "answer"],
+        "/// Return this to stop with an error: a text, or `#{message, status, retry_after}`.",
+    )
+    .set_into_module(module, |context: NativeCallContext<'_>, reason: Dynamic| {
+        call::note_built(|built| built.error = Some(context.call_position()));
+        Answered::Error(Thrown::new(&reason, None).refusal)
+    });
+    global("ok", &["value", "answer"], "/// Return this from a tool to answer with `value`.")
+        .set_into_module(module, |value: Dynamic| -> Answer<Answered> {
+            Ok(Answered::Ok(json_of(&value)?, None))
+        });
+    global(
+        "ok",
+        &["value", "ctx", "answer"],
+        "/// Return this from a tool to answer with `value` and go on with `ctx`.",
+    )
+    .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<Answered> {
+        Ok(Answered::Ok(json_of(&value)?, Some(json_of(&ctx)?)))
+    });
+    global("deny", &["message"], "/// Refuses the request with status 400 and ends the hook.")
+        .set_into_module(module, |message: Dynamic| -> Answer<()> {
+            Err(Thrown::new(&message, None).into_error(Position::NONE))
+        });
+    global(
+        "deny",
+        &["message", "status: integer"],
+        "/// Refuses the request with a status of 400 to 599 and ends the hook.",
+    )
+    .set_into_module(module, |message: Dynamic, status: i64| -> Answer<()> {
+        let mut thrown = Thrown::new(&message, None);
+        thrown.refusal = thrown.refusal.with_status(status);
+        Err(thrown.into_error(Position::NONE))
+    });
+
+    for (name, kind, about) in [
+        ("message", "text", "What went wrong; the error itself reads as this text."),
+        ("status", "integer", "The status of a refusal, 500 for a bug."),
+        ("retry_after", "number", "Seconds after which trying again makes sense; `()` where nobody said."),
+        ("plugin", "text", "The plugin it comes from."),
+        ("line", "integer", "The line of the script; `()` where it is not known."),
+    ] {
+        FuncRegistration::new(format!("get${name}"))
+            .with_namespace(FnNamespace::Global)
+            .with_purity(true)
+            .with_params_info(["error: &mut error", kind])
+            .with_comments([format!("/// {about}")])
+            .set_into_module(module, move |thrown: &mut Thrown| thrown.field(name));
+    }
+    FuncRegistration::new("index$get$")
+        .with_namespace(FnNamespace::Global)
+        .with_purity(true)
+        .set_into_module(module, |thrown: &mut Thrown, key: &str| thrown.field(key));
+    for name in ["to_string", "to_debug", "print", "debug"] {
+        FuncRegistration::new(name)
+            .with_namespace(FnNamespace::Global)
+            .with_purity(true)
+            .set_into_module(module, |thrown: &mut Thrown| thrown.refusal.message.clone());
+    }
+}
+
+/// `throw value` keeps its place and gives every `catch` the same kind of value.
+pub(crate) fn own_throw(engine: &mut Engine) {
+    engine.disable_symbol("throw");
+    engine
+        .register_custom_syntax(["throw", "$expr$"], false, |context, inputs| {
+            let Some(input) = inputs.first() else { return Ok(Dynamic::UNIT) };
+            let position = input.position();
+            let value = context.eval_expression_tree(input)?;
+            Err(Thrown::new(&value, position.line()).into_error(position))
+        })
+        .expect("`throw` is disabled, so it is free for a syntax of ours");
+}
+
+/// What Rhai gives a `catch` for its own errors, turned into the one form.
+pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
+    let map = value.as_map_ref().ok()?;
+    let is_ours = map.get("error").is_some_and(|name| name.is_string()) && map.contains_key("message");
+    if !is_ours || !(map.contains_key("line") || map.contains_key("source")) {
+        return None;
+    }
+    let line =
+        map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
+    // A script may have put the map together itself.
+    let message = problem::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
+    Some(Dynamic::from(Thrown::bug(message, line)))
+}

@@ -1,0 +1,71 @@
+//! What a function of a script is handed in for each parameter it asks for by name.
+
+use super::Shape;
+use super::call;
+use super::compile::Script;
+use super::hooks::Param;
+use super::value::live;
+use rhai::{Dynamic, FnPtr};
+use std::collections::HashMap;
+use valvehouse_core::context::Turn;
+use valvehouse_json::{Json, Object};
+
+/// Effective user valves of one plugin: per user id, and for everybody else.
+#[derive(Debug, Clone, Default)]
+pub struct UserValves {
+    /// By user id; read-only values.
+    pub by_user: HashMap<String, Json>,
+    /// The script's defaults.
+    pub default: Json,
+}
+
+impl UserValves {
+    /// A user with one script's own user valves; no other script ever sees them.
+    fn join(&self, user: &Json) -> Json {
+        let own = user.text("id").and_then(|id| self.by_user.get(id.as_str())).unwrap_or(&self.default);
+        let entries = user.as_object().map(Object::entries).unwrap_or_default();
+        let valves = match own {
+            Json::Null => Json::object(),
+            there => there.clone(),
+        };
+        entries.into_iter().chain([("valves".into(), valves)]).collect::<Object>().into()
+    }
+}
+
+impl Script {
+    /// The value of a parameter that is the same in every function.
+    pub(super) fn argument(&self, param: Param, turn: &Turn, users: &UserValves) -> Dynamic {
+        let facts = turn.facts();
+        let plain = |json: &Json| live(json, Shape::Plain);
+        match param {
+            // Whoever calls knows what the call is about.
+            Param::Subject => Dynamic::UNIT,
+            Param::Context => live(&turn.context().as_json(), Shape::Context),
+            Param::Valves => plain(&self.valves),
+            Param::State => plain(&turn.state(self.id())),
+            Param::Id => self.id().to_owned().into(),
+            Param::User => {
+                let user = users.join(&facts.user);
+                if let Some(schema) = &self.manifest.user_valves {
+                    let own = user.get("valves").unwrap_or_default();
+                    call::redact_for_user(turn, &self.caller.plugin, schema, &own);
+                }
+                plain(&user)
+            }
+            Param::Metadata => plain(turn.metadata()),
+            Param::Model => plain(&facts.model),
+            Param::Request if facts.request.is_null() => plain(&Json::from([("headers", Json::object())])),
+            Param::Request => plain(&facts.request),
+            Param::ChatId => facts.chat_id.clone().into(),
+            Param::MessageId => facts.message_id.clone().into(),
+            Param::Features => plain(&facts.features),
+            Param::Files => plain(&facts.files),
+            Param::EventEmitter => function_value("emit"),
+            Param::EventCall => function_value("ask"),
+        }
+    }
+}
+
+fn function_value(name: &str) -> Dynamic {
+    FnPtr::new(name).map_or(Dynamic::UNIT, Dynamic::from)
+}

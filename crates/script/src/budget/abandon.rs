@@ -1,0 +1,23 @@
+//! The second line: a call that allocates far beyond its budget within one native is left behind.
+//!
+//! The meter looks between operations, and natives of ours reserve what they take. Should one be missed, the allocator
+//! calls [`abandon`] before a large allocation that passes twice the call's budget. An allocator may neither fail nor
+//! unwind; but the call runs on a stack of its own, which is never run again. The request gets its budget error, and the
+//! plugin is not called any more until it is saved again: each abandoned call costs what it held.
+
+use super::{Budget, Exceeded, ended, meter};
+use crate::call;
+use rhai::EvalAltResult;
+use valvehouse_core::lanes;
+
+/// The error of a call that was left behind.
+pub(crate) fn abandoned(budget: Budget) -> Box<EvalAltResult> {
+    ended(Exceeded::Memory(budget.memory))
+}
+
+/// Leaves the running call behind; returns if it runs where that cannot be done.
+pub(super) fn abandon() {
+    meter::forget();
+    call::forget();
+    lanes::abandon();
+}

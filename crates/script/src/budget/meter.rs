@@ -1,0 +1,431 @@
+//! What the running call of a thread has spent and may spend.
+
+use super::{Budget, Exceeded, clock, processor};
+use crate::call;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+use valvehouse_core::figures::Spent;
+use valvehouse_core::lanes;
+use valvehouse_memory as memory;
+
+thread_local! {
+    static METER: Meter = const { Meter::new() };
+}
+
+/// What the running call of a thread has spent and may spend: the first two are read at every
+/// operation, the next two at every fourth.
+#[derive(Clone)]
+struct Meter {
+    operations: Cell<u64>,
+    limit: Cell<u64>,
+    /// The most the thread had allocated at any operation so far.
+    peak: Cell<isize>,
+    /// Ticks at which the call is looked at more closely.
+    deadline: Cell<u64>,
+    budget: Cell<Budget>,
+    /// What the thread had allocated when the call began.
+    memory: Cell<isize>,
+    /// Ticks at which own time is looked at: not yet known to be used up.
+    look: Cell<u64>,
+    /// Ticks at which the call ends whatever it does.
+    wall: Cell<u64>,
+    /// Time of this thread at which the call ends; none before it was looked at for the first time.
+    end: Cell<Option<Duration>>,
+    /// How long it has waited for others.
+    waited: Cell<Duration>,
+    /// Ticks by which a call that used all its own time, and nothing but that, is over.
+    used_up: Cell<u64>,
+    /// Processor time of this thread when it began, without what others used while it waited, and whether that was
+    /// read just then.
+    processor: Cell<(Option<Duration>, bool)>,
+    /// Why it ends at its next operation, whatever its budgets say.
+    doomed: Cell<Option<Exceeded>>,
+}
+
+impl Meter {
+    const fn new() -> Self {
+        Self {
+            operations: Cell::new(0),
+            limit: Cell::new(u64::MAX),
+            peak: Cell::new(isize::MAX),
+            deadline: Cell::new(u64::MAX),
+            budget: Cell::new(Budget::UNLIMITED),
+            memory: Cell::new(0),
+            look: Cell::new(u64::MAX),
+            wall: Cell::new(u64::MAX),
+            end: Cell::new(None),
+            waited: Cell::new(Duration::ZERO),
+            used_up: Cell::new(u64::MAX),
+            processor: Cell::new((None, false)),
+            doomed: Cell::new(None),
+        }
+    }
+
+    /// Begins a call.
+    fn start(&self, budget: Budget) {
+        let memory = memory::net();
+        self.operations.set(0);
+        self.limit.set(budget.operations);
+        self.memory.set(memory);
+        self.peak.set(memory);
+        self.budget.set(budget);
+        self.wall.set(in_ticks(budget.wall));
+        self.end.set(None);
+        self.waited.set(Duration::ZERO);
+        self.doomed.set(None);
+        self.used_up.set(in_ticks(budget.time));
+        self.processor.set(processor::at_tick(clock::now()));
+        self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
+        self.set_deadline();
+        self.set_ceiling();
+    }
+
+    /// Sets the ceiling at which the allocator ends the call if its own checks failed to: twice its memory limit, or
+    /// [`BEYOND`] bytes above that limit if this is more.
+    fn set_ceiling(&self) {
+        let limit = isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX);
+        let ceiling = self.memory.get().saturating_add(limit).saturating_add(limit.max(BEYOND));
+        memory::set_ceiling(ceiling);
+    }
+
+    /// Whether a call runs.
+    fn is_running(&self) -> bool {
+        self.limit.get() != u64::MAX
+    }
+
+    /// How far it is, to be gone on with later; no call runs then.
+    fn put_aside(&self) -> Self {
+        let aside = self.clone();
+        self.stop();
+        aside
+    }
+
+    fn go_on(&self, aside: Self) {
+        self.operations.set(aside.operations.get());
+        self.limit.set(aside.limit.get());
+        self.peak.set(aside.peak.get());
+        self.deadline.set(aside.deadline.get());
+        self.budget.set(aside.budget.get());
+        self.memory.set(aside.memory.get());
+        self.look.set(aside.look.get());
+        self.wall.set(aside.wall.get());
+        self.end.set(aside.end.get());
+        self.waited.set(aside.waited.get());
+        self.doomed.set(aside.doomed.get());
+        self.used_up.set(aside.used_up.get());
+        self.processor.set(aside.processor.get());
+        self.set_ceiling();
+    }
+
+    fn stop(&self) {
+        self.limit.set(u64::MAX);
+        self.peak.set(isize::MAX);
+        self.deadline.set(u64::MAX);
+        memory::clear_ceiling();
+    }
+
+    fn set_deadline(&self) {
+        self.deadline.set(self.look.get().min(self.wall.get()).min(clock::now() + SLICE));
+    }
+
+    /// What the call exceeds after so many operations.
+    #[inline(never)]
+    fn exceeded_at(&self, operations: u64) -> Option<Exceeded> {
+        if operations > self.limit.get() {
+            return Some(self.doomed.get().unwrap_or(Exceeded::Operations(self.limit.get())));
+        }
+        let memory = memory::net();
+        if memory > self.peak.get()
+            && let Some(exceeded) = self.grown_to(memory)
+        {
+            return Some(exceeded);
+        }
+        if clock::now() > self.deadline.get()
+            && let Some(exceeded) = self.looked_at()
+        {
+            return Some(exceeded);
+        }
+        if operations.is_multiple_of(LOOK_UP) {
+            clock::want();
+            return call::is_over().then_some(Exceeded::Over);
+        }
+        None
+    }
+
+    fn grown_to(&self, memory: isize) -> Option<Exceeded> {
+        self.peak.set(memory);
+        let limit = self.budget.get().memory;
+        let held = usize::try_from(memory.saturating_sub(self.memory.get())).unwrap_or(0);
+        (held > limit).then_some(Exceeded::Memory(limit))
+    }
+
+    /// What the clock says: which time is used up, or whether others have to have a turn.
+    #[cold]
+    fn looked_at(&self) -> Option<Exceeded> {
+        let budget = self.budget.get();
+        if clock::now() > self.wall.get() {
+            return Some(Exceeded::Wall(budget.wall));
+        }
+        if clock::now() > self.look.get()
+            && let Some(exceeded) = self.used_up(budget.time)
+        {
+            return Some(exceeded);
+        }
+        if lanes::is_here() && with_clock_stopped(|| aside(lanes::give_way)).is_err() {
+            return Some(Exceeded::Over);
+        }
+        self.set_deadline();
+        None
+    }
+
+    /// Returns the time limit that a finished call exceeded since its last operation: the time within a native is
+    /// checked only afterward.
+    #[inline]
+    fn overran(&self) -> Option<Exceeded> {
+        if clock::now() <= self.used_up.get() || !self.is_running() {
+            return None;
+        }
+        self.has_overrun()
+    }
+
+    #[cold]
+    fn has_overrun(&self) -> Option<Exceeded> {
+        let time = self.budget.get().time;
+        let passed = time + Duration::from_millis(clock::now().saturating_sub(self.used_up.get()));
+        let is_over = match (self.end.get(), self.processor.get()) {
+            (Some(end), _) => processor::time_of_this_thread().is_some_and(|now| now > end),
+            // It was never looked at: what it used is known exactly, or with what the thread did before it.
+            (None, (Some(began), is_exact)) => {
+                let most = if is_exact { time } else { time.saturating_mul(UNSEEN) };
+                processor::on_processor().is_some_and(|now| now.saturating_sub(began) > most)
+            }
+            // A thread may have been held up for a while.
+            (None, (None, _)) => passed > time.saturating_mul(UNSEEN),
+        };
+        is_over.then_some(Exceeded::Time(time))
+    }
+
+    /// Whether its own time is used up, asked when it may be.
+    fn used_up(&self, time: Duration) -> Option<Exceeded> {
+        let Some(now) = processor::time_of_this_thread() else { return Some(Exceeded::Time(time)) };
+        // What was used before the first look is not known, and granted on top: a thread may have been
+        // held up all the while.
+        let end = self.end.get().unwrap_or_else(|| now.saturating_add(time));
+        if now > end {
+            return Some(Exceeded::Time(time));
+        }
+        self.end.set(Some(end));
+        self.look.set(in_ticks(end - now));
+        None
+    }
+}
+
+/// Bytes beyond its budget that a call is let go on with, at least: more than any native of ours may take.
+const BEYOND: isize = 64 << 20;
+/// Operations between two looks at memory and clock: no few of them take much of either.
+const LOOK: u64 = 4;
+/// Operations between two looks at whether anybody still waits for the result.
+const LOOK_UP: u64 = 1024;
+/// Ticks for which a call may keep a lane for itself.
+const SLICE: u64 = 2;
+
+/// Times its own time that may pass for a call that was never looked at, where it is not known exactly.
+const UNSEEN: u32 = 4;
+
+/// Sets a budget for the calling thread until it is dropped. A call within a call is rare: only then
+/// there is a state to come back to.
+pub(crate) struct Guard(Option<Box<Meter>>);
+
+impl Guard {
+    pub(crate) fn enter(budget: Budget) -> Self {
+        clock::want();
+        METER.with(|meter| {
+            let outer = meter.is_running().then(|| Box::new(meter.put_aside()));
+            meter.start(budget);
+            Self(outer)
+        })
+    }
+
+    /// What the call has cost so far.
+    pub(crate) fn spent(&self) -> Spent {
+        METER.with(|meter| Spent {
+            operations: meter.operations.get(),
+            memory: u64::try_from(meter.peak.get().saturating_sub(meter.memory.get())).unwrap_or(0),
+            kept: u64::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0),
+            waited: meter.waited.get(),
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        METER.with(|meter| match self.0.take() {
+            Some(outer) => meter.go_on(*outer),
+            None => meter.stop(),
+        });
+    }
+}
+
+/// One more operation of the running call, and what it exceeds.
+#[inline]
+pub(super) fn tick() -> Option<Exceeded> {
+    METER.with(|meter| {
+        let operations = meter.operations.get() + 1;
+        meter.operations.set(operations);
+        if operations <= meter.limit.get() && !operations.is_multiple_of(LOOK) {
+            return None;
+        }
+        meter.exceeded_at(operations)
+    })
+}
+
+/// Adds the operations that a native's work is worth, and looks at every budget.
+///
+/// Called before the work is done, and never while a value is locked: on a lane others may run meanwhile.
+pub(crate) fn charge(operations: u64) -> Result<(), Exceeded> {
+    METER.with(|meter| {
+        if !meter.is_running() {
+            return Ok(());
+        }
+        let sum = meter.operations.get().saturating_add(operations);
+        meter.operations.set(sum);
+        meter.exceeded_at(sum).map_or(Ok(()), Err)
+    })
+}
+
+/// Checks what a call exceeded that has come to its end.
+pub(crate) fn check_end() -> Result<(), Exceeded> {
+    METER.with(|meter| meter.overran().map_or(Ok(()), Err))
+}
+
+/// Checks that a native may allocate this many bytes more, before it does.
+pub(crate) fn reserve(bytes: usize) -> Result<(), Exceeded> {
+    METER.with(|meter| {
+        let limit = meter.budget.get().memory;
+        let held = usize::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0);
+        match meter.is_running() && held.saturating_add(bytes) > limit {
+            true => Err(Exceeded::Memory(limit)),
+            false => Ok(()),
+        }
+    })
+}
+
+/// The own running time that the running call may take in all.
+pub(crate) fn time_limit() -> Duration {
+    METER.with(|meter| meter.budget.get().time)
+}
+
+/// Ends the running call at its next operation, for what must not be ignored although the interpreter would
+/// ignore the error of the native that found it.
+pub(crate) fn doom(exceeded: Exceeded) {
+    METER.with(|meter| {
+        if meter.is_running() {
+            meter.doomed.set(Some(exceeded));
+            meter.limit.set(0);
+        }
+    });
+}
+
+/// No call runs on this thread any more: the one that did never goes on.
+pub(super) fn forget() {
+    METER.with(Meter::stop);
+}
+
+/// So many operations were none of the running call's own.
+pub(crate) fn forgive(operations: u64) {
+    METER.with(|meter| meter.operations.set(meter.operations.get().saturating_sub(operations)));
+}
+
+/// The tick at which the running call ends whatever it does, and its budget.
+pub(super) fn limits() -> (u64, Budget) {
+    METER.with(|meter| (meter.wall.get(), meter.budget.get()))
+}
+
+/// The running call ends at another tick.
+pub(super) fn set_wall(tick: u64) {
+    METER.with(|meter| {
+        meter.wall.set(tick);
+        meter.set_deadline();
+    });
+}
+
+/// Leaves the thread to others for a while: the running call is taken from it, and what they allocate is
+/// none of its memory.
+pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
+    let call = call::put_aside();
+    let meter = METER.with(Meter::put_aside);
+    let before = memory::net();
+
+    let result = others();
+
+    let grown = memory::net().saturating_sub(before);
+    meter.memory.set(meter.memory.get().saturating_add(grown));
+    meter.peak.set(meter.peak.get().saturating_add(grown));
+    METER.with(|here| here.go_on(meter));
+    call::go_on(call);
+    result
+}
+
+/// Does what is no running time of the call's own.
+pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
+    let end = METER.with(|meter| meter.end.get());
+    let used = end.and_then(|_| processor::time_of_this_thread());
+    let ((began, is_exact), computed) =
+        (METER.with(|meter| meter.processor.get()), processor::on_processor());
+    let (left, ticks) = (Instant::now(), clock::now());
+
+    let result = other();
+
+    METER.with(|meter| {
+        let more = used.and_then(|used| Some(processor::time_of_this_thread()?.saturating_sub(used)));
+        let others = computed.and_then(|computed| Some(processor::on_processor()?.saturating_sub(computed)));
+        let began = began.map(|began| began.saturating_add(others.unwrap_or_default()));
+        meter.processor.set((began, is_exact));
+        meter.end.set(end.map(|end| end.saturating_add(more.unwrap_or_default())));
+        meter.waited.set(meter.waited.get() + left.elapsed());
+        let passed = clock::now().saturating_sub(ticks);
+        meter.look.set(meter.look.get().saturating_add(passed));
+        meter.used_up.set(meter.used_up.get().saturating_add(passed));
+        meter.set_deadline();
+    });
+    result
+}
+
+/// The tick at which a time from now is over.
+fn in_ticks(time: Duration) -> u64 {
+    // A tick may be almost over now: one more keeps the promise.
+    let ticks = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+    clock::now().saturating_add(ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Budget = Budget { operations: 1_000, time: Duration::from_millis(2), ..Budget::UNLIMITED };
+
+    fn passes(time: Duration, work: impl Fn()) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            work();
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_only_held_up_has_not_used_its_time() {
+        let _guard = Guard::enter(BUDGET);
+        passes(Duration::from_millis(60), || std::thread::sleep(Duration::from_millis(1)));
+        assert_eq!(check_end(), Ok(()));
+    }
+
+    #[test]
+    fn a_call_that_computed_longer_within_one_native_is_ended_after_it() {
+        let _guard = Guard::enter(BUDGET);
+        let began = processor::on_processor();
+        while processor::on_processor()
+            .zip(began)
+            .is_some_and(|(now, began)| now - began < Duration::from_millis(30))
+        {}
+        assert_eq!(check_end(), Err(Exceeded::Time(BUDGET.time)));
+    }
+}

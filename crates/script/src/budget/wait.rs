@@ -1,0 +1,62 @@
+//! Waiting within a call: for a network, another program, a person.
+
+use super::{Exceeded, clock, meter};
+use crate::value::error;
+use rhai::{Dynamic, EvalAltResult, Position};
+use std::time::Duration;
+use valvehouse_core::context::Turn;
+use valvehouse_core::lanes::{self, Stopped};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Waits for something with the clock of own running time stopped, as long as the call may last and
+/// somebody waits for it.
+pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+    clock::want();
+    let (wall, budget) = meter::limits();
+    let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));
+    let awaited = async {
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = turn.over() => Err(Exceeded::Over),
+            () = tokio::time::sleep(until_wall) => Err(Exceeded::Wall(budget.wall)),
+        }
+    };
+    let wait = || {
+        let waited = lanes::wait(awaited, |put_aside| meter::aside(put_aside));
+        // The clock may have slept meanwhile: what was waited counts all the same.
+        clock::want();
+        waited
+    };
+    let result = match meter::with_clock_stopped(wait) {
+        Ok(result) => result,
+        Err(Stopped::Over) => Err(Exceeded::Over),
+        Err(Stopped::Elsewhere) => return Err(error("nothing can be waited for here")),
+    };
+    result.map_err(ended)
+}
+
+/// That a function is called is an operation too.
+pub(crate) fn called() -> Answer<()> {
+    meter::tick().map_or(Ok(()), |exceeded| Err(ended(exceeded)))
+}
+
+/// The end of a call that no script can catch.
+pub(crate) fn ended(exceeded: Exceeded) -> Box<EvalAltResult> {
+    EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()
+}
+
+/// Waits for a person: as above, but where people may take their time it does not count at all.
+pub(crate) fn wait_for_person<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+    let (wall, budget) = meter::limits();
+    if budget.hurries_people {
+        return wait(turn, future);
+    }
+    clock::want();
+    let began = clock::now();
+    meter::set_wall(u64::MAX);
+    let result = wait(turn, future);
+    meter::set_wall(wall.saturating_add(clock::now().saturating_sub(began)));
+    result
+}

@@ -1,0 +1,124 @@
+//! Scripts that listen, and those that do so wrongly.
+
+use super::*;
+use crate::{Kind, Problem, Settings, Severity, SourceFile};
+use std::time::Duration;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::context::{Context, Events, TurnFacts};
+
+fn compile(kind: Kind, text: &str, settings: &Settings) -> Result<Arc<Script>, Vec<Problem>> {
+    Script::compile(&SourceFile::new(kind, "x", "filters/x.rhai", text), settings).map(Arc::new)
+}
+
+fn script(text: &str) -> Arc<Script> {
+    compile(Kind::Filter, text, &Settings::default()).unwrap()
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    let told = |problem: &Problem| {
+        assert_eq!(problem.severity, Severity::Warning);
+        format!("{}; {}", problem.message, problem.help.as_deref().unwrap_or_default())
+    };
+    script(text).warnings.iter().map(told).collect()
+}
+
+async fn hear(text: &str, event: &str) -> (Result<(), String>, Json) {
+    let state = Json::object();
+    let callbacks = script(text).into_callbacks(Arc::default()).expect("it has callbacks");
+    let event = Json::parse(event.as_bytes()).unwrap();
+    let facts = TurnFacts { chat_id: "c-1".into(), ..TurnFacts::default() };
+    let turn = Turn::new(facts, Context::default(), Events::default());
+    (callbacks.hear(Callback::ToolStart, event, state.clone(), turn).await, state)
+}
+
+#[tokio::test]
+async fn a_callback_is_told_of_its_event_and_finds_what_hooks_find() {
+    let text = r#"
+        const callbacks = true;
+        const Valves = #{ prefix: "tool" };
+        fn on_tool_start(event, state, valves, __chat_id__) {
+            state.seen = `${valves.prefix} ${event.tool} ${event.args.city} ${__chat_id__}`;
+        }"#;
+    let (result, state) = hear(text, r#"{"tool":"weather","args":{"city":"Oslo"}}"#).await;
+    assert_eq!((result, state.to_string().as_str()), (Ok(()), r#"{"seen":"tool weather Oslo c-1"}"#));
+}
+
+#[tokio::test]
+async fn a_file_may_listen_and_have_hooks_and_its_figures_are_by_name() {
+    let script =
+        script("const callbacks = true; fn inlet(body) { body } fn on_tool_start() {} fn on_text(event) {}");
+    assert_eq!(script.hooks().collect::<Vec<_>>(), [valvehouse_core::filter::Hook::Inlet]);
+    assert_eq!(script.callbacks().collect::<Vec<_>>(), [Callback::Text, Callback::ToolStart]);
+    let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
+    for callback in [Callback::ToolStart, Callback::Text, Callback::Retry] {
+        callbacks.hear(callback, Json::object(), Json::object(), Turn::default()).await.unwrap();
+    }
+    let sums = script.figures().sums();
+    assert_eq!(
+        sums.iter().map(|(name, sum)| (name.as_str(), sum.calls)).collect::<Vec<_>>(),
+        [("on_text", 1), ("on_tool_start", 1)]
+    );
+}
+
+#[tokio::test]
+async fn what_breaks_says_where_and_what_refuses_says_why() {
+    let bug = "const callbacks = true;\nfn on_tool_start(event) {\n event.nothing.at_all() }";
+    let (result, _) = hear(bug, "{}").await;
+    assert!(result.clone().unwrap_err().contains("filters/x.rhai:3:"), "{result:?}");
+    let endless = "const callbacks = true; fn on_tool_start(event) { loop {} }";
+    assert!(hear(endless, "{}").await.0.unwrap_err().contains("used up"));
+    let refuses = r#"const callbacks = true; fn on_tool_start(event) { deny("not so") }"#;
+    assert_eq!(hear(refuses, "{}").await.0, Err("not so".to_owned()));
+}
+
+#[tokio::test]
+async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
+    let rest = Duration::from_secs(60);
+    let breaker = BreakerSettings { breaks: 2, window: rest, rest };
+    let settings = Settings { breaker, ..Settings::default() };
+    let text = "const callbacks = true; fn inlet(body) { body } fn on_text(event) { throw 1 / 0; }";
+    let script = compile(Kind::Filter, text, &settings).unwrap();
+    let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
+    let hear = || callbacks.hear(Callback::Text, Json::object(), Json::object(), Turn::default());
+    assert!(hear().await.is_err() && hear().await.is_err());
+    assert_eq!(hear().await, Ok(()));
+    assert_eq!(script.figures().sums()[0].1.calls, 2);
+    assert!(script.breaker.open().is_none());
+}
+
+#[test]
+fn what_was_meant_otherwise_is_told() {
+    let missing = warnings("fn inlet(body) { body } fn on_text(event) {}");
+    assert!(missing[0].starts_with("`on_text` is never called: `const callbacks = true` is missing"));
+    for (name, near) in
+        [("on_tool_begin", "on_tool_"), ("on_tokens", "on_token`"), ("onToolStart", "on_tool_start`")]
+    {
+        let told =
+            warnings(&format!("const callbacks = true; fn on_retry(event) {{}} fn {name}(event) {{}}"));
+        assert!(
+            told[0].starts_with(&format!("`{name}` is no callback and never called; did you mean `{near}")),
+            "{told:?}"
+        );
+    }
+    let empty = warnings("const callbacks = true; fn inlet(body) { body }");
+    assert!(empty[0].starts_with("`callbacks` is true, and there is no callback"));
+    assert!(warnings("const callbacks = true; fn on_text(event) {} fn only(x) { x }").is_empty());
+    let tool = "const callbacks = true; fn handler(args) { args } fn on_text(event) {}";
+    let tool = compile(Kind::Tool, tool, &Settings::default()).unwrap();
+    assert!(tool.warnings[0].message.contains("is for filters"));
+    assert!(tool.into_callbacks(Arc::default()).is_none());
+}
+
+#[test]
+fn an_unknown_parameter_of_a_callback_is_a_mistake() {
+    let text = "const callbacks = true; fn on_text(evnt) {}";
+    let problems = compile(Kind::Filter, text, &Settings::default()).unwrap_err();
+    assert_eq!(problems[0].message, "`on_text` has an unknown parameter `evnt`");
+    assert!(problems[0].help.as_deref().unwrap().starts_with("did you mean `event`?"));
+    let computed = compile(
+        Kind::Filter,
+        "const callbacks = 1 == 1 && maybe(); fn on_text(event) {}",
+        &Settings::default(),
+    );
+    assert!(computed.unwrap_err().iter().any(|problem| problem.message.contains("`callbacks` is computed")));
+}

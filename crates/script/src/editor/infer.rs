@@ -1,0 +1,274 @@
+//! What kind a value is, guessed from how it is written.
+
+use super::outline::{Binding, Constant, Field, Sketch, Value};
+use super::scan::Kind;
+use crate::reference::{self, Form, Origin, Type};
+use std::ops::Range;
+
+/// What is known of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Of {
+    Type(Type),
+    /// A map with the keys of this constant: the valves, a tool's arguments.
+    Fields(&'static str),
+}
+
+const UNKNOWN: Of = Of::Type(Type::Any);
+/// Guesses that lead to guesses.
+const DEEPEST: u8 = 12;
+
+/// Methods of a list that give one of its elements.
+const PICKING: [&str; 7] = ["last", "first", "pop", "shift", "remove", "find", "get"];
+/// Methods that give as many or fewer of the same.
+const SELECTING: [&str; 8] = ["filter", "extract", "drain", "splice", "copy", "tail", "keep_last", "split"];
+
+impl Sketch {
+    /// The names that may be used at a byte, the innermost last.
+    pub(super) fn visible(&self, at: usize) -> impl DoubleEndedIterator<Item = &Binding> {
+        self.bindings.iter().filter(move |binding| binding.scope.start <= at && at <= binding.scope.end)
+    }
+
+    pub(super) fn constant_named(&self, name: &str) -> Option<&Constant> {
+        self.constants.iter().find(|constant| constant.name == name)
+    }
+
+    /// The kind of what these tokens say.
+    pub(super) fn infer(&self, tokens: Range<usize>) -> Of {
+        self.infer_at(tokens, 0)
+    }
+
+    fn infer_at(&self, tokens: Range<usize>, depth: u8) -> Of {
+        let Range { start, end } = tokens;
+        if depth > DEEPEST || start >= end || start >= self.tokens.len() {
+            return UNKNOWN;
+        }
+        let (mut of, mut place) = self.primary(start, end, depth);
+        while place < end {
+            match self.word(place) {
+                "." | "?." if self.is_word(place + 1) => {
+                    let is_call = self.word(place + 2) == "(";
+                    of = self.member(&of, self.word(place + 1), is_call);
+                    place = if is_call { self.end_of(place + 2) + 1 } else { place + 2 };
+                }
+                "[" | "?[" => {
+                    let close = self.end_of(place);
+                    of = self.indexed(of, place + 1..close);
+                    place = close + 1;
+                }
+                "??" => {
+                    return if of == UNKNOWN { self.infer_at(place + 1..end, depth + 1) } else { of };
+                }
+                "==" | "!=" | "<" | ">" | "<=" | ">=" | "&&" | "||" | "in" => return Of::Type(Type::Boolean),
+                "+" | "-" | "*" | "/" | "%" => return of,
+                ".." | "..=" => return Of::Type(Type::Range),
+                _ => return if matches!(self.word(place), ";" | "{") { of } else { UNKNOWN },
+            }
+        }
+        of
+    }
+
+    /// What begins at a token, and the token behind it.
+    fn primary(&self, start: usize, end: usize, depth: u8) -> (Of, usize) {
+        let token = &self.tokens[start];
+        match (token.kind, self.word(start)) {
+            (Kind::Text, _) => {
+                // A text with values in it goes on behind them.
+                let mut place = start + 1;
+                while self.word(place) == "${" {
+                    place = self.end_of(place) + 1;
+                    place +=
+                        usize::from(self.tokens.get(place).is_some_and(|token| token.kind == Kind::Text));
+                }
+                (Of::Type(Type::Text), place)
+            }
+            (Kind::Number, _) => (Of::Type(self.literal(start)), start + 1),
+            (_, "-") => (self.infer_at(start + 1..start + 2, depth + 1), start + 2),
+            (_, "!") => (Of::Type(Type::Boolean), end),
+            (_, "(") => {
+                let close = self.end_of(start);
+                (self.infer_at(start + 1..close, depth + 1), close + 1)
+            }
+            (_, "[" | "#{") => (Of::Type(self.literal(start)), self.end_of(start) + 1),
+            (Kind::Word, "true" | "false") => (Of::Type(Type::Boolean), start + 1),
+            (Kind::Word, "if" | "switch" | "return" | "throw") => (UNKNOWN, end),
+            (Kind::Word, _) if self.word(start + 1) == "::" => self.of_module(start),
+            (Kind::Word, name) if self.word(start + 1) == "(" => {
+                let own = self.functions.iter().any(|function| function.name == name);
+                let of = if own { UNKNOWN } else { returned("", name) };
+                (of, self.end_of(start + 1) + 1)
+            }
+            (Kind::Word, name) => (self.variable(name, token.at.start, depth), start + 1),
+            _ => (UNKNOWN, end),
+        }
+    }
+
+    /// `regex::find(…)`
+    fn of_module(&self, start: usize) -> (Of, usize) {
+        let mut place = start;
+        while self.word(place + 1) == "::" && self.is_word(place + 2) {
+            place += 2;
+        }
+        let path: Vec<&str> = (start..place).step_by(2).map(|word| self.word(word)).collect();
+        let of = returned(&path.join("::"), self.word(place));
+        let next = if self.word(place + 1) == "(" { self.end_of(place + 1) + 1 } else { place + 1 };
+        (of, next)
+    }
+
+    fn variable(&self, name: &str, at: usize, depth: u8) -> Of {
+        if name == "Valves" && self.constant_named("Valves").is_some() {
+            return Of::Fields("Valves");
+        }
+        // `let x = x.y` means the one before.
+        let binding = self.visible(at).rfind(|binding| binding.name == name && binding.at.start < at);
+        match binding {
+            Some(binding) => self.value(binding, depth),
+            None => self.constant_named(name).map_or(UNKNOWN, |constant| Of::Type(constant.kind)),
+        }
+    }
+
+    /// What a name stands for.
+    pub(super) fn bound(&self, binding: &Binding) -> Of {
+        self.value(binding, 0)
+    }
+
+    fn value(&self, binding: &Binding, depth: u8) -> Of {
+        match &binding.value {
+            Value::Is(tokens) => self.infer_at(tokens.clone(), depth + 1),
+            Value::ElementOf(tokens) => element(&self.infer_at(tokens.clone(), depth + 1)),
+            Value::GivenBy(bracket) => self.given_by(*bracket, depth),
+            Value::Caught => Of::Type(Type::Handle("error")),
+            Value::Parameter { function, has_args } => parameter(function, &binding.name, *has_args),
+            Value::Unknown => UNKNOWN,
+        }
+    }
+
+    /// What the method before a bracket hands to a closure: an element of what it is called on.
+    fn given_by(&self, bracket: usize, depth: u8) -> Of {
+        let Some(method) = bracket.checked_sub(1).filter(|method| self.is_word(*method)) else {
+            return UNKNOWN;
+        };
+        let Some(dot) = method.checked_sub(1).filter(|dot| matches!(self.word(*dot), "." | "?.")) else {
+            return match self.word(method) {
+                "replace" | "update" => UNKNOWN,
+                "window" => Of::Type(Type::Text),
+                _ => UNKNOWN,
+            };
+        };
+        let over = self.infer_at(self.chain_before(dot), depth + 1);
+        match &over {
+            Of::Type(kind) if kind.is_list() && self.word(method) != "reduce" => element(&over),
+            _ => UNKNOWN,
+        }
+    }
+
+    /// The tokens of the chain of words and brackets that ends before a dot.
+    pub(super) fn chain_before(&self, dot: usize) -> Range<usize> {
+        let mut start = dot;
+        while let Some(last) = start.checked_sub(1) {
+            let is_group = matches!(self.word(last), ")" | "]" | "}");
+            let mut first = if is_group { self.tokens[last].pair.unwrap_or(last) } else { last };
+            // What is called or looked into belongs to it.
+            while is_group
+                && matches!(self.word(first), "(" | "[" | "?[")
+                && first.checked_sub(1).is_some_and(|before| self.is_operand(before))
+            {
+                let before = first - 1;
+                first = match self.word(before) {
+                    ")" | "]" => self.tokens[before].pair.unwrap_or(before),
+                    _ => before,
+                };
+                if self.is_word(first) {
+                    break;
+                }
+            }
+            start = first;
+            match first.checked_sub(1).map(|before| self.word(before)) {
+                Some("." | "?." | "::") => start = first - 1,
+                _ => break,
+            }
+        }
+        start..dot
+    }
+
+    /// Whether a call or an index may follow this token.
+    fn is_operand(&self, place: usize) -> bool {
+        const SPEAKING: [&str; 8] = ["if", "in", "return", "while", "switch", "throw", "else", "let"];
+        self.is_word(place) && !SPEAKING.contains(&self.word(place)) || matches!(self.word(place), ")" | "]")
+    }
+
+    fn indexed(&self, of: Of, index: Range<usize>) -> Of {
+        let is_range = index.clone().any(|place| matches!(self.word(place), ".." | "..="));
+        let key =
+            index.len() == 1 && self.tokens.get(index.start).is_some_and(|token| token.kind == Kind::Text);
+        match &of {
+            Of::Type(kind) if kind.is_list() && is_range => of,
+            Of::Type(kind) if kind.is_list() => element(&of),
+            _ if key => self.member(&of, self.word(index.start).trim_matches('"'), false),
+            _ => UNKNOWN,
+        }
+    }
+
+    /// What stands behind the dot.
+    pub(super) fn member(&self, of: &Of, name: &str, is_call: bool) -> Of {
+        match of {
+            Of::Fields(constant) => self.field(constant, name).map_or(UNKNOWN, |field| Of::Type(field.kind)),
+            Of::Type(Type::Handle("__user__")) if name == "valves" => Of::Fields("UserValves"),
+            Of::Type(kind) => {
+                if is_call && name == "copy" || is_call && kind.is_list() && SELECTING.contains(&name) {
+                    return of.clone();
+                }
+                let words = reference::members(*kind);
+                let mut fitting = words
+                    .iter()
+                    .filter(|word| word.name == name && matches!(word.form, Form::Method(_)) == is_call);
+                match fitting.next() {
+                    Some(word) if word.kind != Type::Any => Of::Type(word.kind),
+                    _ if is_call && kind.is_list() && PICKING.contains(&name) => element(of),
+                    _ => UNKNOWN,
+                }
+            }
+        }
+    }
+
+    /// A key of a constant that is a map.
+    pub(super) fn field(&self, constant: &str, name: &str) -> Option<&Field> {
+        self.constant_named(constant)?.fields.iter().find(|field| field.name == name)
+    }
+}
+
+fn element(of: &Of) -> Of {
+    match of {
+        Of::Type(kind) => Of::Type(kind.element()),
+        Of::Fields(_) => Of::Type(Type::Text),
+    }
+}
+
+/// What a function of the host gives.
+fn returned(module: &str, name: &str) -> Of {
+    let mut named = reference::functions().iter().filter(|function| {
+        function.module == module
+            && function.name == name
+            && (!module.is_empty() || function.origin == Origin::Host || !function.is_method)
+    });
+    named.next().map_or(UNKNOWN, |function| Of::Type(function.returns))
+}
+
+/// What a function is handed under a name. In functions of the file's own, names mean what they usually do.
+fn parameter(function: &str, name: &str, has_args: bool) -> Of {
+    if let Some((subject, kind)) = reference::entry(function).and_then(|entry| entry.subject)
+        && subject == name
+    {
+        return if name == "args" { Of::Fields("parameters") } else { Of::Type(kind) };
+    }
+    match name {
+        "valves" => Of::Fields("Valves"),
+        "args" => Of::Fields("parameters"),
+        "ctx" if has_args => Of::Type(Type::Handle("context")),
+        _ => {
+            let asked = reference::PARAMETERS.iter().find(|key| key.name == name);
+            let usual = ["body", "event", "ctx", "messages", "message", "context", "result"];
+            let usual = usual.into_iter().find(|usual| *usual == name);
+            asked.map(|key| key.kind).or(usual.map(Type::Handle)).map_or(UNKNOWN, Of::Type)
+        }
+    }
+}

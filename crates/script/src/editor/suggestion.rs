@@ -1,0 +1,118 @@
+//! What may be written at a place.
+
+use crate::reference::{self, Entry, Form, Function, Key, Role, Type, Word};
+
+/// Something that may be written at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suggestion {
+    /// What is shown, and looked for.
+    pub label: String,
+    /// What it is.
+    pub kind: SuggestionKind,
+    /// A line more: a signature, a kind.
+    pub detail: String,
+    /// What it does, in Markdown.
+    pub doc: String,
+    /// What is written, with `$0` and `${1:name}` for places to go on at.
+    pub insert: String,
+}
+
+/// What it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuggestionKind {
+    /// A function.
+    Function,
+    /// A method.
+    Method,
+    /// A word behind a dot.
+    Property,
+    /// A valve, or another key that the file declares.
+    Field,
+    /// A variable or parameter.
+    Variable,
+    /// A constant.
+    Constant,
+    /// A module.
+    Module,
+    /// A word of the language or of the opening comment.
+    Keyword,
+    /// A frame to fill in.
+    Frame,
+    /// One of a few values.
+    Value,
+}
+
+impl Suggestion {
+    pub(super) fn new(label: impl Into<String>, kind: SuggestionKind, detail: impl Into<String>) -> Self {
+        let label = label.into();
+        Self { insert: escaped(&label), label, kind, detail: detail.into(), doc: String::new() }
+    }
+
+    pub(super) fn doc(self, doc: impl Into<String>) -> Self {
+        Self { doc: doc.into(), ..self }
+    }
+
+    pub(super) fn insert(self, insert: impl Into<String>) -> Self {
+        Self { insert: insert.into(), ..self }
+    }
+
+    /// A function of the host or the language; overloads are one, told by the first.
+    pub(super) fn function(function: &Function) -> Self {
+        let kind = SuggestionKind::Function;
+        Self::new(&function.name, kind, function.signature())
+            .doc(doc_of(function))
+            .insert(call(&function.name, function.arguments().len()))
+    }
+
+    pub(super) fn word(word: &Word, of: Type) -> Self {
+        let signature = word.signature(&of.name());
+        match &word.form {
+            Form::Method(params) => Self::new(&word.name, SuggestionKind::Method, signature)
+                .doc(&word.doc)
+                .insert(call(&word.name, params.len())),
+            Form::Key | Form::Property => {
+                Self::new(&word.name, SuggestionKind::Property, signature).doc(&word.doc)
+            }
+        }
+    }
+
+    pub(super) fn key(key: &Key, kind: SuggestionKind, behind: &str) -> Self {
+        let detail = if key.values.is_empty() { key.kind.name() } else { key.values.join(" or ") };
+        Self::new(key.name, kind, detail).doc(key.doc).insert(format!("{}{behind}", escaped(key.name)))
+    }
+
+    /// The frame of a function that the host calls; without its `fn` where that is written already.
+    pub(super) fn entry(entry: &Entry, has_fn: bool) -> Self {
+        let subject = entry.subject.map(|(name, _)| name).unwrap_or_default();
+        let params = if entry.name == "handler" { "args, ctx" } else { subject };
+        let fun = if has_fn { "" } else { "fn " };
+        let begins =
+            if entry.begins.is_empty() { String::new() } else { format!("\n    {}", escaped(entry.begins)) };
+        let what = match entry.role {
+            Role::Filter => "hook",
+            Role::Tool => "tool",
+            Role::Pipe => "model",
+            Role::Callback => "callback",
+        };
+        Self::new(entry.name, SuggestionKind::Frame, format!("{what}: fn {}({params})", entry.name))
+            .doc(entry.doc)
+            .insert(format!("{fun}{}({params}) {{\n    $0{begins}\n}}", entry.name))
+    }
+}
+
+/// A function's doc, with what calling it takes.
+pub(super) fn doc_of(function: &Function) -> String {
+    let needs = function.capability.map(|capability| format!("Needs `requirements: {}`.", capability.name()));
+    let is_of_rhai = function.origin == reference::Origin::Rhai;
+    let whose = is_of_rhai.then(|| "*One of Rhai's own.*".to_owned());
+    [Some(function.doc.clone()), needs, whose].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+fn call(name: &str, count: usize) -> String {
+    if count == 0 { format!("{}()", escaped(name)) } else { format!("{}($0)", escaped(name)) }
+}
+
+/// A text that means itself where places to go on at may be named.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('$', "\\$").replace('}', "\\}")
+}

@@ -1,0 +1,167 @@
+//! From a function's name to its hook, and from a parameter's name to what is handed in.
+//!
+//! Read once, when a script is loaded. A name that is not in these tables is a load problem with
+//! the nearest name that is.
+
+use super::problem::{Code, Problem};
+use rhai::AST;
+use std::path::Path;
+use valvehouse_core::callback::Callback;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::words::nearest;
+
+/// What a parameter asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Param {
+    /// The value the call is about: body, event or ctx; a tool's args.
+    Subject,
+    /// The variables a tool works on.
+    Context,
+    Valves,
+    State,
+    Id,
+    User,
+    Metadata,
+    Model,
+    Request,
+    ChatId,
+    MessageId,
+    Features,
+    Files,
+    EventEmitter,
+    EventCall,
+}
+
+/// Parameters that every hook may ask for.
+const PARAMS: [(&str, Param); 13] = [
+    ("valves", Param::Valves),
+    ("state", Param::State),
+    ("__id__", Param::Id),
+    ("__user__", Param::User),
+    ("__metadata__", Param::Metadata),
+    ("__model__", Param::Model),
+    ("__request__", Param::Request),
+    ("__chat_id__", Param::ChatId),
+    ("__message_id__", Param::MessageId),
+    ("__features__", Param::Features),
+    ("__files__", Param::Files),
+    ("__event_emitter__", Param::EventEmitter),
+    ("__event_call__", Param::EventCall),
+];
+
+/// What the hook's own value is called.
+pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
+    match hook {
+        Hook::Inlet | Hook::Outlet => Some("body"),
+        Hook::Stream => Some("event"),
+        Hook::StreamEnd => None,
+        Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation => Some("ctx"),
+    }
+}
+
+/// A hook of a script: which function, with what.
+#[derive(Debug, Clone)]
+pub(crate) struct HookFunction {
+    pub(crate) hook: Hook,
+    pub(crate) params: Vec<Param>,
+}
+
+/// The hooks among a script's functions, and what is wrong with them.
+pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookFunction>, Vec<Problem>) {
+    let mut found: Vec<HookFunction> = Vec::new();
+    let mut problems = Vec::new();
+    for function in ast.iter_functions() {
+        let Some(hook) = Hook::named(function.name) else {
+            if let Some(near) = almost(function.name) {
+                problems.push(
+                    Problem::new(
+                        Code::AlmostHook,
+                        id,
+                        path,
+                        format!("`{}` is spelt almost like the hook `{near}`", function.name),
+                    )
+                    .at_function(source, function.name)
+                    .help(format!("rename it to `{near}`, or to something else if it is no hook"))
+                    .warning(),
+                );
+            }
+            continue;
+        };
+        match read_params(hook.name(), subject_name(hook), &function.params) {
+            Ok(params) => {
+                // Overloads by arity: the longest wins.
+                let next = HookFunction { hook, params };
+                match found.iter_mut().find(|other| other.hook == hook) {
+                    Some(other) if other.params.len() < next.params.len() => *other = next,
+                    Some(_) => {}
+                    None => found.push(next),
+                }
+            }
+            Err((name, help)) => problems.push(
+                Problem::new(
+                    Code::UnknownParameter,
+                    id,
+                    path,
+                    format!("`{hook}` has an unknown parameter `{name}`"),
+                )
+                .at_parameter(source, hook.name(), &name)
+                .help(help),
+            ),
+        }
+    }
+    found.sort_by_key(|function| function.hook as u8);
+    (found, problems)
+}
+
+/// What a parameter that every function of ours may have asks for.
+pub(crate) fn param(name: &str) -> Option<Param> {
+    PARAMS.iter().find(|(known, _)| *known == name).map(|(_, param)| *param)
+}
+
+/// The names of those parameters.
+pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
+    PARAMS.iter().map(|(name, _)| *name)
+}
+
+/// What the parameters of a function ask for, where its own value has this name; or the first that is
+/// unknown, and what may have been meant.
+pub(super) fn read_params(
+    function: &str,
+    subject: Option<&'static str>,
+    names: &[&str],
+) -> Result<Vec<Param>, (String, String)> {
+    names
+        .iter()
+        .map(|name| {
+            if subject == Some(name) {
+                return Ok(Param::Subject);
+            }
+            param(name).ok_or_else(|| ((*name).to_owned(), help_for(function, subject, name)))
+        })
+        .collect()
+}
+
+fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String {
+    let known = subject.into_iter().chain(param_names());
+    let list = known.clone().collect::<Vec<_>>().join(", ");
+    let bare = name.trim_matches('_');
+    let dressed = known.clone().find(|known| known.trim_matches('_') == bare);
+    match dressed.or_else(|| nearest(name, known)) {
+        Some(near) => format!("did you mean `{near}`? `{function}` knows: {list}"),
+        None => format!("`{function}` knows: {list}"),
+    }
+}
+
+/// The hook a function's name was probably meant to be.
+fn almost(name: &str) -> Option<&'static str> {
+    if name.starts_with('_') || name.len() < 4 {
+        return None;
+    }
+    let folded = name.to_lowercase().replace('_', "");
+    // As in `onStream`: the hooks have no such word in front.
+    let folded = folded.strip_prefix("on").filter(|_| Callback::named(name).is_none()).unwrap_or(&folded);
+    Hook::ALL.into_iter().map(Hook::name).find(|hook| {
+        let hook = hook.replace('_', "");
+        hook == folded || (strsim::damerau_levenshtein(&hook, folded) == 1 && folded.len() > 4)
+    })
+}

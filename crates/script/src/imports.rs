@@ -1,0 +1,312 @@
+//! What a script imports: found and read when its file is, and kept with its text.
+//!
+//! `import "lib/words" as words;` names a file below the plugin folder: looked for beside the
+//! importing file first, then from the folder's top. Only `_name.rhai` and what lies in a folder
+//! `lib` can be imported; nothing outside of the plugin folder is ever read.
+
+use super::problem::{Code, Problem};
+use super::source::MAX_SOURCE;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use valvehouse_core::words::hex;
+use valvehouse_json::Json;
+
+/// Most modules that one script may import, directly or not.
+const MAX_MODULES: usize = 32;
+/// Most text of all of them.
+const MAX_TEXT: usize = 2 * MAX_SOURCE;
+/// Longest name of a module.
+const MAX_NAME: usize = 200;
+
+/// A module's file as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ModuleFile {
+    /// Its path within the plugin folder, without `.rhai`: its one name.
+    pub(super) key: String,
+    pub(super) path: PathBuf,
+    pub(super) text: Arc<str>,
+}
+
+/// What one `import` leads to.
+#[derive(Debug, Clone, PartialEq)]
+struct Import {
+    /// The module it stands in; "" for the script.
+    from: String,
+    name: String,
+    /// A problem without a path is told where the import stands.
+    found: Result<ModuleFile, Problem>,
+}
+
+/// What the imports of a script and of its modules lead to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Imports(Arc<Vec<Import>>);
+
+impl Imports {
+    /// Finds and reads everything a script imports. `read` reads one file that was found.
+    pub(super) fn of(
+        finding: &mut Finding<'_>,
+        path: &Path,
+        text: &str,
+        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
+    ) -> Self {
+        let mut imports: Vec<Import> = Vec::new();
+        if !text.contains("import") {
+            return Self::default();
+        }
+        let mut known = BTreeSet::new();
+        let mut length = 0;
+        let key = key_of(finding.root, path);
+        // A module that is looked at by itself imports under its own name; its tests do not.
+        let from = if is_module_key(&key) && !key.ends_with(".test") { key.clone() } else { String::new() };
+        let mut unread = vec![(from, folder_of(&key).to_owned(), Arc::<str>::from(text))];
+        while let Some((from, folder, text)) = unread.pop() {
+            for name in named_in(&text) {
+                let found = match finding.find(&folder, &name, read) {
+                    Ok(module) if known.insert(module.key.clone()) => {
+                        length += module.text.len();
+                        if known.len() > MAX_MODULES || length > MAX_TEXT {
+                            Err(too_much())
+                        } else {
+                            let folder = folder_of(&module.key).to_owned();
+                            unread.push((module.key.clone(), folder, module.text.clone()));
+                            Ok(module)
+                        }
+                    }
+                    found => found,
+                };
+                imports.push(Import { from: from.clone(), name, found });
+            }
+        }
+        Self(imports.into())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The texts of all modules.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|import| import.found.as_ref().ok()).map(|module| &*module.text)
+    }
+
+    /// What an `import` in a module (or in the script: "") leads to; None where it was not seen.
+    pub(super) fn get(&self, from: &str, name: &str) -> Option<&Result<ModuleFile, Problem>> {
+        let import = self.0.iter().find(|import| import.from == from && import.name == name)?;
+        Some(&import.found)
+    }
+
+    /// A hash over a script's own and everything its imports lead to.
+    pub(super) fn hash_with(&self, own: &str) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        add(own);
+        for Import { from, name, found } in self.0.iter() {
+            [from, name].into_iter().for_each(|text| add(text));
+            match found {
+                Ok(module) => [&module.key, &*module.text].into_iter().for_each(&mut add),
+                Err(problem) => add(&problem.message),
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// For the store: what can be read again without the files.
+    pub fn to_json(&self) -> Json {
+        let found = self.0.iter().filter_map(|import| Some((import, import.found.as_ref().ok()?)));
+        let entries = found.map(|(import, module)| {
+            Json::from([
+                ("from", import.from.as_str().into()),
+                ("name", import.name.as_str().into()),
+                ("key", module.key.as_str().into()),
+                ("text", (*module.text).into()),
+            ])
+        });
+        entries.collect::<Vec<_>>().into()
+    }
+
+    /// From the store, for a plugin folder.
+    pub fn from_json(json: &Json, root: &Path) -> Self {
+        let entries = json.as_array().map(|entries| entries.items()).unwrap_or_default();
+        let import = |entry: &Json| {
+            let text = |key: &str| entry.text(key).map(String::from);
+            let key = text("key")?;
+            let path = path_of(root, &key);
+            let module = ModuleFile { key, path, text: text("text")?.into() };
+            Some(Import { from: text("from")?, name: text("name")?, found: Ok(module) })
+        };
+        Self(entries.iter().filter_map(import).collect::<Vec<_>>().into())
+    }
+}
+
+/// Whether a file below a plugin folder is for importing, and no plugin.
+pub fn is_module(root: &Path, path: &Path) -> bool {
+    is_module_key(&key_of(root, path))
+}
+
+/// A file's path within a plugin folder, without `.rhai`.
+pub(super) fn key_of(root: &Path, path: &Path) -> String {
+    let within = path.strip_prefix(root).unwrap_or(path).with_extension("");
+    within.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}
+
+fn is_module_key(key: &str) -> bool {
+    let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+    name.starts_with('_') || folder.split('/').any(|part| part == "lib")
+}
+
+/// The modules below a plugin folder, of one moment: each is looked for once, however many import it.
+pub(super) struct Finding<'a> {
+    root: &'a Path,
+    /// By the folder of who imports and the name that is written there.
+    found: HashMap<(String, String), Result<ModuleFile, Problem>>,
+}
+
+impl<'a> Finding<'a> {
+    pub(super) fn below(root: &'a Path) -> Self {
+        Self { root, found: HashMap::new() }
+    }
+
+    /// Whether there was everything that was looked for.
+    pub(super) fn found_all(&self) -> bool {
+        self.found.values().all(Result::is_ok)
+    }
+
+    fn find(
+        &mut self,
+        folder: &str,
+        name: &str,
+        read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
+    ) -> Result<ModuleFile, Problem> {
+        let wanted = (folder.to_owned(), name.to_owned());
+        let read = || {
+            let key = find(self.root, folder, name)?;
+            let path = path_of(self.root, &key);
+            Ok(ModuleFile { text: read(&path)?, key, path })
+        };
+        self.found.entry(wanted).or_insert_with(read).clone()
+    }
+}
+
+/// Which module a name means: its path within the plugin folder.
+fn find(root: &Path, folder: &str, name: &str) -> Result<String, Problem> {
+    let problem = |message: String| Problem::new(Code::NoModule, "", Path::new(""), message);
+    if !is_name(name) {
+        return Err(problem(format!("`{}` cannot be a module", name.chars().take(80).collect::<String>()))
+            .help("write a path within the plugin folder: letters, digits, `_`, `-` and `/`, as in \"lib/words\""));
+    }
+    let beside = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    for key in [beside.as_str(), name] {
+        let path = path_of(root, key);
+        if !path.is_file() {
+            continue;
+        }
+        if !is_module_key(key) {
+            return Err(problem(format!("`{name}` is a plugin and no module"))
+                .help("call the file `_name.rhai`, or put it into a folder `lib`"));
+        }
+        let inside = path.canonicalize().and_then(|path| Ok(path.starts_with(root.canonicalize()?)));
+        if !inside.unwrap_or(false) {
+            return Err(problem(format!("the module `{name}` leads out of the plugin folder"))
+                .help("put the file itself there instead of a link"));
+        }
+        return Ok(key.to_owned());
+    }
+    let looked = path_of(root, &beside);
+    Err(problem(format!("there is no module `{name}`")).help(format!("looked for {}", looked.display())))
+}
+
+/// Letters, digits, `_` and `-`, with `/` between them: nothing that leads anywhere else.
+fn is_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    name.len() <= MAX_NAME && name.split('/').all(is_part)
+}
+
+fn path_of(root: &Path, key: &str) -> PathBuf {
+    root.join(format!("{key}.rhai"))
+}
+
+fn folder_of(key: &str) -> &str {
+    key.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+fn too_much() -> Problem {
+    let message = format!(
+        "the script imports too much; it may import {MAX_MODULES} modules, with {} KB together",
+        MAX_TEXT / 1024
+    );
+    Problem::new(Code::TooManyModules, "", Path::new(""), message)
+        .help("split the script, or leave out what it does not use")
+}
+
+/// The names that a text imports, as they are written.
+pub fn imported_by(text: &str) -> Vec<String> {
+    named_in(text).into_iter().collect()
+}
+
+/// Most letters between the quotes behind `import` that are read.
+const MAX_QUOTED: usize = 1_024;
+
+/// The texts that stand behind the word `import`. In a comment it does no harm: what is not imported
+/// is only read.
+fn named_in(text: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut names = BTreeSet::new();
+    for (at, word) in text.match_indices("import") {
+        if text[..at].ends_with(is_part) {
+            continue;
+        }
+        let rest = text[at + word.len()..].trim_start();
+        let Some(quote) = rest.chars().next().filter(|quote| ['"', '`'].contains(quote)) else { continue };
+        // A longer text is not a name. The limit also bounds the search behind each unclosed quote.
+        let mut letters = rest[1..].char_indices().take(MAX_QUOTED);
+        if let Some((end, _)) = letters.find(|(_, letter)| *letter == quote) {
+            names.insert(rest[1..=end].to_owned());
+        }
+        if names.len() > MAX_MODULES {
+            break;
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        for good in ["words", "_words", "lib/words", "lib/a-b/C_1"] {
+            assert!(is_name(good), "{good}");
+        }
+        let long = "a".repeat(201);
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "lib/../x",
+            "lib//x",
+            "lib/",
+            "a.b",
+            "a b",
+            "a\0b",
+            "a\\b",
+            "ä",
+            &long,
+        ] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn imports_are_seen_however_they_are_laid_out() {
+        let text = "import \"a\" as a;\nimport\n  `b` as b; important \"c\"; reimport \"d\"";
+        assert_eq!(named_in(text).into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    }
+}

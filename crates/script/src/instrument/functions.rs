@@ -1,0 +1,182 @@
+//! The functions with steps of the host's, and what their bodies run.
+//!
+//! A step is an expression of Rhai's "custom syntax". No text becomes one: the engine that runs them parses nothing.
+
+use super::captured;
+use super::kinds::Kinds;
+use super::operators;
+use super::rewrite::{Rewrite, is_needed};
+use crate::body::statements_of;
+use crate::coverage::Coverage;
+use crate::{budget, standard};
+use rhai::{
+    AST, CustomExpr, Dynamic, Engine, Expr, Expression, ImmutableString, Module, ParseError, Position,
+    ScriptFuncDef, StmtBlock,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use valvehouse_json::Json;
+
+/// Marks a line.
+pub(super) const PROBE: &str = "probe";
+/// Runs one of the bodies kept beside.
+const BODY: &str = "instrumented";
+/// Remembers variables that become shared.
+pub(super) const CAPTURE: &str = "capture";
+/// Measures what a `switch` looks at.
+pub(super) const SUBJECT: &str = "subject";
+/// Compares two values by order.
+pub(super) const COMPARE: &str = "compare";
+/// Prepares what `+=` adds.
+pub(super) const ADDED: &str = "added";
+/// Operations that Rhai counts for a step, which the script did not ask for.
+const OPERATIONS: u64 = 2;
+
+/// The bodies of instrumented functions, over all files of a script.
+#[derive(Default)]
+pub(crate) struct Instrumented {
+    bodies: Vec<Body>,
+}
+
+/// The instrumented body of a function.
+struct Body {
+    name: String,
+    code: Expr,
+    /// Is `true` once it ran; used for coverage.
+    ran: AtomicBool,
+}
+
+impl Instrumented {
+    /// Returns the functions of a file with the steps that they need. Hooks are handed the `valves`. With `coverage`,
+    /// all lines with a probe count as runnable.
+    pub(crate) fn add(
+        &mut self,
+        functions: AST,
+        valves: &Json,
+        coverage: Option<&Coverage>,
+    ) -> Result<AST, ParseError> {
+        if coverage.is_none() && !is_needed(&functions) {
+            return Ok(functions);
+        }
+        let first = self.bodies.len();
+        let (mut changed, mut module) = (Vec::new(), Module::new());
+        let own = functions.iter_fn_def().map(|function| function.name.to_string()).collect();
+        for original in functions.iter_fn_def() {
+            let statements = statements_of(original);
+            let kinds = Kinds::of(original, &statements, valves, &own);
+            let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
+            let lines = coverage.map(Coverage::runnable_lines);
+            let mut rewrite = Rewrite { kinds: &kinds, lines, has_changed: false };
+            rewrite.block(&mut body);
+            if rewrite.has_changed {
+                changed.push(original);
+                let (name, code) = (original.name.to_string(), Expr::Stmt(body.into()));
+                self.bodies.push(Body { name, code, ran: AtomicBool::new(false) });
+            } else {
+                module.set_script_fn(ScriptFuncDef::clone(original));
+            }
+        }
+        let empty = empty_bodies(first..self.bodies.len())?;
+        for (index, original) in (first..).zip(changed) {
+            let name = name_of_empty(index);
+            if let Some(empty) = empty.iter_fn_def().find(|function| function.name.as_str() == name) {
+                module.set_script_fn(ScriptFuncDef {
+                    body: empty.body.clone(),
+                    ..ScriptFuncDef::clone(original)
+                });
+            }
+        }
+        module.build_index();
+        Ok(AST::new([], module))
+    }
+
+    /// Makes the engine that runs the functions know their steps.
+    pub(crate) fn register(
+        self,
+        engine: &mut Engine,
+        coverage: Option<&Arc<Coverage>>,
+    ) -> Result<(), ParseError> {
+        if self.bodies.is_empty() {
+            return Ok(());
+        }
+        if let Some(coverage) = coverage.cloned() {
+            engine.register_custom_syntax([PROBE, "$int$"], false, move |_, inputs| {
+                budget::forgive(OPERATIONS);
+                coverage.add_run(number(inputs));
+                Ok(Dynamic::UNIT)
+            })?;
+        }
+        engine.register_custom_syntax([CAPTURE, "$string$"], false, |context, inputs| {
+            budget::forgive(OPERATIONS);
+            captured::share(context, inputs);
+            Ok(Dynamic::UNIT)
+        })?;
+        engine.register_custom_syntax([SUBJECT, "$expr$"], false, |context, inputs| {
+            budget::forgive(1);
+            let Some(subject) = inputs.first() else { return Ok(Dynamic::UNIT) };
+            let value = context.eval_expression_tree(subject)?;
+            standard::check_size(context.engine(), &value)?;
+            Ok(value)
+        })?;
+        // Nothing is parsed on this engine.
+        let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
+        engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
+        engine.register_custom_syntax([ADDED, "$expr$", "$expr$"], false, |context, inputs| {
+            budget::forgive(1);
+            operators::added(context, inputs)
+        })?;
+        let coverage = coverage.cloned();
+        engine.register_custom_syntax([BODY, "$int$"], false, move |context, inputs| {
+            budget::forgive(OPERATIONS);
+            let Some(body) = self.bodies.get(number(inputs)) else { return Ok(Dynamic::UNIT) };
+            if let Some(coverage) = &coverage
+                && !body.ran.swap(true, Relaxed)
+                && !body.name.starts_with("anon$")
+            {
+                coverage.add_call(&body.name);
+            }
+            context.eval_expression_tree(&Expression::from(&body.code))
+        })?;
+        Ok(())
+    }
+}
+
+/// One step, with what it is given.
+pub(super) fn custom(step: &'static str, inputs: impl IntoIterator<Item = Expr>) -> Expr {
+    custom_at(step, inputs, Dynamic::UNIT, Position::NONE)
+}
+
+/// One step at a place of the script, with a state of its own.
+pub(super) fn custom_at(
+    step: &'static str,
+    inputs: impl IntoIterator<Item = Expr>,
+    state: Dynamic,
+    position: Position,
+) -> Expr {
+    let custom = CustomExpr {
+        inputs: inputs.into_iter().collect(),
+        tokens: [step.into()].into_iter().collect(),
+        state,
+        scope_may_be_changed: false,
+        self_terminated: false,
+    };
+    Expr::Custom(custom.into(), position)
+}
+
+fn number(inputs: &[Expression<'_>]) -> usize {
+    let number = inputs.first().and_then(|input| input.get_literal_value::<i64>());
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
+}
+
+/// Functions that each run the body of their number.
+fn empty_bodies(numbers: std::ops::Range<usize>) -> Result<AST, ParseError> {
+    let mut engine = Engine::new_raw();
+    engine.register_custom_syntax([BODY, "$int$"], false, |_, _| Ok(Dynamic::UNIT))?;
+    let text: String =
+        numbers.map(|index| format!("fn {}() {{ {BODY} {index} }}\n", name_of_empty(index))).collect();
+    engine.compile(text)
+}
+
+fn name_of_empty(index: usize) -> String {
+    format!("body_{index}")
+}

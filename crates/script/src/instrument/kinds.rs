@@ -1,0 +1,443 @@
+//! Kinds of values that expressions surely have, from their syntax alone.
+
+use crate::value::dynamic_of;
+use rhai::{ASTFlags, Dynamic, Expr, FnCallExpr, ScriptFuncDef, Stmt, StmtBlock};
+use std::collections::{HashMap, HashSet};
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+
+/// Functions that return a number whatever they are called on.
+const COUNTING: [&str; 9] =
+    ["len", "count", "parse_int", "parse_float", "to_int", "to_float", "floor", "ceiling", "round"];
+/// Functions of the host's modules that return a number.
+const COUNTING_OF_HOST: [(&str, &str); 4] =
+    [("time", "unix"), ("time", "unix_ms"), ("time", "elapsed_ms"), ("tokens", "count")];
+/// Rounds after which the kinds of a function's variables are known, or taken for unknown.
+const MAX_ROUNDS: usize = 8;
+
+/// A kind of value, as far as operators tell kinds apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueKind {
+    Number,
+    /// A string or a character.
+    Text,
+    Boolean,
+    Unit,
+    /// An array of the script's own.
+    Array,
+    /// A map of the script's own.
+    Map,
+}
+
+impl ValueKind {
+    /// The kind of a value; `None` for live values, functions and others.
+    pub(super) fn of(value: &Dynamic) -> Option<Self> {
+        if value.is_int() || value.is_float() {
+            return Some(Self::Number);
+        }
+        match () {
+            () if value.is_string() || value.is_char() => Some(Self::Text),
+            () if value.is_bool() => Some(Self::Boolean),
+            () if value.is_unit() => Some(Self::Unit),
+            () if value.is_array() => Some(Self::Array),
+            () if value.is_map() => Some(Self::Map),
+            () => None,
+        }
+    }
+
+    /// Returns `true` if values of this kind have an order among each other.
+    pub(crate) fn is_ordered(self) -> bool {
+        matches!(self, Self::Number | Self::Text | Self::Boolean)
+    }
+
+    /// The name of the kind with an article.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Number => "a number",
+            Self::Text => "a string",
+            Self::Boolean => "a boolean",
+            Self::Unit => "()",
+            Self::Array => "an array",
+            Self::Map => "a map",
+        }
+    }
+}
+
+/// The kind of an expression while the variables of its function are still being looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guess {
+    /// Depends on a variable that no round has reached yet.
+    Open,
+    Is(ValueKind),
+    Unknown,
+}
+
+impl Guess {
+    fn of(kind: Option<ValueKind>) -> Self {
+        kind.map_or(Self::Unknown, Self::Is)
+    }
+
+    /// The kind of a variable that may have either value.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Open, kind) | (kind, Self::Open) => kind,
+            (one, another) if one == another => one,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The kinds of the values in one function, as far as the syntax proves them.
+pub(crate) struct Kinds<'a> {
+    variables: HashMap<String, Guess>,
+    /// The effective valves, if the function is handed them as `valves`.
+    valves: Option<&'a Json>,
+    /// The names of the functions of the same script.
+    own: &'a HashSet<String>,
+}
+
+impl<'a> Kinds<'a> {
+    /// Looks at a function of a script with these `valves` and functions of its `own`.
+    pub(crate) fn of(
+        function: &ScriptFuncDef,
+        statements: &[Stmt],
+        valves: &'a Json,
+        own: &'a HashSet<String>,
+    ) -> Self {
+        let params: Vec<&str> = function.params.iter().map(|name| name.as_str()).collect();
+        Self::in_body(&function.name, &params, statements, valves, own)
+    }
+
+    /// As [`Kinds::of`], with the parts of the function.
+    pub(crate) fn in_body(
+        name: &str,
+        params: &[&str],
+        statements: &[Stmt],
+        valves: &'a Json,
+        own: &'a HashSet<String>,
+    ) -> Self {
+        let mut writes = Writes::default();
+        writes.block(statements);
+        let is_hook = Hook::ALL.iter().any(|hook| hook.name() == name);
+        let is_handed = is_hook && params.contains(&"valves") && !writes.names().any(|name| name == "valves");
+        let mut kinds = Self { variables: HashMap::new(), valves: is_handed.then_some(valves), own };
+        let unknown = params.iter().copied().chain(writes.unknown.iter().copied());
+        for name in unknown {
+            kinds.variables.insert(name.to_owned(), Guess::Unknown);
+        }
+        for (name, _) in &writes.known {
+            kinds.variables.entry((*name).to_owned()).or_insert(Guess::Open);
+        }
+        for round in 0.. {
+            let mut has_changed = false;
+            for (name, write) in &writes.known {
+                let guess = match write {
+                    Write::Value(value) => kinds.guess(value),
+                    Write::Number => Guess::Is(ValueKind::Number),
+                    Write::Operator(operator, value) => {
+                        let before = kinds.variables.get(*name).copied().unwrap_or(Guess::Unknown);
+                        result_of(operator, before, kinds.guess(value))
+                    }
+                };
+                if let Some(known) = kinds.variables.get_mut(*name) {
+                    let joined = if round < MAX_ROUNDS { known.or(guess) } else { Guess::Unknown };
+                    has_changed |= joined != *known;
+                    *known = joined;
+                }
+            }
+            if !has_changed {
+                break;
+            }
+        }
+        kinds
+    }
+
+    /// The kind of an expression; `None` if it depends on values that only a run knows.
+    pub(crate) fn kind_of(&self, expression: &Expr) -> Option<ValueKind> {
+        match self.guess(expression) {
+            Guess::Is(kind) => Some(kind),
+            Guess::Open | Guess::Unknown => None,
+        }
+    }
+
+    fn guess(&self, expression: &Expr) -> Guess {
+        use ValueKind::*;
+        let kind = match expression {
+            Expr::IntegerConstant(..) | Expr::FloatConstant(..) => Number,
+            Expr::StringConstant(..) | Expr::InterpolatedString(..) | Expr::CharConstant(..) => Text,
+            Expr::BoolConstant(..) | Expr::And(..) | Expr::Or(..) => Boolean,
+            Expr::Unit(..) => Unit,
+            Expr::Array(..) => Array,
+            Expr::Map(..) => Map,
+            Expr::DynamicConstant(value, _) => return Guess::of(ValueKind::of(value)),
+            Expr::Variable(variable, ..) if variable.2.path.is_empty() => {
+                return self.variables.get(variable.1.as_str()).copied().unwrap_or(Guess::Unknown);
+            }
+            Expr::FnCall(call, _) => return self.guess_of_call(call),
+            Expr::Dot(..) | Expr::Index(..) => return self.guess_of_chain(expression),
+            _ => return Guess::Unknown,
+        };
+        Guess::Is(kind)
+    }
+
+    fn guess_of_call(&self, call: &FnCallExpr) -> Guess {
+        let name = call.name.as_str();
+        if call.op_token.is_some() {
+            return match call.args.as_slice() {
+                [one] if name == "-" => result_of(name, Guess::Is(ValueKind::Number), self.guess(one)),
+                [first, second] => result_of(name, self.guess(first), self.guess(second)),
+                _ => Guess::Unknown,
+            };
+        }
+        Guess::of(self.is_counting(call).then_some(ValueKind::Number))
+    }
+
+    /// Returns `true` if a call does nothing but return a number.
+    pub(super) fn is_counting(&self, call: &FnCallExpr) -> bool {
+        let name = call.name.as_str();
+        match call.namespace.path.as_slice() {
+            [] => COUNTING.contains(&name) && !self.own.contains(name),
+            [module] => COUNTING_OF_HOST.contains(&(module.name.as_str(), name)),
+            _ => false,
+        }
+    }
+
+    /// `valves.limit`, `body.messages.len()`.
+    fn guess_of_chain(&self, chain: &Expr) -> Guess {
+        if let Expr::Dot(pair, ..) = chain
+            && let (Expr::Variable(variable, ..), Expr::Property(property, _)) = (&pair.lhs, &pair.rhs)
+            && variable.1 == "valves"
+            && let Some(value) = self.valves.and_then(|valves| valves.get(&property.2))
+        {
+            // Containers among valves are handed on as they are, arrays of the script's own.
+            let value = ValueKind::of(&dynamic_of(&value));
+            return Guess::of(value.filter(|kind| kind.is_ordered()));
+        }
+        match last_link(chain) {
+            Some(Expr::MethodCall(call, _)) => self.guess_of_call(call),
+            _ => Guess::Unknown,
+        }
+    }
+}
+
+/// The last link of a chain of dots and brackets; `None` if that is a bracket.
+fn last_link(mut chain: &Expr) -> Option<&Expr> {
+    loop {
+        match chain {
+            Expr::Dot(pair, flags, _) if flags.contains(ASTFlags::BREAK) => return Some(&pair.rhs),
+            Expr::Index(_, flags, _) if flags.contains(ASTFlags::BREAK) => return None,
+            Expr::Dot(pair, ..) => match &pair.rhs {
+                rest @ (Expr::Dot(..) | Expr::Index(..)) => chain = rest,
+                last => return Some(last),
+            },
+            Expr::Index(pair, ..) => match &pair.rhs {
+                rest @ (Expr::Dot(..) | Expr::Index(..)) => chain = rest,
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+}
+
+/// The kind of `first operator second`, also of `first operator= second`.
+fn result_of(operator: &str, first: Guess, second: Guess) -> Guess {
+    use ValueKind::*;
+    match operator.trim_end_matches('=') {
+        // `==`, `!=`, `<=`, `>=` as well.
+        "" | "!" | "<" | ">" => Guess::Is(Boolean),
+        "+" => match (first, second) {
+            (Guess::Is(Number), Guess::Is(Number)) => Guess::Is(Number),
+            (Guess::Is(Text), Guess::Is(Text | Number | Boolean)) => Guess::Is(Text),
+            (Guess::Open, Guess::Open | Guess::Is(_)) | (Guess::Is(_), Guess::Open) => Guess::Open,
+            _ => Guess::Unknown,
+        },
+        "-" | "*" | "/" | "%" | "**" => match (first, second) {
+            (Guess::Is(Number), Guess::Is(Number)) => Guess::Is(Number),
+            (Guess::Open, Guess::Open | Guess::Is(Number)) | (Guess::Is(Number), Guess::Open) => Guess::Open,
+            _ => Guess::Unknown,
+        },
+        _ => Guess::Unknown,
+    }
+}
+
+/// A value that a variable gets.
+enum Write<'a> {
+    Value(&'a Expr),
+    Operator(&'a str, &'a Expr),
+    /// A place of a loop over numbers.
+    Number,
+}
+
+/// The values that the variables of a function get.
+#[derive(Default)]
+struct Writes<'a> {
+    known: Vec<(&'a str, Write<'a>)>,
+    /// Variables that may get any value: loops over elements, caught errors, what closures share.
+    unknown: Vec<&'a str>,
+}
+
+impl<'a> Writes<'a> {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().map(|(name, _)| *name).chain(self.unknown.iter().copied())
+    }
+
+    fn block(&mut self, statements: &'a [Stmt]) {
+        statements.iter().for_each(|statement| self.statement(statement));
+    }
+
+    fn inner(&mut self, block: &'a StmtBlock) {
+        self.block(block.statements());
+    }
+
+    fn statement(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::Var(variable, ..) => {
+                self.expression(&variable.1);
+                self.known.push((&variable.0.name, Write::Value(&variable.1)));
+            }
+            Stmt::Assignment(parts) => {
+                let (operator, pair) = &**parts;
+                self.expression(&pair.lhs);
+                self.expression(&pair.rhs);
+                if let Expr::Variable(variable, ..) = &pair.lhs {
+                    let write = match operator.get_op_assignment_info() {
+                        Some((.., name)) => Write::Operator(name, &pair.rhs),
+                        None => Write::Value(&pair.rhs),
+                    };
+                    self.known.push((&variable.1, write));
+                }
+            }
+            Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) => {
+                self.expression(&flow.expr);
+                self.inner(&flow.body);
+                self.inner(&flow.branch);
+            }
+            Stmt::TryCatch(flow, _) => {
+                if let Expr::Variable(variable, ..) = &flow.expr {
+                    self.unknown.push(&variable.1);
+                }
+                self.inner(&flow.body);
+                self.inner(&flow.branch);
+            }
+            Stmt::For(parts, _) => {
+                let (variable, counter, flow) = &**parts;
+                self.expression(&flow.expr);
+                match &flow.expr {
+                    Expr::FnCall(call, _) if matches!(call.name.as_str(), ".." | "..=") => {
+                        self.known.push((&variable.name, Write::Number));
+                    }
+                    _ => self.unknown.push(&variable.name),
+                }
+                if let Some(counter) = counter {
+                    self.known.push((&counter.name, Write::Number));
+                }
+                self.inner(&flow.body);
+            }
+            Stmt::Switch(parts, _) => {
+                self.expression(&parts.0);
+                for case in &parts.1.expressions {
+                    self.expression(&case.lhs);
+                    self.expression(&case.rhs);
+                }
+            }
+            Stmt::FnCall(call, _) => call.args.iter().for_each(|argument| self.expression(argument)),
+            Stmt::Block(block) => self.inner(block),
+            Stmt::Expr(expression)
+            | Stmt::BreakLoop(Some(expression), ..)
+            | Stmt::Return(Some(expression), ..) => self.expression(expression),
+            Stmt::Share(variables) => {
+                self.unknown.extend(variables.iter().map(|(variable, _)| variable.name.as_str()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Blocks may stand within expressions.
+    fn expression(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
+                parts.iter().for_each(|part| self.expression(part));
+            }
+            Expr::Map(entries, _) => entries.0.iter().for_each(|(_, value)| self.expression(value)),
+            Expr::Stmt(block) => self.inner(block),
+            Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
+                call.args.iter().for_each(|argument| self.expression(argument));
+            }
+            Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
+                self.expression(&pair.lhs);
+                self.expression(&pair.rhs);
+            }
+            Expr::And(parts, _) | Expr::Or(parts, _) | Expr::Coalesce(parts, _) => {
+                parts.iter().for_each(|part| self.expression(part));
+            }
+            Expr::Custom(custom, _) => custom.inputs.iter().for_each(|input| self.expression(input)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::statements_of;
+    use crate::engine;
+
+    /// The kinds of the operands of the only comparison in a hook.
+    fn compared(body: &str) -> [Option<ValueKind>; 2] {
+        let text = format!("fn inlet(body, valves) {{ {body} }}");
+        let mut engine = engine::new();
+        engine.set_optimization_level(rhai::OptimizationLevel::None);
+        let ast = engine.compile(text).unwrap();
+        let function = ast.iter_fn_def().find(|function| function.name == "inlet").unwrap();
+        let statements = statements_of(function);
+        let valves = Json::from([("limit", 4i64.into()), ("name", "x".into()), ("none", Json::Null)]);
+        let own = HashSet::from(["own".to_owned()]);
+        let kinds = Kinds::of(function, &statements, &valves, &own);
+        let mut found = None;
+        ast.walk(&mut |path: &[rhai::ASTNode<'_>]| {
+            if let Some(rhai::ASTNode::Expr(Expr::FnCall(call, _))) = path.last()
+                && call.name == "<"
+            {
+                found = Some([kinds.kind_of(&call.args[0]), kinds.kind_of(&call.args[1])]);
+            }
+            true
+        });
+        found.unwrap()
+    }
+
+    #[test]
+    fn kinds_that_syntax_proves_are_known() {
+        use ValueKind::*;
+        for (body, wanted) in [
+            ("body.messages.len() < 4", [Some(Number), Some(Number)]),
+            ("body.messages[0].content.len() < valves.limit", [Some(Number), Some(Number)]),
+            ("valves.name < \"y\"", [Some(Text), Some(Text)]),
+            ("let n = 0; for m in body.messages { n += 1; } n < 2", [Some(Number), Some(Number)]),
+            ("for i in 0..body.n { i < body.n }", [Some(Number), None]),
+            ("let n = body.messages.len(); n = n * 2 + 1; n < -n", [Some(Number), Some(Number)]),
+            ("let s = \"a\"; s += `b`; s < 'x'", [Some(Text), Some(Text)]),
+            ("time::unix() < body.until", [Some(Number), None]),
+        ] {
+            assert_eq!(compared(body), wanted, "{body}");
+        }
+    }
+
+    #[test]
+    fn kinds_that_a_run_decides_are_unknown() {
+        for body in [
+            "body.n < body.m",
+            "body[0] < body.messages[len(body)]",
+            "let n = 0; n = body.n; n < body",
+            "let n = 0; if body.x { let n = body.n; } n < body",
+            "let n = 0; n += body.n; n < body",
+            "let n = 0; let f = || n = \"x\"; f.call(); n < body",
+            "try { } catch (n) { n < body }",
+            "for n in body.messages { n < body }",
+            "valves.none < valves.missing",
+            "let valves = #{}; valves.limit < body",
+            "own() < body",
+        ] {
+            assert_eq!(compared(body), [None, None], "{body}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Every operator over every mix of live values and values of the script's own: the results are the same.
+
+use crate::run::Ended;
+use crate::value::{self, Shape, dynamic_of};
+use crate::{Kind, Script, Settings, SourceFile};
+use rhai::{Blob, Dynamic};
+use valvehouse_core::context::Turn;
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+
+/// An operation on `a` and `b`, and the value that is compared afterward.
+const OPERATIONS: [(&str, &str); 18] = [
+    ("", "a + b"),
+    ("a += b;", "a"),
+    ("let m = #{ x: a }; m.x += b;", "m.x"),
+    ("let l = [[], a]; l[l.len() - 1] += b;", "l[1]"),
+    ("let f = || a; a += b;", "f.call()"),
+    ("let out = []; out += a; out += b;", "out"),
+    ("let out = #{}; out += a; out += b;", "out"),
+    ("a.append(b);", "a"),
+    ("a.push(b);", "a"),
+    ("a.mixin(b);", "a"),
+    ("", "a == b"),
+    ("", "a != b"),
+    ("", "[a] == [b]"),
+    ("", "a < b"),
+    ("", "a <= b"),
+    ("", "a > b"),
+    ("", "a >= b"),
+    ("", "a in b"),
+];
+
+fn script(before: &str, result: &str) -> Script {
+    let text = format!(
+        "fn shown(x) {{ if type_of(x) == \"blob\" {{ x.to_array() }} else {{ x }} }}\n\
+         fn inlet(body, state, __metadata__) {{ let a = body; let b = state; {before} __metadata__.out = shown({result}); }}"
+    );
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
+    Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
+}
+
+/// Returns the value that the script computes from two others, or the reason for its failure.
+fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
+    let out = Json::object();
+    let (answer, _) = script.call(Hook::Inlet, vec![a, b, value::live(&out, Shape::Plain)], &Turn::default());
+    match answer {
+        Ok(_) => Ok(out.get("out").unwrap_or_default().copy()),
+        Err(failed) => Err(words_of(failed)),
+    }
+}
+
+/// Returns the message of a failure, with its place.
+fn words_of(failed: Ended) -> String {
+    match failed {
+        Ended::Refused(refusal) => format!("refused: {}", refusal.message),
+        Ended::Broken { breakage, .. } => breakage.to_string(),
+    }
+}
+
+/// A value as a live one and as one of the script's own.
+fn both(json: &Json) -> [Dynamic; 2] {
+    [value::live(&json.copy(), Shape::Plain), dynamic_of(json)]
+}
+
+fn values() -> Vec<Json> {
+    let map = |entries: Vec<(&'static str, Json)>| {
+        let map = Json::object();
+        entries.into_iter().for_each(|(key, value)| map.set(key, value).unwrap());
+        map
+    };
+    vec![
+        Json::array(),
+        vec![Json::from(1i64), vec![Json::from(2i64)].into(), map(vec![("k", 3i64.into())])].into(),
+        Json::object(),
+        map(vec![("k", 1i64.into())]),
+        map(vec![("k", 2i64.into()), ("l", vec![Json::from(3i64)].into())]),
+        "k".into(),
+        "text".into(),
+        5i64.into(),
+        1.5.into(),
+        Json::Null,
+        true.into(),
+    ]
+}
+
+#[test]
+fn live_values_and_own_ones_mix_in_every_operator() {
+    let mut wrong = Vec::new();
+    let mut succeeded = 0;
+    for (before, result) in OPERATIONS {
+        let script = script(before, result);
+        for (first, second) in values().iter().flat_map(|a| values().into_iter().map(move |b| (a.clone(), b)))
+        {
+            // A text shows its own array as Rhai writes it, and a live one as JSON.
+            if first.as_str().is_some()
+                && (result == "a + b" || before.contains("+= b") || before.contains("append"))
+            {
+                continue;
+            }
+            let is_map = first.as_object().is_some() && before.contains("+= b");
+            if second.as_str().is_some() && (result == "a + b" || is_map) {
+                continue;
+            }
+            let wanted = outcome(&script, dynamic_of(&first), dynamic_of(&second));
+            succeeded += usize::from(wanted.is_ok());
+            for (is_own_a, is_own_b) in [(0, 0), (0, 1), (1, 0)] {
+                {
+                    let [live_a, own_a] = both(&first);
+                    let [live_b, own_b] = both(&second);
+                    let a = if is_own_a == 1 { own_a } else { live_a };
+                    let b = if is_own_b == 1 { own_b } else { live_b };
+                    let got = outcome(&script, a, b);
+                    let is_same = match (&wanted, &got) {
+                        (Ok(wanted), Ok(got)) => wanted.to_string() == got.to_string(),
+                        (wanted, got) => wanted.is_err() == got.is_err(),
+                    };
+                    if !is_same {
+                        let kind = |is_own| if is_own == 1 { "own" } else { "live" };
+                        wrong.push(format!(
+                            "{before} {result}: {} {first} with {} {second}: {got:?} instead of {wanted:?}",
+                            kind(is_own_a),
+                            kind(is_own_b)
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(succeeded > 400, "{succeeded}");
+}
+
+#[test]
+fn values_without_order_are_an_error_that_names_both() {
+    for (code, words) in [
+        ("body.text > 3", ["a string", "a number", "`parse_int(text)`"]),
+        ("body.messages.len() > body.text", ["a number", "a string", "`parse_int(text)`"]),
+        ("body.missing < 3", ["()", "a number", "`value ?? 0`"]),
+        ("body.missing >= body.missing", ["()", "()", "`value ?? 0`"]),
+        ("body.list > 3", ["an array", "a number", "`.len()`"]),
+        ("[1] > [2]", ["an array", "an array", "`.len()`"]),
+        ("body <= \"x\"", ["a map", "a string", "`.len()`"]),
+        ("true > 1", ["a boolean", "a number", "convert"]),
+        ("\"5\" > 3", ["a string", "a number", "`parse_int(text)`"]),
+        ("Valves.limit > 3", ["a string", "a number", "`parse_int(text)`"]),
+        ("valves.limit > 3", ["a string", "a number", "`parse_int(text)`"]),
+        ("[3].map(|x| body.text < x)", ["a string", "a number", "`parse_int(text)`"]),
+        ("helper(body.text)", ["a string", "a number", "`parse_int(text)`"]),
+        ("blob(2, 7) < 3", ["a blob", "a number", "convert"]),
+    ] {
+        let text = format!(
+            "const Valves = #{{ limit: \"5\" }};\nfn helper(x) {{ x < 3 }}\nfn inlet(body, valves) {{\n\n  body.out = {code}; body\n}}"
+        );
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
+        let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        let body = Json::from([
+            ("text", "5".into()),
+            ("list", vec![Json::from(1i64)].into()),
+            ("messages", Json::array()),
+        ]);
+        let valves = value::live(&script.valves, Shape::Plain);
+        let args = vec![value::live(&body, Shape::Body), valves];
+        let Err(failed) = script.call(Hook::Inlet, args, &Turn::default()).0 else {
+            panic!("{code} gives {}", body.get("out").unwrap_or_default());
+        };
+        let failed = words_of(failed);
+        assert!(words.iter().all(|word| failed.contains(word)), "{code}: {failed}");
+        let line = if code.starts_with("helper") { "x.rhai:2:" } else { "x.rhai:5:" };
+        assert!(failed.contains(line), "{code}: {failed}");
+    }
+}
+
+#[test]
+fn a_comparison_that_fails_can_be_caught() {
+    let script = script("try { let less = a < b; a = less; } catch (e) { a = e.message; }", "a");
+    let told = outcome(&script, "x".into(), 3i64.into()).unwrap().to_string();
+    assert!(told.contains("cannot compare a string with a number by `<`"), "{told}");
+}
+
+#[test]
+fn numbers_compare_by_value_whether_live_or_not() {
+    let script = script("", "[a < b, a <= b, a > b, a >= b, a == b]");
+    for (a, b, wanted) in [
+        (Json::from(1i64), Json::from(1.5), "[true,true,false,false,false]"),
+        (Json::from(2i64), Json::from(2.0), "[false,true,false,true,true]"),
+        (Json::from(0.1 + 0.2), Json::from(0.3), "[false,true,false,true,true]"),
+        (Json::from("b"), Json::from("a"), "[false,false,true,true,false]"),
+        (Json::from(true), Json::from(false), "[false,false,true,true,false]"),
+    ] {
+        for a in both(&a) {
+            for b in both(&b) {
+                assert_eq!(outcome(&script, a.clone(), b).unwrap().to_string(), wanted, "{a} {wanted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blobs_grow_by_what_blobs_grow_by() {
+    let script = script("a += b;", "a");
+    let blob = || Dynamic::from_blob(Blob::from([7, 7]));
+    assert_eq!(outcome(&script, blob(), blob()).unwrap().to_string(), "[7,7,7,7]");
+    assert_eq!(outcome(&script, blob(), 5i64.into()).unwrap().to_string(), "[7,7,5]");
+    let [live, own] = both(&vec![Json::from(5i64)].into());
+    let (live, own) = (outcome(&script, blob(), live), outcome(&script, blob(), own));
+    assert_eq!(live.is_ok(), own.is_ok(), "{live:?} {own:?}");
+}

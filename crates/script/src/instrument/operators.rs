@@ -1,0 +1,266 @@
+//! Operators whose operands only a run knows.
+//!
+//! Rhai's own operators answer before any function of the host's is looked for: `"5" > 3` is `false`, so that a limit
+//! never bites, and `[] += live` puts a live array into the array as one element. Where syntax does not prove the
+//! kinds of the operands, a step of the host's takes the operator's place.
+
+use super::kinds::{Kinds, ValueKind};
+use crate::value::{List, error};
+use crate::{answer::Thrown, budget};
+use rhai::{
+    Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
+    FuncRegistration, ImmutableString, Module, NativeCallContext, Position, RhaiFunc, Shared,
+};
+use std::any::TypeId;
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Elements of an array that are copied for one operation.
+const ELEMENTS: usize = 16;
+/// Operators that put two values in order.
+const ORDERING: [&str; 4] = ["<", "<=", ">", ">="];
+
+/// Returns `true` if a call is a comparison by order whose operands may have no order.
+pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>) -> bool {
+    if call.op_token.is_none() || !ORDERING.contains(&call.name.as_str()) {
+        return false;
+    }
+    let [first, second] = call.args.as_slice() else { return false };
+    match (kinds.kind_of(first), kinds.kind_of(second)) {
+        (Some(first), Some(second)) => first != second || !first.is_ordered(),
+        _ => true,
+    }
+}
+
+/// Returns `true` if `target += value` may add a live array to an array of the script's own. The step evaluates the
+/// target once more: a target with calls that may do something is left as it is.
+pub(super) fn may_nest(target: &Expr, value: &Expr, kinds: &Kinds<'_>) -> bool {
+    kinds.kind_of(value).is_none()
+        && kinds.kind_of(target).is_none_or(|kind| kind == ValueKind::Array)
+        && is_place(target, kinds)
+}
+
+/// Returns `true` if evaluating an expression does nothing but find a value.
+fn is_place(expression: &Expr, kinds: &Kinds<'_>) -> bool {
+    match expression {
+        Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
+            is_place(&pair.lhs, kinds) && is_place(&pair.rhs, kinds)
+        }
+        Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
+            (call.op_token.is_some() || kinds.is_counting(call))
+                && call.args.iter().all(|argument| is_place(argument, kinds))
+        }
+        Expr::Variable(..)
+        | Expr::ThisPtr(..)
+        | Expr::Property(..)
+        | Expr::IntegerConstant(..)
+        | Expr::StringConstant(..) => true,
+        _ => false,
+    }
+}
+
+/// Makes an engine leave comparisons of constants that have no order to the run, which reports them: Rhai would
+/// replace each by `false`.
+pub(crate) fn keep_unordered(engine: &mut Engine) {
+    static UNORDERED: OnceLock<Shared<Module>> = OnceLock::new();
+    let module = UNORDERED.get_or_init(|| {
+        let types: [(TypeId, u8); 9] = [
+            (TypeId::of::<i64>(), 0),
+            (TypeId::of::<f64>(), 0),
+            (TypeId::of::<ImmutableString>(), 1),
+            (TypeId::of::<char>(), 1),
+            (TypeId::of::<bool>(), 2),
+            (TypeId::of::<()>(), 3),
+            (TypeId::of::<Array>(), 4),
+            (TypeId::of::<rhai::Map>(), 5),
+            (TypeId::of::<rhai::Blob>(), 6),
+        ];
+        let mut module = Module::new();
+        let pairs = types.iter().flat_map(|first| types.iter().map(move |second| (first, second)));
+        for (first, second) in pairs.filter(|(first, second)| first.1 != second.1 || first.1 == 3) {
+            for operator in ORDERING {
+                let call = |_: Option<NativeCallContext<'_>>, _: &mut [&mut Dynamic]| Ok(Dynamic::FALSE);
+                let func = Shared::new(call);
+                let func = RhaiFunc::Pure { func, has_context: false, is_pure: true, is_volatile: false };
+                FuncRegistration::new(operator).with_namespace(FnNamespace::Global).set_into_module_raw(
+                    &mut module,
+                    [first.0, second.0],
+                    func,
+                );
+            }
+        }
+        module.build_index();
+        module.into()
+    });
+    engine.register_global_module(module.clone());
+    // With fast operators the optimizer does not look for functions.
+    engine.set_fast_operators(false);
+}
+
+/// The operator and its place in one number, as the state of a step.
+pub(super) fn state_of(operator: &str, position: Position) -> Dynamic {
+    let operator = ORDERING.iter().position(|name| *name == operator).unwrap_or_default();
+    let (line, column) = (position.line().unwrap_or_default(), position.position().unwrap_or_default());
+    let number = (line << 20) | (column.min(0xFFFF) << 4) | operator;
+    i64::try_from(number).unwrap_or_default().into()
+}
+
+fn operator_of(state: &Dynamic) -> (&'static str, Position) {
+    let number = state.as_int().ok().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
+    let operator = ORDERING.get(number & 0xF).copied().unwrap_or("<");
+    let (line, column) = (u16::try_from(number >> 20), u16::try_from(number >> 4 & 0xFFFF));
+    let position = match (line, column) {
+        (Ok(line), Ok(column)) if line > 0 => Position::new(line, column),
+        _ => Position::NONE,
+    };
+    (operator, position)
+}
+
+/// Compares two values by order.
+///
+/// # Errors
+///
+/// Returns an error that names both types if the values have no order.
+pub(super) fn compare(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    inputs: &[Expression<'_>],
+    state: &Dynamic,
+) -> Answer<Dynamic> {
+    let [first, second] = inputs else { return Ok(Dynamic::UNIT) };
+    let first = context.eval_expression_tree(first)?.flatten();
+    let second = context.eval_expression_tree(second)?.flatten();
+    let (operator, position) = operator_of(state);
+    if let (Ok(first), Ok(second)) = (first.as_int(), second.as_int()) {
+        return Ok(holds(operator, first.cmp(&second)).into());
+    }
+    match order(&first, &second) {
+        Order::Is(order) => Ok(holds(operator, order).into()),
+        Order::Never => Ok(false.into()),
+        Order::OfType => {
+            let mut args = [first, second];
+            let [first, second] = &mut args;
+            let answer = context.call_native_fn_raw(operator, false, &mut [first, second]);
+            answer.map_err(|failed| match &*failed {
+                EvalAltResult::ErrorFunctionNotFound(..) => {
+                    let names = args.each_ref().map(|value| name_of(context.engine(), value));
+                    unordered(operator, names, position)
+                }
+                _ => failed,
+            })
+        }
+        Order::None => {
+            let names = [&first, &second].map(|value| name_of(context.engine(), value));
+            Err(unordered(operator, names, position))
+        }
+    }
+}
+
+/// The order of two values.
+enum Order {
+    Is(Ordering),
+    /// A number that is not one stands in no order to any other.
+    Never,
+    /// Left to the functions of their common type.
+    OfType,
+    None,
+}
+
+fn order(first: &Dynamic, second: &Dynamic) -> Order {
+    if let (Some(first), Some(second)) = (number(first), number(second)) {
+        return nearly(first, second).map_or(Order::Never, Order::Is);
+    }
+    if let (Ok(first), Ok(second)) = (first.as_bool(), second.as_bool()) {
+        return Order::Is(first.cmp(&second));
+    }
+    if let (Ok(first), Ok(second)) = (first.as_immutable_string_ref(), second.as_immutable_string_ref()) {
+        return Order::Is(first.as_str().cmp(second.as_str()));
+    }
+    let text = |value: &Dynamic| match value.as_char() {
+        Ok(character) => Some(character.to_string()),
+        Err(_) => value.as_immutable_string_ref().ok().map(|text| text.to_string()),
+    };
+    if (first.is_char() || second.is_char())
+        && let (Some(first), Some(second)) = (text(first), text(second))
+    {
+        return Order::Is(first.cmp(&second));
+    }
+    if first.type_id() == second.type_id() && !first.is_unit() { Order::OfType } else { Order::None }
+}
+
+fn number(value: &Dynamic) -> Option<f64> {
+    value.as_float().ok().or_else(|| value.as_int().ok().map(|number| number as f64))
+}
+
+/// Compares as Rhai does: numbers that differ by rounding are equal.
+fn nearly(first: f64, second: f64) -> Option<Ordering> {
+    let scale = if first * second == 0.0 { 1.0 } else { first.abs().max(second.abs()) };
+    let difference = (first - second) / scale;
+    if difference.abs() <= f64::EPSILON { Some(Ordering::Equal) } else { first.partial_cmp(&second) }
+}
+
+fn holds(operator: &str, order: Ordering) -> bool {
+    match operator {
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        _ => order.is_ge(),
+    }
+}
+
+/// The name of a value's type as scripts know it.
+fn name_of<'a>(engine: &'a Engine, value: &Dynamic) -> &'a str {
+    match ValueKind::of(value) {
+        Some(kind) => kind.as_str(),
+        None if value.is::<List>() => ValueKind::Array.as_str(),
+        None if value.is::<crate::value::Map>() => ValueKind::Map.as_str(),
+        None if value.is_fnptr() => "a function",
+        None if value.is_blob() => "a blob",
+        None => engine.map_type_name(value.type_name()),
+    }
+}
+
+fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> Box<EvalAltResult> {
+    let help = match (first, second) {
+        ("()", _) | (_, "()") => "a value is missing; give it a default with `??`, such as `value ?? 0`",
+        ("a string", "a number") | ("a number", "a string") => {
+            "convert the string first with `parse_int(text)` or `parse_float(text)`"
+        }
+        ("an array" | "a map", _) | (_, "an array" | "a map") => {
+            "compare its `.len()`, or one of its elements"
+        }
+        _ => "convert one of them first",
+    };
+    let message = format!("cannot compare {first} with {second} by `{operator}`: they have no order; {help}");
+    Thrown::bug(message, position.line()).into_error(position)
+}
+
+/// The value that is added to a target by `+=`: a live array as its elements, if the target is an array of the
+/// script's own.
+pub(super) fn added(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    inputs: &[Expression<'_>],
+) -> Answer<Dynamic> {
+    let [target, value] = inputs else { return Ok(Dynamic::UNIT) };
+    let value = context.eval_expression_tree(value)?.flatten();
+    let Some(list) = value.read_lock::<List>().map(|list| list.clone()) else { return Ok(value) };
+    let variable = target.get_string_value().and_then(|name| context.scope().get(name));
+    let is_own = match variable {
+        Some(target) => target.read_lock::<Array>().is_some(),
+        None => {
+            let target = context.eval_expression_tree(target)?;
+            let length = target.read_lock::<Array>().map(|array| array.len());
+            budget::charge((length.unwrap_or_default() / ELEMENTS) as u64).map_err(budget::ended)?;
+            length.is_some()
+        }
+    };
+    if !is_own {
+        return Ok(value);
+    }
+    let (length, max) = (list.array.len(), context.engine().max_array_size());
+    if length > max {
+        return Err(error(format!("cannot add {length} elements to an array; at most {max} fit")));
+    }
+    Ok(list.elements().into())
+}

@@ -1,0 +1,155 @@
+//! Which steps of the host's a function gets, and where.
+
+use super::functions::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT, custom, custom_at};
+use super::kinds::Kinds;
+use super::operators;
+use crate::coverage::Lines;
+use rhai::{AST, ASTNode, Expr, FnCallExpr, Position, Stmt, StmtBlock};
+
+/// Returns `true` if a function of these needs a step whether or not its lines are counted.
+pub(super) fn is_needed(functions: &AST) -> bool {
+    !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
+        Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))) => false,
+        Some(ASTNode::Stmt(Stmt::Assignment(parts))) => !parts.0.is_op_assignment(),
+        Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
+            !call.name.starts_with(['<', '>'])
+        }
+        _ => true,
+    })
+}
+
+/// Puts the steps into a body.
+pub(super) struct Rewrite<'a> {
+    /// The kinds of the values in the function.
+    pub(super) kinds: &'a Kinds<'a>,
+    /// The set in which lines with a probe are recorded; probes are added only if it is present.
+    pub(super) lines: Option<&'a Lines>,
+    /// Is `true` if anything was changed.
+    pub(super) has_changed: bool,
+}
+
+impl Rewrite<'_> {
+    pub(super) fn block(&mut self, block: &mut StmtBlock) {
+        let statements = std::mem::take(block.statements_mut());
+        // A closure that uses variables around it is made in a block of Rhai's own, which nobody wrote.
+        let is_written = !matches!(statements.first(), Some(Stmt::Share(_)));
+        let mut last = None;
+        for mut statement in statements {
+            let line = line_of(&statement).filter(|_| is_written);
+            self.statement(&mut statement);
+            if let Some(line) = line
+                && last.replace(line) != Some(line)
+                && let Some(lines) = self.lines
+            {
+                lines.add(line);
+                self.has_changed = true;
+                let number = i64::try_from(line).unwrap_or_default();
+                let probe = custom(PROBE, [Expr::IntegerConstant(number, Position::NONE)]);
+                block.statements_mut().push(Stmt::Expr(probe.into()));
+            }
+            if let Stmt::Share(variables) = &statement {
+                self.has_changed = true;
+                let names = variables
+                    .iter()
+                    .map(|(variable, _)| Expr::StringConstant(variable.name.clone(), Position::NONE));
+                block.statements_mut().push(Stmt::Expr(custom(CAPTURE, names).into()));
+            }
+            block.statements_mut().push(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &mut Stmt) {
+        match statement {
+            Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) | Stmt::TryCatch(flow, _) => {
+                self.expression(&mut flow.expr);
+                self.block(&mut flow.body);
+                self.block(&mut flow.branch);
+            }
+            Stmt::For(parts, _) => {
+                self.expression(&mut parts.2.expr);
+                self.block(&mut parts.2.body);
+            }
+            Stmt::Switch(parts, _) => {
+                self.expression(&mut parts.0);
+                // The interpreter hashes all that the value refers to, without a look at any budget.
+                let subject = std::mem::replace(&mut parts.0, Expr::Unit(Position::NONE));
+                parts.0 = custom(SUBJECT, [subject]);
+                self.has_changed = true;
+                for case in &mut parts.1.expressions {
+                    self.expression(&mut case.lhs);
+                    self.expression(&mut case.rhs);
+                }
+            }
+            Stmt::Var(variable, ..) => self.expression(&mut variable.1),
+            Stmt::Assignment(parts) => {
+                let (operator, pair) = &mut **parts;
+                let is_sum = operator.get_op_assignment_info().is_some_and(|(.., name)| name == "+");
+                let may_nest = is_sum && operators::may_nest(&pair.lhs, &pair.rhs, self.kinds);
+                self.expression(&mut pair.lhs);
+                self.expression(&mut pair.rhs);
+                if may_nest {
+                    let value = std::mem::replace(&mut pair.rhs, Expr::Unit(Position::NONE));
+                    pair.rhs = custom(ADDED, [pair.lhs.clone(), value]);
+                    self.has_changed = true;
+                }
+            }
+            Stmt::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
+                let compared = self.compared(call, *position);
+                *statement = Stmt::Expr(compared.into());
+            }
+            Stmt::FnCall(call, _) => call.args.iter_mut().for_each(|argument| self.expression(argument)),
+            Stmt::Block(block) => self.block(block),
+            Stmt::Expr(expression)
+            | Stmt::BreakLoop(Some(expression), ..)
+            | Stmt::Return(Some(expression), ..) => self.expression(expression),
+            // Nothing in them runs.
+            _ => {}
+        }
+    }
+
+    /// The step that compares what a call compares.
+    fn compared(&mut self, call: &mut FnCallExpr, position: Position) -> Expr {
+        call.args.iter_mut().for_each(|argument| self.expression(argument));
+        self.has_changed = true;
+        let state = operators::state_of(&call.name, position);
+        custom_at(COMPARE, std::mem::take(&mut call.args), state, position)
+    }
+
+    fn expression(&mut self, expression: &mut Expr) {
+        match expression {
+            Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
+                parts.iter_mut().for_each(|part| self.expression(part));
+            }
+            Expr::Map(entries, _) => entries.0.iter_mut().for_each(|(_, value)| self.expression(value)),
+            Expr::Stmt(block) => self.block(block),
+            Expr::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
+                let compared = self.compared(call, *position);
+                *expression = compared;
+            }
+            Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
+                call.args.iter_mut().for_each(|argument| self.expression(argument));
+            }
+            Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
+                self.expression(&mut pair.lhs);
+                self.expression(&mut pair.rhs);
+            }
+            Expr::And(parts, _) | Expr::Or(parts, _) | Expr::Coalesce(parts, _) => {
+                parts.iter_mut().for_each(|part| self.expression(part));
+            }
+            // `throw`: its value.
+            Expr::Custom(custom, _) => custom.inputs.iter_mut().for_each(|input| self.expression(input)),
+            // Constants, variables and properties.
+            _ => {}
+        }
+    }
+}
+
+/// Returns the line at which a statement begins; `None` for one that only holds others.
+fn line_of(statement: &Stmt) -> Option<usize> {
+    match statement {
+        Stmt::Noop(_) | Stmt::Block(_) | Stmt::Share(_) => None,
+        // It says where its `=` is.
+        Stmt::Assignment(parts) => parts.1.lhs.start_position().line(),
+        statement => statement.position().line(),
+    }
+}

@@ -1,0 +1,94 @@
+//! Tests that steps leave the results of scripts unchanged, except for work that would otherwise be unbounded.
+
+use crate::value::{self, Shape};
+use crate::{Kind, Script, Settings, SourceFile};
+use valvehouse_core::context::Turn;
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+use valvehouse_memory as memory;
+
+fn script(text: &str) -> Script {
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn out(script: &Script) -> Json {
+    let body = Json::object();
+    let (answer, _) = script.call(Hook::Inlet, vec![value::live(&body, Shape::Plain)], &Turn::default());
+    assert!(answer.is_ok(), "{}", script.file.text);
+    body.get("out").unwrap_or_default()
+}
+
+#[test]
+fn functions_with_switch_and_closures_answer_as_before() {
+    for (code, wanted) in [
+        (r#"body.out = switch 2 { 1 => "a", 2 => "b", _ => "c" };"#, r#""b""#),
+        (r#"body.out = switch [1, 2] { [1, 2] => "a", _ => "b" };"#, r#""a""#),
+        (
+            r#"body.out = switch 7 { 1..5 => "few", 5..=9 if body.x == () => "some", _ => "many" };"#,
+            r#""some""#,
+        ),
+        (r#"let f = |x| switch x { "a" => 1, _ => 2 }; body.out = [f.call("a"), f.call("b")];"#, "[1,2]"),
+        (r#"body.out = early(3);"#, "30"),
+        (r#"let n = 1; let f = || { n += 1; n }; f.call(); f.call(); body.out = n;"#, "3"),
+        (r#"let n = 1; let f = |x| { let g = |y| x + y + n; g.call(10) }; body.out = f.call(5);"#, "16"),
+        (r#"body.out = [1, 2, 3].map(|x| { let k = x; let f = || k * 2; f.call() });"#, "[2,4,6]"),
+        (r#"let m = #{ a: 1 }; let f = || m.a; m.a = 5; body.out = f.call();"#, "5"),
+        (r#"for i in 0..3 { let f = || i; body.out = f.call(); }"#, "2"),
+        (r#"let r = #{ b: 1 }; let f = || r; f.call(); body.out = r; "#, r#"{"b":1}"#),
+        (r#"try { switch 1 { 1 => throw "x" } } catch (e) { body.out = e.line; }"#, "2"),
+    ] {
+        let text = format!(
+            "fn early(n) {{ switch n {{ 3 => {{ return n * 10; }} }} 0 }}\nfn inlet(body) {{ {code} body }}"
+        );
+        assert_eq!(out(&script(&text)).to_string(), wanted, "{code}");
+    }
+}
+
+#[test]
+fn a_returned_variable_that_a_closure_captured_is_whole() {
+    let script = script("fn inlet(body) { let r = #{ a: [1] }; let f = || r; f.call(); r }");
+    let (answer, _) =
+        script.call(Hook::Inlet, vec![value::live(&Json::object(), Shape::Plain)], &Turn::default());
+    let Ok(answer) = answer else { panic!("it broke") };
+    assert_eq!(value::json_of(&answer).unwrap().to_string(), r#"{"a":[1]}"#);
+}
+
+#[test]
+fn a_switch_over_more_than_a_script_may_hold_ends_at_once() {
+    let text = "fn inlet(body) { let s = \"\"; s.pad(4_000_000, 'x'); let a = []; a.pad(2_000, 0);\nfor i in 0..2_000 { a[i] = s; }\nlet r = switch a { 1 => 2, _ => 3 }; body }";
+    let script = script(text);
+    let (answer, _) =
+        script.call(Hook::Inlet, vec![value::live(&Json::object(), Shape::Plain)], &Turn::default());
+    assert!(answer.is_err());
+}
+
+#[test]
+fn closures_and_what_they_capture_are_freed_with_their_call() {
+    for shape in [
+        "let m = #{ s: s }; m.f = || m;",
+        "let m = [s]; let f = || m; m += f;",
+        "let a = [s]; let b = [s]; a.push(|| b); b.push(|| a);",
+        "let a = #{ s: s }; let b = #{ s: s }; a.f = || b; b.f = || a;",
+        "let m = #{ s: s, x: #{ y: [1, 2] } }; m.x.y[1] = || m;",
+        "let f = || 0; f = || [f, s];",
+        "let g = |x| [x, s]; let a = []; a.f = 1;",
+        "for i in 0..5 { let m = #{ s: s }; m.f = || m; }",
+        "[1, 2].map(|x| { let m = #{ s: s }; m.f = || m; 1 });",
+        "let m = #{ s: s }; m.f = || m; throw m;",
+        "let m = #{ s: s, b: body }; let f = |x| m; m.f = f.curry(m);",
+        "let m = #{ s: s }; m.f = || m; loop {}",
+    ] {
+        let text = format!("fn inlet(body) {{ let s = \"\"; s.pad(400_000, 'x'); {shape} body }}");
+        let script = script(&text);
+        let call = || {
+            let body = Json::object();
+            drop(script.call(Hook::Inlet, vec![value::live(&body, Shape::Plain)], &Turn::default()));
+        };
+        call();
+        let before = memory::net();
+        (0..3).for_each(|_| call());
+        let kept = memory::net() - before;
+        assert!(kept < 300_000, "{shape}: {kept} bytes are kept");
+    }
+}

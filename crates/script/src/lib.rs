@@ -1,0 +1,88 @@
+//! Scripts: the only place that names Rhai.
+//!
+//! A file becomes a [`Script`]: read, checked and compiled with its valves folded in, on an engine
+//! of its own. A [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
+//! [`valvehouse_core::tool::Tool`]s, one that listens to agents [`ScriptCallbacks`].
+
+mod answer;
+mod argument;
+mod body;
+mod bounds;
+mod budget;
+mod call;
+mod callbacks;
+mod cheap;
+mod claim;
+mod compile;
+mod coverage;
+pub mod crash;
+mod doubts;
+pub mod editor;
+mod endings;
+mod engine;
+mod filter;
+mod folding;
+mod hooks;
+mod imports;
+mod instrument;
+mod interpreter;
+mod known;
+mod link;
+mod lint;
+mod listing;
+mod literal;
+mod loader;
+mod manifest;
+mod names;
+mod package;
+mod pieces;
+mod pipe;
+mod problem;
+mod reach;
+pub mod reference;
+mod rehearsal;
+mod rename;
+mod repl;
+mod run;
+mod settings;
+mod shadow;
+mod source;
+mod sources;
+mod standard;
+pub mod testing;
+mod tokens;
+mod tool;
+mod value;
+mod watch;
+mod windows;
+
+#[cfg(test)]
+mod tests;
+
+pub use argument::UserValves;
+pub use budget::Budget;
+pub use callbacks::ScriptCallbacks;
+pub use compile::{Script, declared_valves};
+pub use coverage::Coverage;
+pub use engine::set_max_text;
+pub use imports::{Imports, imported_by, is_module};
+pub use loader::{
+    Found, Loader, Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script,
+};
+pub use manifest::{Manifest, frontmatter, says_of_itself};
+pub use package::Models;
+pub use pipe::{Offer, Pipe, Pipes};
+pub use problem::{Code, Problem, Severity};
+pub use rehearsal::{Other, Rehearsal};
+pub use repl::{Came, Repl, is_whole};
+pub use settings::Settings;
+pub use source::{Kind, SourceFile};
+pub use tool::ScriptedTool;
+pub use watch::Watch;
+
+use value::Shape;
+
+/// Unit tests are held to the limits of the binary.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();

@@ -1,0 +1,440 @@
+//! A script's modules, compiled and put beside it.
+//!
+//! All functions of a script and of its modules lie in one place, so that closures can be handed to
+//! and fro; a module's own names are made ones that no other file has ([`super::rename`]). What the
+//! importing file calls `words::shout(…)` is found in a module of Rhai's.
+
+use super::compile::known_to;
+use super::imports::{Imports, ModuleFile};
+use super::manifest::Manifest;
+use super::problem::{self, Code, MOST_TOLD, Problem};
+use super::rename::{self, Own, Plan};
+use super::source::{MAX_LINES, SourceFile, check_text};
+use super::sources::{Source, Sources};
+use super::value::dynamic_of;
+use super::{doubts, engine, folding, instrument, known, literal, manifest, names, package, shadow, tokens};
+use rhai::{
+    AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
+    Shared, Stmt,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use valvehouse_json::Json;
+
+/// Modules that import modules that import modules.
+const MAX_CHAIN: usize = 8;
+
+/// A script's modules as it needs them.
+pub(super) struct Linked {
+    /// All their functions.
+    pub(super) functions: AST,
+    /// What names in them stand for.
+    pub(super) values: HashMap<String, Dynamic>,
+    /// Each as it was written.
+    pub(super) as_written: Vec<AST>,
+    pub(super) sources: Sources,
+    /// What stands before `::`, in the script and in modules.
+    modules: Vec<(String, Shared<Module>)>,
+}
+
+impl Linked {
+    /// Makes the modules known to the engine of the script.
+    pub(super) fn register(&self, engine: &mut Engine) {
+        for (name, module) in &self.modules {
+            engine.register_static_module(name.as_str(), module.clone());
+        }
+    }
+}
+
+/// Compiles what a script imports.
+pub(super) fn link(
+    file: &SourceFile,
+    source: &str,
+    as_written: &AST,
+    manifest: &Manifest,
+) -> (Linked, Vec<Problem>) {
+    let mut linker = Linker::new(file, source, Some(manifest));
+    for (alias, index) in linker.imports_of("", file, source, as_written) {
+        let module = linker.compiled[index].clone();
+        linker.linked.modules.push((alias, module));
+    }
+    (linker.linked, linker.problems)
+}
+
+/// What is wrong with a module that is looked at by itself.
+pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Problem> {
+    let mut linker = Linker::new(file, &file.text, None);
+    let module = ModuleFile { key: key.to_owned(), path: file.path.clone(), text: file.text.clone() };
+    linker.chain.push(module.key.clone());
+    linker.module(&module);
+    linker.problems
+}
+
+struct Linker<'a> {
+    script: &'a SourceFile,
+    imports: &'a Imports,
+    /// None where the script that imports is not known.
+    manifest: Option<&'a Manifest>,
+    linked: Linked,
+    /// In the order of their prefixes.
+    compiled: Vec<Shared<Module>>,
+    /// Where modules stand in `compiled`; None where one does not compile.
+    indexes: HashMap<String, Option<usize>>,
+    /// The modules that are being compiled, each imported by the one before.
+    chain: Vec<String>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Linker<'a> {
+    fn new(script: &'a SourceFile, source: &str, manifest: Option<&'a Manifest>) -> Self {
+        let linked = Linked {
+            functions: AST::empty(),
+            values: HashMap::new(),
+            as_written: Vec::new(),
+            sources: Sources::new(&script.path, source),
+            modules: Vec::new(),
+        };
+        Self {
+            script,
+            imports: &script.imports,
+            manifest,
+            linked,
+            compiled: Vec::new(),
+            indexes: HashMap::new(),
+            chain: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// The modules a file imports, by the names it gives them. What is wrong is noted.
+    fn imports_of(
+        &mut self,
+        from: &str,
+        file: &SourceFile,
+        source: &str,
+        as_written: &AST,
+    ) -> HashMap<String, usize> {
+        let mut aliases = HashMap::new();
+        let (written, wrong) = written_in(as_written, file, source);
+        self.problems.extend(wrong);
+        for Written { name, alias, position } in written {
+            if self.problems.len() > MOST_TOLD {
+                break;
+            }
+            let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
+            if package::modules().iter().any(|(module, _)| *module == alias) {
+                let taken =
+                    problem(Code::BadImport, format!("`{alias}` is the name of the host's own module"));
+                self.problems.push(taken.help("import it under another name"));
+                continue;
+            }
+            if aliases.contains_key(&alias) {
+                self.problems.push(
+                    problem(Code::BadImport, format!("two modules are imported as `{alias}`"))
+                        .help("give one of them another name behind `as`"),
+                );
+                continue;
+            }
+            match self.imports.get(from, &name) {
+                Some(Ok(module)) => match self.index_of(module, &problem) {
+                    Some(index) => {
+                        aliases.insert(alias, index);
+                    }
+                    None => continue,
+                },
+                Some(Err(wrong)) if wrong.path.as_os_str().is_empty() => {
+                    let told = problem(wrong.code, wrong.message.clone());
+                    self.problems.push(match &wrong.help {
+                        Some(help) => told.help(help),
+                        None => told,
+                    });
+                }
+                Some(Err(wrong)) => {
+                    self.problems.push(Problem { id: self.script.id.to_string(), ..wrong.clone() });
+                }
+                // Written in another way than as plain text: what it leads to was not looked for.
+                None => self.problems.push(
+                    problem(Code::NoModule, format!("`{}` cannot be a module", name.escape_debug()))
+                        .help("write it out, without escapes: `import \"lib/name\" as name;`"),
+                ),
+            }
+        }
+        aliases
+    }
+
+    /// The place of a module among the compiled ones; None, and noted why, where it has none.
+    fn index_of(&mut self, module: &ModuleFile, problem: &dyn Fn(Code, String) -> Problem) -> Option<usize> {
+        if let Some(at) = self.chain.iter().position(|key| *key == module.key) {
+            let round = [&self.chain[at..], std::slice::from_ref(&module.key)].concat();
+            let round: Vec<String> = round.iter().map(|key| format!("`{key}`")).collect();
+            let told = problem(
+                Code::ImportCircle,
+                format!("modules import each other: {}", round.join(" imports ")),
+            );
+            self.problems.push(told.help("move what both need into a third one"));
+            return None;
+        }
+        if let Some(known) = self.indexes.get(&module.key) {
+            return *known;
+        }
+        if self.chain.len() >= MAX_CHAIN {
+            let deep =
+                problem(Code::TooManyModules, format!("modules import modules more than {MAX_CHAIN} deep"));
+            self.problems.push(deep.help("import what is needed directly"));
+            return None;
+        }
+        self.chain.push(module.key.clone());
+        let index = self.module(module);
+        self.chain.pop();
+        self.indexes.insert(module.key.clone(), index);
+        index
+    }
+
+    /// Compiles a module, and what it imports before.
+    fn module(&mut self, module: &ModuleFile) -> Option<usize> {
+        let script = self.script;
+        let file = SourceFile::new(script.kind, script.id.clone(), &module.path, module.text.clone());
+        if let Err(problem) = check_text(&file) {
+            self.problems.push(problem);
+            return None;
+        }
+        let source = module.text.trim_start_matches('\u{feff}');
+        // A name is told by its place, and Rhai counts no further in a line either.
+        if source.lines().any(|line| line.len() > MAX_LINES) {
+            let long = format!("a line has more than {MAX_LINES} characters");
+            self.problems.push(Problem::of(Code::TooLong, &file, long).help("split it"));
+            return None;
+        }
+        match self.compile(module, &file, source) {
+            Ok(index) => index,
+            Err(mut problem) => {
+                problem.message = rename::as_written(&problem.message);
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+
+    fn compile(
+        &mut self,
+        module: &ModuleFile,
+        file: &SourceFile,
+        source: &str,
+    ) -> Result<Option<usize>, Problem> {
+        let parse_problem = |error| problem::of_parse(&file.id, &file.path, source, &error);
+        let parsed = Parsed::of(source).map_err(parse_problem)?;
+        self.problems.extend(parsed.misplaced(file, source));
+        self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
+        self.problems.extend(doubts::about(&parsed.as_written, file, source));
+        self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
+        if let Some(manifest) = self.manifest {
+            let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);
+            let of_script = self.script.path.display();
+            self.problems.extend(misused.into_iter().map(|mut problem| {
+                problem.help = problem.help.map(|help| help.replace("the file", &of_script.to_string()));
+                problem
+            }));
+        }
+        let imported = self.imports_of(&module.key, file, source, &parsed.as_written);
+        if problem::has_errors(&self.problems) {
+            return Ok(None);
+        }
+
+        // Its place is known once what it imports has found its own.
+        let index = self.compiled.len();
+        let prefix = rename::prefix(index);
+        let aliases = imported.iter().map(|(alias, index)| (alias.clone(), rename::prefix(*index))).collect();
+        let renamed = |name: &str| format!("{prefix}{name}");
+        let own = Own {
+            prefix: &prefix,
+            functions: &parsed.functions,
+            constants: &parsed.constants.iter().map(|(name, _)| name.clone()).collect(),
+            aliases: &aliases,
+            is_known: &|name| known::arities(name).is_some(),
+        };
+        let mut values: HashMap<String, Dynamic> =
+            parsed.constants.iter().map(|(name, value)| (renamed(name), dynamic_of(value))).collect();
+        for (name, _) in &parsed.functions {
+            if let Ok(function) = FnPtr::new(renamed(name)) {
+                values.entry(renamed(name)).or_insert_with(|| function.into());
+            }
+        }
+        let parameters = parsed.as_written.iter_functions().flat_map(|function| function.params);
+        let parameters: HashSet<String> = parameters.map(renamed).collect();
+        let plan = own.plan(&parsed.words.lock(), &parsed.as_written);
+        let known = imported.values().map(|index| (rename::prefix(*index), self.compiled[*index].clone()));
+        let ast = strict(source, plan, &parameters, &values, known).map_err(parse_problem)?;
+
+        let public = public_module(&prefix, &ast, &parsed, &values);
+        let closures = ast.iter_functions().map(|function| function.name.to_owned());
+        let closures: Vec<String> = closures.filter(|name| name.starts_with("anon$")).collect();
+        let place = Source { path: module.path.clone(), text: source.into() };
+        self.linked.sources.add(place, closures);
+        self.linked.functions.combine(ast);
+        self.linked.values.extend(values);
+        self.linked.as_written.push(parsed.as_written);
+        self.linked.modules.push((prefix, public.clone()));
+        self.compiled.push(public);
+        Ok(Some(index))
+    }
+}
+
+/// What `module::` finds: functions that are not private, and constants.
+fn public_module(
+    prefix: &str,
+    ast: &AST,
+    parsed: &Parsed,
+    values: &HashMap<String, Dynamic>,
+) -> Shared<Module> {
+    let mut public = Module::new();
+    public.set_id(prefix);
+    let mut shown: BTreeSet<&str> = parsed.constants.iter().map(|(name, _)| name.as_str()).collect();
+    for function in ast.iter_fn_def() {
+        let Some(name) = function.name.strip_prefix(prefix) else { continue };
+        if function.access == FnAccess::Public {
+            public.set_script_fn(ScriptFuncDef { name: name.into(), ..(**function).clone() });
+            if let Some((name, _)) = parsed.functions.iter().find(|(known, _)| known == name) {
+                shown.insert(name);
+            }
+        }
+    }
+    for name in shown {
+        if let Some(value) = values.get(&format!("{prefix}{name}")) {
+            public.set_var(name, value.clone());
+        }
+    }
+    public.build_index();
+    public.into()
+}
+
+/// A module as it was parsed.
+struct Parsed {
+    as_written: AST,
+    plain: AST,
+    words: tokens::Words,
+    constants: Vec<(String, Json)>,
+    /// Without closures: names, and how many parameters they take.
+    functions: HashSet<(String, usize)>,
+}
+
+impl Parsed {
+    fn of(source: &str) -> Result<Self, rhai::ParseError> {
+        let mut engine = engine::new();
+        engine.set_optimization_level(OptimizationLevel::None);
+        let words = tokens::note_words(&mut engine);
+        let as_written = engine.compile(source)?;
+        folding::check(&as_written)?;
+        let plain = engine::new().compile(source)?;
+        let constants = literal::constants(&plain, &as_written);
+        let functions = as_written.iter_functions().filter(|function| !function.name.starts_with("anon$"));
+        let functions = functions.map(|function| (function.name.to_owned(), function.params.len())).collect();
+        Ok(Self { as_written, plain, words, constants, functions })
+    }
+
+    /// What stands in a module that only means something elsewhere.
+    fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Problem> {
+        let problem = |what: String| Problem::of(Code::NotInModule, file, what);
+        let mut problems = Vec::new();
+        for statement in self.as_written.statements() {
+            match statement {
+                Stmt::Import(..) | Stmt::Noop(..) => {}
+                Stmt::Var(variable, _, position) => {
+                    let name = variable.0.name.as_str();
+                    if name == "security" || manifest::CONSTANTS.contains(&name) {
+                        let told = problem(format!("a module has no `{name}`")).at(source, *position);
+                        problems.push(
+                            told.help(
+                                "it belongs into the script that imports this; hand over what is needed",
+                            ),
+                        );
+                    } else if !self.constants.iter().any(|(known, _)| known == name) {
+                        let told =
+                            problem(format!("`{name}` is computed; a module is read without running it"));
+                        let told = told.at(source, *position);
+                        problems.push(told.help("write a literal value, or a function that gives it"));
+                    }
+                }
+                other => problems.push(
+                    problem("nothing runs at the top of a module".into())
+                        .at(source, other.position())
+                        .help("a module has functions, literal constants and imports"),
+                ),
+            }
+        }
+        for function in self.as_written.iter_functions() {
+            if let Some(kind) = function.this_type {
+                let told =
+                    problem(format!("`{kind}.{}` is a method, which others cannot import", function.name));
+                let help = format!("write `fn {}(value)`", function.name);
+                problems.push(told.at_word(source, function.name).help(help));
+            }
+        }
+        problems
+    }
+}
+
+/// A module's functions under their new names; every other name must be known.
+fn strict(
+    source: &str,
+    plan: Plan,
+    parameters: &HashSet<String>,
+    values: &HashMap<String, Dynamic>,
+    modules: impl Iterator<Item = (String, Shared<Module>)>,
+) -> Result<AST, rhai::ParseError> {
+    let mut engine = engine::new();
+    tokens::rename_words(&mut engine, plan);
+    for (name, module) in modules {
+        engine.register_static_module(name, module);
+    }
+    engine.set_strict_variables(true);
+    instrument::keep_unordered(&mut engine);
+    let scope = known_to(parameters, values);
+    Ok(engine.compile_with_scope(&scope, source)?.clone_functions_only())
+}
+
+/// An `import` as it was written.
+struct Written {
+    name: String,
+    alias: String,
+    position: Position,
+}
+
+/// The imports at the top of a file; what is wrong with others.
+fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written>, Vec<Problem>) {
+    let problem = |what: &str, position| Problem::of(Code::BadImport, file, what).at(source, position);
+    let (mut written, mut problems) = (Vec::new(), Vec::new());
+    let mut at_top = HashSet::new();
+    for statement in as_written.statements() {
+        let Stmt::Import(import, position) = statement else { continue };
+        if problems.len() >= MOST_TOLD {
+            break;
+        }
+        at_top.insert(*position);
+        let (what, alias) = &**import;
+        match what {
+            _ if alias.name.is_empty() => {
+                let told = problem("this import gives its module no name", *position);
+                problems.push(told.help("write `import \"lib/words\" as words;`"));
+            }
+            Expr::StringConstant(name, place) => written.push(Written {
+                name: name.to_string(),
+                alias: alias.name.to_string(),
+                position: *place,
+            }),
+            other => {
+                let told = problem("what is imported is computed", other.position());
+                problems.push(told.help("write the name as it is: `import \"lib/words\" as words;`"));
+            }
+        }
+    }
+    as_written.walk(&mut |path: &[ASTNode<'_>]| {
+        if let Some(ASTNode::Stmt(Stmt::Import(_, position))) = path.last()
+            && !at_top.contains(position)
+        {
+            let told = problem("`import` stands within a function", *position);
+            problems
+                .push(told.help("imports stand at the top of a file: nothing is read while a script runs"));
+        }
+        problems.len() < MOST_TOLD
+    });
+    (written, problems)
+}

@@ -1,0 +1,138 @@
+//! Answers that are built and lost: `error(…)` that nobody returns, and a `try` that is used as a value.
+
+use super::tree::{self, Link, Node};
+use super::view::{Body, View};
+use crate::problem::{Code, Problem};
+use rhai::{Expr, FnCallExpr, Position, Stmt};
+use std::collections::HashSet;
+
+/// Functions that build an answer.
+const BUILD: [&str; 2] = ["error", "skip"];
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let answering = answering(view);
+    let mut problems = Vec::new();
+    for function in &view.functions {
+        lost(view, function, &answering, &mut problems);
+        problems.extend(try_as_value(view, function));
+    }
+    problems
+}
+
+/// Functions of the file that give an answer, and do nothing with it themselves.
+fn answering(view: &View<'_>) -> HashSet<String> {
+    let gives = |function: &Body| {
+        let mut found = tails(&function.statements).iter().any(|call| is_built(view, call.0));
+        tree::each(&function.statements, &mut |node, _| {
+            if let Node::Stmt(Stmt::Return(Some(value), ..)) = node
+                && let Expr::FnCall(call, _) = &**value
+            {
+                found |= is_built(view, call);
+            }
+        });
+        found
+    };
+    let named = view.functions.iter().filter(|function| !function.is_closure() && gives(function));
+    named.map(|function| function.name.clone()).collect()
+}
+
+fn is_built(view: &View<'_>, call: &FnCallExpr) -> bool {
+    let is_own = view.functions.iter().any(|function| function.name == call.name.as_str());
+    BUILD.contains(&call.name.as_str()) && call.namespace.path.is_empty() && !is_own
+}
+
+/// The calls that a block ends with, on every way through it.
+fn tails(statements: &[Stmt]) -> Vec<(&FnCallExpr, Position)> {
+    match statements.last() {
+        Some(Stmt::FnCall(call, position)) => vec![(call, *position)],
+        Some(Stmt::Expr(value)) => match &**value {
+            Expr::FnCall(call, position) => vec![(call, *position)],
+            Expr::Stmt(block) => tails(block.statements()),
+            _ => Vec::new(),
+        },
+        Some(Stmt::If(flow, _)) => [tails(flow.body.statements()), tails(flow.branch.statements())].concat(),
+        Some(Stmt::Block(block)) => tails(block.statements()),
+        Some(Stmt::Switch(switch, _)) => {
+            let cases = switch.1.expressions.iter().map(|case| &case.rhs);
+            cases
+                .flat_map(|case| match case {
+                    Expr::FnCall(call, position) => vec![(&**call, *position)],
+                    Expr::Stmt(block) => tails(block.statements()),
+                    _ => Vec::new(),
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Statements that build an answer where nothing takes it.
+fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems: &mut Vec<Problem>) {
+    let mut taken: HashSet<Position> =
+        tails(&function.statements).into_iter().map(|(_, place)| place).collect();
+    if let Some(Stmt::TryCatch(flow, _)) = function.statements.last() {
+        // The `try` is told, and these with it.
+        let ends = [tails(flow.body.statements()), tails(flow.branch.statements())].concat();
+        taken.extend(ends.into_iter().map(|(_, place)| place));
+    }
+    let mut told = HashSet::new();
+    tree::each_block(&function.statements, &mut |block: &[Stmt]| {
+        for statement in block {
+            let (call, position) = match statement {
+                Stmt::FnCall(call, position) => (&**call, *position),
+                Stmt::Expr(value) => match &**value {
+                    Expr::FnCall(call, position) => (&**call, *position),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let name = call.name.as_str();
+            let builds = is_built(view, call);
+            let gives = call.namespace.path.is_empty() && answering.contains(name);
+            if !(builds || gives) || taken.contains(&position) || !told.insert(position) {
+                continue;
+            }
+            // What a closure ends with is taken by whoever calls it.
+            if function.is_closure() && is_last(&function.statements, statement) {
+                continue;
+            }
+            let what = match builds {
+                true => format!("`{name}(…)` builds an answer that is not returned here"),
+                false => format!("`{name}(…)` may give an answer that is not returned here"),
+            };
+            let help = match builds {
+                true => format!("write `return {name}(…);`, or `deny(…)`, which ends the hook by itself"),
+                false => format!(
+                    "use `deny(…)` in `{name}`, which ends the hook by itself, or return what it gives"
+                ),
+            };
+            problems.push(view.problem(Code::LostAnswer, position, what).help(help));
+        }
+    });
+}
+
+fn is_last(statements: &[Stmt], statement: &Stmt) -> bool {
+    statements.last().is_some_and(|last| std::ptr::eq(last, statement))
+}
+
+/// A function that ends with a `try` whose blocks end with values.
+fn try_as_value(view: &View<'_>, function: &Body) -> Option<Problem> {
+    let Some(Stmt::TryCatch(flow, position)) = function.statements.last() else { return None };
+    let ends = [flow.body.statements(), flow.branch.statements()];
+    let is_answer = |block: &[Stmt]| tails(block).iter().any(|(call, _)| is_built(view, call));
+    let is_meant = ends.iter().any(|block| ends_with_value(block) || is_answer(block));
+    is_meant.then(|| {
+        view.problem(Code::TryAsValue, *position, "`try` gives `()`, whatever its blocks end with")
+            .help("write `return …;` inside its blocks, or set a variable there and end with that")
+    })
+}
+
+/// Returns `true` if a block ends with an expression that is of use only as a value.
+fn ends_with_value(block: &[Stmt]) -> bool {
+    let Some(Stmt::Expr(value)) = block.last() else { return false };
+    match &**value {
+        Expr::Variable(..) | Expr::Map(..) | Expr::Array(..) | Expr::StringConstant(..) => true,
+        Expr::Dot(..) | Expr::Index(..) => !matches!(tree::chain(value).1.last(), Some(Link::Call(_))),
+        _ => false,
+    }
+}

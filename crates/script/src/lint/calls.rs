@@ -1,0 +1,218 @@
+//! Functions that are not there, are called with too many or too few arguments, or by nobody.
+
+use super::tree::{self, Node};
+use super::view::{Body, View};
+use crate::known;
+use crate::problem::{Code, Problem};
+use crate::source::Kind;
+use rhai::{Expr, FnCallExpr, Position, Stmt};
+use std::collections::{BTreeSet, HashSet};
+use valvehouse_core::callback::Callback;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::words::nearest;
+
+/// What the language itself calls, with any number of arguments.
+const LANGUAGE: [&str; 11] = [
+    "Fn",
+    "call",
+    "curry",
+    "debug",
+    "eval",
+    "is_def_fn",
+    "is_def_var",
+    "is_shared",
+    "print",
+    "throw",
+    "type_of",
+];
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let mut problems = unused(view);
+    for function in &view.functions {
+        let held = held_in(function);
+        tree::each(&function.statements, &mut |node, _| {
+            let Some((call, is_method, position)) = tree::call(node) else { return };
+            let is_operator = call.op_token.is_some() || !is_name(&call.name);
+            if is_operator || LANGUAGE.contains(&&*call.name) {
+                problems.extend(named(view, call, position));
+            } else if call.namespace.path.is_empty() {
+                let may_be_held =
+                    if is_method { view.written.contains(&*call.name) } else { held.contains(&*call.name) };
+                if !may_be_held {
+                    problems.extend(plain(view, call, is_method, position));
+                }
+            } else {
+                problems.extend(of_module(view, call, position));
+            }
+        });
+    }
+    problems
+}
+
+fn is_name(name: &str) -> bool {
+    name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+}
+
+/// Variables of a function: they may hold what is called.
+fn held_in(function: &Body) -> HashSet<String> {
+    let mut held: HashSet<String> = function.params.iter().cloned().collect();
+    tree::each(&function.statements, &mut |node, _| match node {
+        Node::Stmt(Stmt::Var(variable, ..)) => {
+            held.insert(variable.0.name.to_string());
+        }
+        Node::Stmt(Stmt::For(parts, _)) => {
+            held.insert(parts.0.name.to_string());
+        }
+        _ => {}
+    });
+    held
+}
+
+/// `Fn("shout")` of a function that is not there.
+fn named(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Problem> {
+    let name = call.args.first().filter(|_| call.name == "Fn").and_then(tree::text)?;
+    let is_there = own(view).any(|(own, _)| own == name) || known::arities(name).is_some();
+    (!is_there && is_name(name)).then(|| unknown(view, name, "", position))
+}
+
+/// A call without a module in front of it.
+fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Problem> {
+    let name = &*call.name;
+    let count = call.args.len();
+    let mut counts: BTreeSet<usize> =
+        own(view).filter(|(own, _)| *own == name).map(|(_, count)| count).collect();
+    // Behind a dot the host's functions have what stands before it as their first argument.
+    let hosts = known::arities(name).into_iter().flatten();
+    counts.extend(hosts.filter_map(|arity| if is_method { arity.checked_sub(1) } else { Some(*arity) }));
+    if counts.contains(&count) {
+        return None;
+    }
+    if counts.is_empty() && (is_method || known::arities(name).is_none()) {
+        return Some(unknown(view, name, if is_method { "." } else { "" }, position));
+    }
+    Some(wrong_count(view, name, &counts, count, position))
+}
+
+fn of_module(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Problem> {
+    let (module, name, count) = (tree::module_of(call), &*call.name, call.args.len());
+    let prefix = format!("{module}::");
+    let counts: BTreeSet<usize> = match view.modules.get(&module) {
+        Some(offered) => {
+            offered.as_ref()?.iter().filter(|(known, _)| known == name).map(|(_, count)| *count).collect()
+        }
+        None => known::in_module(&module)?.get(name).cloned().unwrap_or_default(),
+    };
+    match counts {
+        counts if counts.contains(&count) => None,
+        counts if counts.is_empty() => Some(unknown(view, name, &prefix, position)),
+        counts => Some(wrong_count(view, &format!("{prefix}{name}"), &counts, count, position)),
+    }
+}
+
+fn own<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, usize)> {
+    let functions = view.functions.iter().filter(|function| !function.is_closure());
+    functions.map(|function| (function.name.as_str(), function.params.len()))
+}
+
+fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Problem {
+    let shown = if prefix == "." { format!(".{name}(…)") } else { format!("{prefix}{name}") };
+    let problem = view.problem(Code::UnknownFunction, position, format!("there is no function `{shown}`"));
+    if let Some(help) = crate::problem::foreign_function(name) {
+        return problem.help(help);
+    }
+    let module = prefix.strip_suffix("::");
+    let candidates: Vec<String> = match module {
+        Some(module) => match view.modules.get(module) {
+            Some(offered) => offered.iter().flatten().map(|(name, _)| name.clone()).collect(),
+            None => known::in_module(module).into_iter().flat_map(|known| known.keys().cloned()).collect(),
+        },
+        None => own(view).map(|(name, _)| name.to_owned()).chain(known::names().map(str::to_owned)).collect(),
+    };
+    let near = nearest(name, candidates.iter().map(String::as_str).filter(|name| is_name(name)));
+    let elsewhere = || known::modules_with(name).next().map(|module| format!("{module}::{name}"));
+    problem.help(match (near, module) {
+        (Some(near), Some(module)) => format!("did you mean `{module}::{near}`?"),
+        (Some(near), None) => format!("did you mean `{near}`?"),
+        (None, Some(module)) => {
+            let list: BTreeSet<&str> = candidates.iter().map(String::as_str).collect();
+            format!("`{module}` has {}", list.into_iter().collect::<Vec<_>>().join(", "))
+        }
+        (None, None) => match elsewhere() {
+            Some(there) => format!("it stands in a module: `{there}(…)`"),
+            None => "define it in this file, or take the call away; docs/reference.md lists what there is"
+                .to_owned(),
+        },
+    })
+}
+
+fn wrong_count(
+    view: &View<'_>,
+    name: &str,
+    counts: &BTreeSet<usize>,
+    given: usize,
+    position: Position,
+) -> Problem {
+    let takes: Vec<String> = counts.iter().map(ToString::to_string).collect();
+    let noun = if takes == ["1"] { "argument" } else { "arguments" };
+    let takes = if takes.is_empty() { "another number of".to_owned() } else { takes.join(" or ") };
+    let message = format!("`{name}` takes {takes} {noun}, and is given {given}");
+    view.problem(Code::WrongArguments, position, message).help(
+        match counts.iter().any(|count| *count < given) {
+            true if counts.iter().all(|count| *count < given) => "take away what is too much",
+            _ => "hand in what is missing",
+        },
+    )
+}
+
+/// Functions of a script that nobody calls.
+fn unused(view: &View<'_>) -> Vec<Problem> {
+    let Some(script) = view.script else { return Vec::new() };
+    let mut named: HashSet<String> = view.texts.clone();
+    for function in &view.functions {
+        tree::each(&function.statements, &mut |node, _| match node {
+            // A function that only calls itself is called by nobody.
+            _ if tree::call(node).is_some_and(|(call, ..)| *call.name == *function.name) => {}
+            Node::Expr(Expr::Variable(variable, ..)) => {
+                named.insert(variable.1.to_string());
+            }
+            Node::Expr(Expr::DynamicConstant(value, _)) => {
+                if let Some(pointer) = value.read_lock::<rhai::FnPtr>() {
+                    named.insert(pointer.fn_name().to_owned());
+                }
+            }
+            _ => {
+                if let Some((call, ..)) = tree::call(node) {
+                    named.insert(call.name.to_string());
+                }
+            }
+        });
+    }
+    let told: HashSet<usize> = script.warnings.iter().filter_map(|problem| problem.line).collect();
+    let is_idle = |function: &&Body| {
+        !function.is_closure()
+            && !function.name.starts_with('_')
+            && !named.contains(&function.name)
+            && !is_called_by_host(&function.name, script.file.kind)
+    };
+    let problems = view.functions.iter().filter(is_idle).map(|function| {
+        let told = Problem::of(Code::UnusedFunction, view.file, format!("nobody calls `{}`", function.name));
+        told.at_function(view.source, &function.name).help(help_for_unused(&function.name, script.file.kind))
+    });
+    // What was told already, such as a hook spelt almost right, is not told twice.
+    problems.filter(|problem| problem.line.is_none_or(|line| !told.contains(&line))).collect()
+}
+
+fn help_for_unused(name: &str, kind: Kind) -> String {
+    if kind == Kind::Tool && ["spec", "schema", "info"].contains(&name) {
+        return "a tool says what it takes in `const parameters = #{ … };`, and what it is in its opening comment".into();
+    }
+    format!("take it away, or call it `_{name}` if it is to stay")
+}
+
+fn is_called_by_host(name: &str, kind: Kind) -> bool {
+    let own = match kind {
+        Kind::Filter => Callback::named(name).is_some(),
+        Kind::Tool => ["handler", "tools", "tool_info"].contains(&name),
+    };
+    own || ["pipe", "pipes"].contains(&name) || Hook::named(name).is_some()
+}

@@ -1,0 +1,39 @@
+//! What a script declares to reach and does not.
+
+use super::tree;
+use super::view::View;
+use crate::pieces;
+use crate::problem::{Code, Problem};
+use std::collections::HashSet;
+use valvehouse_config::Capability;
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let Some(manifest) = view.manifest() else { return Vec::new() };
+    let mut used: HashSet<String> = HashSet::new();
+    for function in &view.functions {
+        tree::each(&function.statements, &mut |node, _| {
+            if let Some((call, ..)) = tree::call(node) {
+                used.extend(call.namespace.path.first().map(|first| first.name.to_string()));
+            }
+        });
+    }
+    let modules: Vec<String> = view.file.imports.texts().map(pieces::code_only).collect();
+    let is_used = |capability: &Capability| {
+        let name = capability.name();
+        used.contains(name) || modules.iter().any(|module| module.contains(&format!("{name}::")))
+    };
+    let mut problems: Vec<Problem> = Vec::new();
+    for capability in manifest.requirements.iter().filter(|capability| !is_used(capability)) {
+        let name = capability.name();
+        let told =
+            Problem::of(Code::UnusedCapability, view.file, format!("`{name}` is declared and never used"));
+        problems.push(told.at_said(view.source, "requirements", name).help("take it out of `requirements`"));
+    }
+    if !manifest.allow_hosts.is_empty() && !manifest.requirements.contains(&Capability::Http) {
+        let told = "`allow_hosts` names hosts, and `http` is not among the requirements";
+        let told = Problem::of(Code::UnusedCapability, view.file, told);
+        let help = "add `requirements: http`, or take `allow_hosts` out";
+        problems.push(told.at_said(view.source, "allow_hosts", "allow_hosts").help(help));
+    }
+    problems
+}

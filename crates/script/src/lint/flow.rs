@@ -1,0 +1,174 @@
+//! What is never reached, never read, or lost.
+
+use super::quotes;
+use super::tree::{self, Node};
+use super::view::{Body, View};
+use crate::hooks;
+use crate::problem::{Code, Problem};
+use rhai::{Expr, Position, Stmt};
+use std::collections::HashSet;
+use valvehouse_core::filter::Hook;
+
+const COMPARISONS: [&str; 6] = ["==", "!=", "<", ">", "<=", ">="];
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for function in &view.functions {
+        tree::each_block(&function.statements, &mut |block| {
+            problems.extend(unreachable(view, block));
+            problems.extend(idle(view, block));
+        });
+        problems.extend(unread(view, function));
+        problems.extend(lost(view, function));
+    }
+    problems
+}
+
+/// What stands behind a statement that never goes on.
+fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
+    let last = block.iter().position(ends)?;
+    let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
+    let position = beginning(next)?;
+    let told = view.problem(Code::Unreachable, position, "nothing gets here");
+    Some(
+        told.help(format!(
+            "{} always ends what stands before; take one of the two away",
+            ending(&block[last])
+        )),
+    )
+}
+
+fn ends(statement: &Stmt) -> bool {
+    match statement {
+        Stmt::Return(..) | Stmt::BreakLoop(..) => true,
+        // `throw`, the one syntax of our own.
+        Stmt::Expr(expression) => {
+            matches!(&**expression, Expr::Custom(..)) || is_deny(Node::Expr(expression))
+        }
+        Stmt::FnCall(..) => is_deny(Node::Stmt(statement)),
+        _ => false,
+    }
+}
+
+fn is_deny(node: Node<'_>) -> bool {
+    tree::call(node).is_some_and(|(call, is_method, _)| {
+        &*call.name == "deny" && !is_method && call.namespace.path.is_empty()
+    })
+}
+
+fn ending(statement: &Stmt) -> &'static str {
+    match statement {
+        Stmt::Return(..) => "`return`",
+        Stmt::BreakLoop(..) => "`break` or `continue`",
+        Stmt::Expr(expression) if matches!(&**expression, Expr::Custom(..)) => "`throw`",
+        _ => "`deny`",
+    }
+}
+
+/// Where a statement begins: a chain of dots is told at its first word.
+fn beginning(statement: &Stmt) -> Option<Position> {
+    let position = match statement {
+        Stmt::Expr(expression) => match tree::chain(expression).0 {
+            Expr::FnCall(call, position) => call.namespace.path.first().map_or(*position, |first| first.pos),
+            root => root.position(),
+        },
+        Stmt::Assignment(assignment) => tree::chain(&assignment.1.lhs).0.position(),
+        Stmt::FnCall(call, position) => call.namespace.path.first().map_or(*position, |first| first.pos),
+        other => other.position(),
+    };
+    (!position.is_none()).then_some(position)
+}
+
+/// Comparisons that are statements; the last one of a block may be its value.
+fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
+    let (_, before) = block.split_last()?;
+    before.iter().find_map(|statement| {
+        let (call, _, position) = match statement {
+            Stmt::Expr(expression) => tree::call(Node::Expr(expression))?,
+            statement => tree::call(Node::Stmt(statement))?,
+        };
+        let is_comparison = call.op_token.is_some() && COMPARISONS.contains(&&*call.name);
+        is_comparison.then(|| {
+            let told = view.problem(
+                Code::IdleComparison,
+                position,
+                format!("nothing takes what `{}` tells", call.name),
+            );
+            told.help(match &*call.name {
+                "==" => "a value is given with a single `=`; a comparison stands in an `if`",
+                _ => "a comparison stands in an `if`, or behind `let x =`",
+            })
+        })
+    })
+}
+
+/// Variables that get a value and are never read.
+fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
+    let mut read: HashSet<String> = HashSet::new();
+    let mut declared: Vec<(String, Position)> = Vec::new();
+    tree::each(&function.statements, &mut |node, above| match node {
+        Node::Stmt(Stmt::Var(variable, ..)) => {
+            declared.push((variable.0.name.to_string(), variable.0.pos));
+        }
+        Node::Expr(expression @ Expr::Variable(..)) => {
+            let is_target = matches!(above.last(), Some(Node::Stmt(Stmt::Assignment(assignment)))
+                if std::ptr::eq(&assignment.1.lhs, expression));
+            if let Some(name) = tree::variable(expression).filter(|_| !is_target) {
+                read.insert(name.to_owned());
+            }
+        }
+        // Meant to be read, though it is not: that is told by itself.
+        Node::Expr(Expr::StringConstant(text, _)) => read.extend(quotes::placeholders(text)),
+        Node::Stmt(Stmt::Share(names)) => read.extend(names.iter().map(|(name, _)| name.name.to_string())),
+        _ => {}
+    });
+    let unread = declared.into_iter().filter(|(name, _)| !name.starts_with('_') && !read.contains(name));
+    unread
+        .map(|(name, position)| {
+            let told = view.problem(Code::UnusedVariable, position, format!("nothing reads `{name}`"));
+            told.help(format!("take it away, or call it `_{name}` if it only has to be there"))
+        })
+        .collect()
+}
+
+/// `body = …` in a hook that does not hand it back: the host goes on with the value it gave.
+fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
+    let subject = Hook::named(&function.name).and_then(hooks::subject_name)?;
+    if !function.params.iter().any(|param| param == subject) || returns_something(function) {
+        return None;
+    }
+    let mut assigned = None;
+    tree::each(&function.statements, &mut |node, _| {
+        if let Node::Stmt(Stmt::Assignment(assignment)) = node
+            && tree::variable(&assignment.1.lhs) == Some(subject)
+        {
+            assigned = assigned.or(Some(assignment.1.lhs.position()));
+        }
+    });
+    let told =
+        view.problem(Code::LostAssignment, assigned?, format!("`{subject}` gets a new value that is lost"));
+    Some(told.help(format!(
+        "end with `{subject}`, which hands it back; or change it in place: `{subject}.messages = …`"
+    )))
+}
+
+/// Whether a function may end with a value.
+fn returns_something(function: &Body) -> bool {
+    let mut returns = false;
+    tree::each(&function.statements, &mut |node, _| {
+        returns |= matches!(node, Node::Stmt(Stmt::Return(Some(_), ..)));
+    });
+    returns
+        || match function.statements.last() {
+            Some(Stmt::Assignment(_) | Stmt::Var(..) | Stmt::For(..) | Stmt::While(..) | Stmt::Noop(_))
+            | None => false,
+            // Without an `else` it gives nothing where it is not entered; with one it may give a value.
+            Some(Stmt::If(flow, _)) => {
+                let ends = |block: &[Stmt]| {
+                    matches!(block.last(), Some(Stmt::Expr(_) | Stmt::FnCall(..) | Stmt::If(..)))
+                };
+                ends(flow.body.statements()) || ends(flow.branch.statements())
+            }
+            Some(_) => true,
+        }
+}

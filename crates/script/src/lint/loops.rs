@@ -1,0 +1,119 @@
+//! Loops over messages that one call of the host's does.
+
+use super::tree::{self, Link, Node};
+use super::view::View;
+use crate::problem::{Code, Problem};
+use rhai::{Expr, Position, Stmt};
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let warnings = view.script.map(|script| script.warnings.as_slice()).unwrap_or_default();
+    let is_told = |position: Position| {
+        let line = position.line();
+        warnings.iter().any(|problem| problem.code == Code::NeedlessLoop && problem.line == line)
+    };
+    for function in &view.functions {
+        tree::each(&function.statements, &mut |node, _| {
+            let Node::Stmt(statement) = node else { return };
+            if let Some((position, message, help)) =
+                needless(statement).filter(|(position, ..)| !is_told(*position))
+            {
+                problems.push(view.problem(Code::NeedlessLoop, position, message).help(help));
+            }
+        });
+    }
+    problems
+}
+
+fn needless(statement: &Stmt) -> Option<(Position, &'static str, String)> {
+    match statement {
+        Stmt::For(parts, position) => {
+            let (name, over, body) = (&parts.0.name, &parts.2.expr, parts.2.body.statements());
+            if ends_with(over, "messages") {
+                let (role, takes) = looked_for(name, body)?;
+                let help = match role.as_str() {
+                    "system" => {
+                        "`.system` is its text, to read and to write; `.append_system(text)` adds to it"
+                            .to_owned()
+                    }
+                    role => format!("`.last(\"{role}\")` is that message"),
+                };
+                return takes.then_some((*position, "a loop that looks for one message", help));
+            }
+            (ends_with(over, "content") || ends_with(over, "parts")).then_some(())?;
+            let help = "`message.text` is the text of all parts".to_owned();
+            collects_text(name, body).then_some((*position, "a loop that joins the text of a message", help))
+        }
+        Stmt::While(flow, position) => {
+            let help = "`.keep_last(n)` does this, keeps the system message and never splits a tool call from its result";
+            shortens(&flow.expr, flow.body.statements())
+                .then(|| (*position, "a loop that shortens the messages", help.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn ends_with(expression: &Expr, word: &str) -> bool {
+    matches!(tree::chain(expression).1.last(), Some(Link::Property(name, _)) if *name == word)
+}
+
+/// `if message.role == "user" { found = message; }`: the role that is looked for, and whether nothing else is
+/// done.
+fn looked_for(name: &str, body: &[Stmt]) -> Option<(String, bool)> {
+    let [Stmt::If(branch, _)] = body else { return None };
+    let Expr::FnCall(call, _) = &branch.expr else { return None };
+    let [left, right] = &call.args[..] else { return None };
+    if &*call.name != "==" || !is_word_of(left, name, &["role"]) {
+        return None;
+    }
+    let role = tree::text(right)?.to_owned();
+    let takes = match branch.body.statements() {
+        [Stmt::Assignment(assignment)] | [Stmt::Assignment(assignment), Stmt::BreakLoop(..)] => {
+            let is_plain = !assignment.0.is_op_assignment() && tree::variable(&assignment.1.lhs).is_some();
+            is_plain && is_message(&assignment.1.rhs, name)
+        }
+        _ => false,
+    };
+    Some((role, takes && branch.branch.is_empty()))
+}
+
+fn is_message(expression: &Expr, name: &str) -> bool {
+    tree::variable(expression) == Some(name) || is_word_of(expression, name, &["content", "text"])
+}
+
+/// `message.role`
+fn is_word_of(expression: &Expr, name: &str, words: &[&str]) -> bool {
+    let (root, links) = tree::chain(expression);
+    let is_word = matches!(&links[..], [Link::Property(word, _)] if words.contains(word));
+    is_word && tree::variable(root) == Some(name)
+}
+
+/// `if part.type == "text" { text += part.text; }`
+fn collects_text(name: &str, body: &[Stmt]) -> bool {
+    let [Stmt::If(branch, _)] = body else { return false };
+    let [Stmt::Assignment(assignment)] = branch.body.statements() else { return false };
+    let adds = assignment.0.is_op_assignment() && is_word_of(&assignment.1.rhs, name, &["text"]);
+    let mut is_of_type = false;
+    tree::each_in(&branch.expr, &mut |node, _| {
+        is_of_type |= matches!(node, Node::Expr(expression) if is_word_of(expression, name, &["type"]));
+    });
+    adds && is_of_type && branch.branch.is_empty()
+}
+
+/// `while body.messages.len() > n { body.messages.remove(0); }`
+fn shortens(condition: &Expr, body: &[Stmt]) -> bool {
+    let [Stmt::Expr(only)] = body else { return false };
+    let (_, links) = tree::chain(only);
+    let [.., Link::Property("messages", _), Link::Call(call)] = &links[..] else { return false };
+    let takes_first = match &call.args[..] {
+        [Expr::IntegerConstant(0, _)] => &*call.name == "remove",
+        [] => &*call.name == "shift",
+        _ => false,
+    };
+    let Expr::FnCall(compared, _) = condition else { return false };
+    let compares = [">", ">="].contains(&&*compared.name);
+    let counted = compared.args.first().map(tree::chain);
+    let counts = matches!(counted.map(|(_, links)| links).as_deref(),
+        Some([.., Link::Property("messages", _), Link::Call(call)]) if &*call.name == "len");
+    takes_first && compares && counts
+}

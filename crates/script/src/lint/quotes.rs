@@ -1,0 +1,50 @@
+//! Texts in double quotes that look as if they were filled in.
+
+use super::tree::{self, Node};
+use super::view::{Body, View};
+use crate::problem::{Code, Problem};
+use rhai::{Expr, Position, Stmt};
+use std::collections::HashSet;
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    view.functions.iter().flat_map(|function| unfilled(view, function)).collect()
+}
+
+/// `"at most ${n} words"`, where `n` is a variable: in double quotes it stays as it is.
+fn unfilled(view: &View<'_>, function: &Body) -> Vec<Problem> {
+    let mut own: HashSet<String> = function.params.iter().cloned().collect();
+    let mut texts: Vec<(String, Position)> = Vec::new();
+    tree::each(&function.statements, &mut |node, above| match node {
+        Node::Stmt(Stmt::Var(variable, ..)) => {
+            own.insert(variable.0.name.to_string());
+        }
+        Node::Stmt(Stmt::For(parts, _)) => {
+            own.insert(parts.0.name.to_string());
+        }
+        Node::Expr(Expr::StringConstant(text, position)) if !is_of_regex(above) => {
+            texts.extend(placeholders(text).into_iter().map(|name| (name, *position)));
+        }
+        _ => {}
+    });
+    let unfilled = texts.into_iter().filter(|(name, _)| own.contains(name));
+    unfilled
+        .map(|(name, position)| {
+            let told = format!("`${{{name}}}` stays as it is in double quotes");
+            view.problem(Code::UnfilledText, position, told)
+                .help("a text that is filled in stands in backticks: `Hello ${name}`")
+        })
+        .collect()
+}
+
+/// A replacement names groups in the same way.
+fn is_of_regex(above: &[Node<'_>]) -> bool {
+    matches!(above.last(), Some(Node::Expr(Expr::FnCall(call, _))) if tree::module_of(call).starts_with("regex"))
+}
+
+/// The names that `${name}` and `${name.field}` begin with.
+pub(super) fn placeholders(text: &str) -> Vec<String> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let inside = text.split("${").skip(1).filter(|rest| rest.contains('}'));
+    let names = inside.map(|rest| rest.split(|letter| !is_part(letter)).next().unwrap_or_default());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}

@@ -1,0 +1,172 @@
+//! What hooks and handlers end with: a value that nobody can use, or nothing where one is expected.
+
+use super::tree::{self, Link, Node};
+use super::view::{Body, View};
+use crate::hooks;
+use crate::problem::{Code, Problem};
+use crate::source::Kind;
+use rhai::{Expr, Position, Stmt};
+use valvehouse_core::filter::Hook;
+
+/// Methods and functions that are called for what they do, and give what no hook returns.
+const GIVE: [(&str, &str); 12] = [
+    ("incr", "a number"),
+    ("len", "a number"),
+    ("count", "a number"),
+    ("index_of", "a number"),
+    ("pop", "what it takes away"),
+    ("shift", "what it takes away"),
+    ("contains", "true or false"),
+    ("is_empty", "true or false"),
+    ("starts_with", "true or false"),
+    ("ends_with", "true or false"),
+    ("to_upper", "a text"),
+    ("to_lower", "a text"),
+];
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let kind = view.script.map(|script| script.file.kind);
+    let mut problems = Vec::from_iter(without_hook(view));
+    for function in &view.functions {
+        if let Some(hook) = Hook::named(&function.name).filter(|_| kind == Some(Kind::Filter)) {
+            for value in values(&function.statements) {
+                problems.extend(wrong(view, hook, value));
+            }
+        }
+        if function.name == "handler" && kind == Some(Kind::Tool) {
+            problems.extend(without_result(view, function));
+        }
+    }
+    problems
+}
+
+/// A filter of which nothing runs.
+fn without_hook(view: &View<'_>) -> Option<Problem> {
+    let script = view.script.filter(|script| script.file.kind == Kind::Filter)?;
+    let told = [Code::AlmostHook, Code::DeadCallback];
+    let is_told = script.warnings.iter().any(|problem| told.contains(&problem.code));
+    let runs = script.hooks().next().is_some() || !script.callbacks.is_empty() || script.pipe.is_some();
+    (!runs && !is_told).then(|| {
+        let told = Problem::of(Code::NoHook, view.file, "nothing of this filter ever runs: it has no hook");
+        told.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
+    })
+}
+
+/// What a function may end with: its last expression, on every way, and what `return` gives.
+fn values(statements: &[Stmt]) -> Vec<&Expr> {
+    let mut found = Vec::new();
+    last_of(statements, &mut found);
+    tree::each(statements, &mut |node, _| {
+        if let Node::Stmt(Stmt::Return(Some(value), ..)) = node {
+            found.push(value);
+        }
+    });
+    found
+}
+
+fn last_of<'a>(statements: &'a [Stmt], found: &mut Vec<&'a Expr>) {
+    match statements.last() {
+        Some(Stmt::Expr(value)) => match &**value {
+            Expr::Stmt(block) => last_of(block.statements(), found),
+            value => found.push(value),
+        },
+        Some(Stmt::If(flow, _)) => {
+            last_of(flow.body.statements(), found);
+            last_of(flow.branch.statements(), found);
+        }
+        Some(Stmt::Block(block)) => last_of(block.statements(), found),
+        _ => {}
+    }
+}
+
+fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Problem> {
+    let subject = hooks::subject_name(hook);
+    let is_stream = matches!(hook, Hook::Stream | Hook::StreamEnd);
+    let (position, gives) = match value {
+        Expr::BoolConstant(_, position) => (*position, "true or false".to_owned()),
+        Expr::IntegerConstant(_, position) | Expr::FloatConstant(_, position) => {
+            (*position, "a number".to_owned())
+        }
+        Expr::StringConstant(_, position) | Expr::InterpolatedString(_, position)
+            if hook != Hook::StreamEnd =>
+        {
+            (*position, "a text".to_owned())
+        }
+        Expr::Array(_, position) if !is_stream => (*position, "a list".to_owned()),
+        Expr::And(_, position) | Expr::Or(_, position) => (*position, "true or false".to_owned()),
+        Expr::FnCall(call, position) if call.op_token.is_some() => {
+            let comparisons = ["==", "!=", "<", ">", "<=", ">=", "!", "in"];
+            (*position, comparisons.contains(&&*call.name).then_some("true or false")?.to_owned())
+        }
+        Expr::FnCall(call, position) if tree::module_of(call).starts_with("kv") && &*call.name == "incr" => {
+            (*position, "a number".to_owned())
+        }
+        Expr::Dot(..) => of_chain(value, is_stream)?,
+        _ => return None,
+    };
+    let problem = view.problem(
+        Code::WrongReturn,
+        position,
+        format!("`{hook}` ends with {gives}, which it cannot return"),
+    );
+    let is_equality =
+        matches!(value, Expr::FnCall(call, _) if call.op_token.is_some() && &*call.name == "==");
+    Some(problem.help(match subject {
+        Some(subject) if is_equality => {
+            format!("a value is given with a single `=`; a hook ends with `{subject}`, or with nothing")
+        }
+        Some(subject) => format!("a hook ends with what it was given, `{subject}`, or with nothing: write `{subject}` on a line of its own"),
+        None => "it ends with a text, a list of events or nothing".to_owned(),
+    }))
+}
+
+/// `body.messages`, `body.messages.pop()`
+fn of_chain(value: &Expr, is_stream: bool) -> Option<(Position, String)> {
+    let (root, links) = tree::chain(value);
+    let place = root.position();
+    match links.last()? {
+        Link::Property("messages", _) if !is_stream && links.len() == 1 => {
+            Some((place, "a list of messages".to_owned()))
+        }
+        Link::Call(call) => {
+            let gives = GIVE.iter().find(|(name, _)| *name == &*call.name)?.1;
+            Some((place, gives.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// A handler that gives a value on one way, and nothing at its end.
+fn without_result(view: &View<'_>, function: &Body) -> Option<Problem> {
+    let mut gives = false;
+    tree::each(&function.statements, &mut |node, _| {
+        gives |= matches!(node, Node::Stmt(Stmt::Return(Some(_), ..)));
+    });
+    let last = function.statements.last()?;
+    let (position, gives) = match last {
+        Stmt::If(flow, position) if flow.branch.statements().is_empty() => {
+            let is_value =
+                matches!(flow.body.statements().last(), Some(Stmt::Expr(value)) if is_value(value));
+            (*position, is_value || gives)
+        }
+        Stmt::Assignment(assignment) => (tree::chain(&assignment.1.lhs).0.position(), gives),
+        Stmt::Var(variable, ..) => (variable.0.pos, gives),
+        Stmt::For(_, position) => (*position, gives),
+        _ => return None,
+    };
+    gives.then(|| {
+        let told = "the handler gives a value on one way and nothing on this one: the model reads `null`";
+        view.problem(Code::NoResult, position, told)
+            .help("end with a value on every way, or with `error(\"…\")`")
+    })
+}
+
+fn is_value(expression: &Expr) -> bool {
+    match expression {
+        Expr::Custom(..) | Expr::Unit(_) => false,
+        // Called for what they do.
+        Expr::FnCall(call, _) => call.op_token.is_some(),
+        Expr::Dot(..) => !matches!(tree::chain(expression).1.last(), Some(Link::Call(_))),
+        _ => true,
+    }
+}

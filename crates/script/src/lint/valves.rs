@@ -1,0 +1,161 @@
+//! Valves that are read and not declared, and those that are declared and not read.
+
+use super::tree::{self, Link, Node};
+use super::view::{Body, View};
+use crate::problem::{Code, Problem};
+use rhai::{Expr, Position, Stmt};
+use std::collections::BTreeSet;
+use valvehouse_core::valve::Schema;
+use valvehouse_core::words::nearest;
+
+/// Whose valves an expression is.
+#[derive(Clone, Copy, PartialEq)]
+enum Whose {
+    Operators,
+    Users,
+}
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let Some(manifest) = view.manifest() else { return Vec::new() };
+    let none = Schema::default();
+    let users = manifest.user_valves.as_ref().unwrap_or(&none);
+    let mut problems = Vec::new();
+    let mut whole = BTreeSet::new();
+    for function in &view.functions {
+        let names = Names::of(function);
+        tree::each(&function.statements, &mut |node, above| {
+            let Node::Expr(expression) = node else { return };
+            let Some((whose, rest)) = names.valves(expression) else {
+                return;
+            };
+            match rest.first() {
+                Some(Link::Property(name, position)) => {
+                    problems.extend(names.unknown(view, whose, &manifest.valves, users, (name, *position)));
+                }
+                Some(Link::Index(index)) => match tree::text(index) {
+                    Some(name) => {
+                        let found =
+                            names.unknown(view, whose, &manifest.valves, users, (name, index.position()));
+                        problems.extend(found);
+                    }
+                    None => _ = whole.insert(whose == Whose::Users),
+                },
+                Some(Link::Call(_)) => _ = whole.insert(whose == Whose::Users),
+                // The name itself: the chain it begins is looked at as a whole, and an alias is followed.
+                None if is_followed(above) => {}
+                None => _ = whole.insert(whose == Whose::Users),
+            }
+        });
+    }
+    let is_read = |name: &str| view.properties.contains(name) || view.texts.contains(name);
+    let names_host =
+        |name: &str| manifest.allow_hosts.iter().any(|host| host.strip_prefix("valve:") == Some(name));
+    let declared = [("Valves", &manifest.valves, false), ("UserValves", users, true)];
+    for (whose, schema, is_users) in declared {
+        if whole.contains(&is_users) {
+            continue;
+        }
+        for field in schema.fields().iter().filter(|field| field.name != "priority") {
+            if !is_read(&field.name) && (is_users || !names_host(&field.name)) {
+                let what = format!("nothing reads the valve `{}`", field.name);
+                let told = Problem::of(Code::UnusedValve, view.file, what);
+                let told = told.at_path(view.source, &format!("{whose}.{}", field.name));
+                let how = if is_users { "__user__.valves" } else { "valves" };
+                problems.push(told.help(format!("read it, `{how}.{}`, or take it away", field.name)));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether what stands around a name follows it: a chain of dots, an alias, a call of the file's own
+/// functions or a closure, in which its properties are words of this file too.
+fn is_followed(above: &[Node<'_>]) -> bool {
+    match above.last() {
+        Some(Node::Expr(Expr::Dot(..) | Expr::Index(..))) => true,
+        Some(Node::Stmt(Stmt::Var(..) | Stmt::Share(..))) => true,
+        Some(Node::Expr(Expr::FnCall(call, _)) | Node::Stmt(Stmt::FnCall(call, _))) => {
+            call.op_token.is_none() && call.namespace.path.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// What valves are called in a function.
+struct Names {
+    operators: BTreeSet<String>,
+    users: BTreeSet<String>,
+    /// Whether the host fills the parameter `valves`: others may hand in whatever they like.
+    is_hosts: bool,
+}
+
+impl Names {
+    fn of(function: &Body) -> Self {
+        let mut names = Self {
+            operators: ["Valves".to_owned()].into(),
+            users: BTreeSet::new(),
+            is_hosts: valvehouse_core::filter::Hook::named(&function.name).is_some()
+                || ["handler", "pipe"].contains(&function.name.as_str()),
+        };
+        names.operators.extend(function.params.iter().filter(|name| *name == "valves").cloned());
+        // `let v = valves;`, and what a `let` hides.
+        tree::each(&function.statements, &mut |node, _| {
+            let Node::Stmt(Stmt::Var(variable, ..)) = node else { return };
+            let name = variable.0.name.to_string();
+            let found = names.valves(&variable.1).filter(|(_, rest)| rest.is_empty()).map(|(whose, _)| whose);
+            names.operators.remove(&name);
+            names.users.remove(&name);
+            match found {
+                Some(Whose::Operators) => _ = names.operators.insert(name),
+                Some(Whose::Users) => _ = names.users.insert(name),
+                None => {}
+            }
+        });
+        names
+    }
+
+    /// Whose valves a chain begins with, and what stands behind them.
+    fn valves<'a>(&self, expression: &'a Expr) -> Option<(Whose, Vec<Link<'a>>)> {
+        let (root, mut links) = tree::chain(expression);
+        let root = tree::variable(root)?;
+        if self.operators.contains(root) {
+            return Some((Whose::Operators, links));
+        }
+        if self.users.contains(root) {
+            return Some((Whose::Users, links));
+        }
+        let is_users = root == "__user__" && matches!(links.first(), Some(Link::Property("valves", _)));
+        is_users.then(|| {
+            links.remove(0);
+            (Whose::Users, links)
+        })
+    }
+
+    fn unknown(
+        &self,
+        view: &View<'_>,
+        whose: Whose,
+        valves: &Schema,
+        users: &Schema,
+        (name, position): (&str, Position),
+    ) -> Option<Problem> {
+        let own = if whose == Whose::Users { users } else { valves };
+        let declares = |schema: &Schema, name: &str| schema.fields().iter().any(|field| field.name == name);
+        let is_other = !self.is_hosts && declares(users, name);
+        if declares(own, name)
+            || is_other
+            || name == "priority"
+            || view.written.contains(name) && !self.is_hosts
+        {
+            return None;
+        }
+        let word = if whose == Whose::Users { "UserValves" } else { "Valves" };
+        let problem = view.problem(Code::UnknownValve, position, format!("`{word}` declares no `{name}`"));
+        let names: Vec<&str> = own.fields().iter().map(|field| field.name.as_str()).collect();
+        Some(problem.help(match (nearest(name, names.iter().copied()), names.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => format!("declare it at the top: const {word} = #{{ {name}: … }};"),
+            (None, false) => format!("it declares {}", names.join(", ")),
+        }))
+    }
+}

@@ -1,0 +1,181 @@
+//! Properties of the host's values that are misspelt: these values are open maps, so that an unknown key is
+//! no mistake by itself, one that is almost a known one very likely is.
+
+use super::tree::{self, Link, Node};
+use super::view::{Body, View};
+use crate::problem::{Code, Problem};
+use crate::reference::{self, Form};
+use rhai::{Expr, Stmt};
+use std::collections::BTreeMap;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::words::nearest;
+
+/// A value of the host's.
+#[derive(Clone, Copy, PartialEq)]
+enum Handle {
+    Body,
+    Messages,
+    Message,
+    Event,
+    Ctx,
+    User,
+    Model,
+    Request,
+}
+
+impl Handle {
+    /// Its name in the reference, and words that it has at times besides: of services, and of clients.
+    const fn named(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Body => ("body", &["seed"]),
+            Self::Messages => ("messages", &["len", "is_empty"]),
+            Self::Message => ("message", &["id"]),
+            Self::Event => ("event", &["delta", "error", "event", "role"]),
+            Self::Ctx => (
+                "ctx",
+                &[
+                    "filters",
+                    "history",
+                    "iteration",
+                    "name",
+                    "options",
+                    "state",
+                    "text",
+                    "tool_name",
+                    "tools",
+                    "trace",
+                    "usage",
+                    "valves",
+                    "variables",
+                ],
+            ),
+            Self::User => ("__user__", &["profile_image_url", "timezone"]),
+            Self::Model => ("__model__", &["info"]),
+            Self::Request => ("__request__", &["cookies", "ip", "query", "state", "url"]),
+        }
+    }
+
+    /// Its words but methods.
+    fn words(self) -> impl Iterator<Item = &'static str> {
+        let (name, others) = self.named();
+        let known = reference::handle(name).map_or(&[][..], |handle| &handle.words);
+        let known = known.iter().filter(|word| !matches!(word.form, Form::Method(_)));
+        known.map(|word| word.name.as_str()).chain(others.iter().copied())
+    }
+
+    /// What a word leads to.
+    fn below(self, word: &str) -> Option<Self> {
+        match (self, word) {
+            (Self::Body | Self::Ctx, "messages") => Some(Self::Messages),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for function in &view.functions {
+        let names = names_in(function);
+        if names.is_empty() {
+            continue;
+        }
+        tree::each(&function.statements, &mut |node, _| {
+            let Node::Expr(expression @ (Expr::Dot(..) | Expr::Index(..))) = node else { return };
+            let (root, links) = tree::chain(expression);
+            let mut handle = tree::variable(root).and_then(|name| names.get(name).copied());
+            for link in &links {
+                let Some(here) = handle else { return };
+                if let Link::Property(name, position) = link
+                    && let Some(near) = misspelt(view, here, name)
+                {
+                    let what = format!("nothing sets `{name}`, which is spelt almost like `{near}`");
+                    let told = view.problem(Code::UnknownProperty, *position, what);
+                    problems.push(told.help(format!("did you mean `{near}`?")));
+                }
+                handle = next(here, link);
+            }
+        });
+    }
+    problems
+}
+
+/// The word that was meant.
+fn misspelt(view: &View<'_>, handle: Handle, name: &str) -> Option<&'static str> {
+    let is_known = handle.words().any(|word| word == name)
+        || name.len() < 3
+        || view.written.contains(name)
+        || view.texts.contains(name);
+    if is_known {
+        return None;
+    }
+    nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
+        // `tool` and `tools`, `file` and `files` may well be two keys.
+        near.trim_end_matches('s') != name.trim_end_matches('s')
+    })
+}
+
+/// What a link leads to.
+fn next(handle: Handle, link: &Link<'_>) -> Option<Handle> {
+    match (handle, link) {
+        (_, Link::Property(name, _)) => handle.below(name),
+        (Handle::Messages, Link::Index(_)) => Some(Handle::Message),
+        (Handle::Messages, Link::Call(call)) if &*call.name == "last" => Some(Handle::Message),
+        _ => None,
+    }
+}
+
+/// Variables of a function that hold values of the host's.
+fn names_in(function: &Body) -> BTreeMap<String, Handle> {
+    let mut names = BTreeMap::new();
+    let is_hosts =
+        Hook::named(&function.name).is_some() || function.name == "pipe" || function.name == "handler";
+    if !is_hosts {
+        return names;
+    }
+    for param in &function.params {
+        let handle = match (param.as_str(), Hook::named(&function.name)) {
+            ("body", _) => Handle::Body,
+            ("event", Some(Hook::Stream)) => Handle::Event,
+            ("ctx", Some(_)) => Handle::Ctx,
+            ("__user__", _) => Handle::User,
+            ("__model__", _) => Handle::Model,
+            ("__request__", _) => Handle::Request,
+            _ => continue,
+        };
+        names.insert(param.clone(), handle);
+    }
+    tree::each(&function.statements, &mut |node, _| match node {
+        Node::Stmt(Stmt::Var(variable, ..)) => {
+            let found = held(&names, &variable.1);
+            put(&mut names, &variable.0.name, found);
+        }
+        Node::Stmt(Stmt::For(parts, _)) => {
+            let found = held(&names, &parts.2.expr).filter(|found| *found == Handle::Messages);
+            put(&mut names, &parts.0.name, found.map(|_| Handle::Message));
+        }
+        Node::Stmt(Stmt::Assignment(assignment)) => {
+            if let Some(name) = tree::variable(&assignment.1.lhs) {
+                names.remove(name);
+            }
+        }
+        _ => {}
+    });
+    names
+}
+
+fn put(names: &mut BTreeMap<String, Handle>, name: &str, found: Option<Handle>) {
+    match found {
+        Some(handle) => _ = names.insert(name.to_owned(), handle),
+        None => _ = names.remove(name),
+    }
+}
+
+/// What an expression gives.
+fn held(names: &BTreeMap<String, Handle>, expression: &Expr) -> Option<Handle> {
+    let (root, links) = tree::chain(expression);
+    let mut handle = *names.get(tree::variable(root)?)?;
+    for link in &links {
+        handle = next(handle, link)?;
+    }
+    Some(handle)
+}

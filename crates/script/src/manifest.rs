@@ -1,0 +1,336 @@
+//! What a script says of itself: the comment it opens with, and its literal constants.
+
+use super::claim::Claim;
+use super::hooks::HookFunction;
+use super::problem::{Code, MOST_TOLD, Problem};
+use super::source::SourceFile;
+use std::collections::HashMap;
+use std::path::Path;
+use valvehouse_config::Capability;
+use valvehouse_core::filter::{Hook, OnBreak};
+use valvehouse_core::valve::Schema;
+use valvehouse_core::words::nearest;
+use valvehouse_json::Json;
+
+/// The constants that say something of a plugin; they are read without running it.
+pub(super) const CONSTANTS: [&str; 9] = [
+    "Valves",
+    "UserValves",
+    "file_handler",
+    "toggle",
+    "icon",
+    "on_tool_error",
+    "callbacks",
+    "tool",
+    "parameters",
+];
+
+/// What a script says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Manifest {
+    /// Everything in the opening comment, in order, last duplicate wins.
+    pub frontmatter: Vec<(String, String)>,
+    /// Settings operators may change.
+    pub valves: Schema,
+    /// Settings each user may change; None when there are none.
+    pub user_valves: Option<Schema>,
+    /// What it wants to do.
+    pub requirements: Vec<Capability>,
+    /// Runs for every model.
+    pub global: bool,
+    /// Only runs for requests that ask for it.
+    pub toggle: bool,
+    /// What breaking does to the request.
+    pub on_break: OnBreak,
+    /// A guard: it can never drop out silently.
+    pub security: bool,
+    /// Streamed answers wait for its last word.
+    pub hold: bool,
+    /// Uploaded files are its business: they are taken out of the body.
+    pub file_handler: bool,
+    /// Also sees failed tool calls.
+    pub on_tool_error: bool,
+    /// It listens to agents.
+    pub callbacks: bool,
+    /// Texts of which one has to stand in an event for `stream` to be called; all events where empty.
+    pub matches: Vec<String>,
+    /// Valves of which one has to have a value for the filter to be in a chain; always there where empty.
+    pub needs: Vec<String>,
+    /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
+    pub allow_hosts: Vec<String>,
+    /// What it says of itself as a tool: the constant `tool`.
+    pub tool: Json,
+    /// The arguments it takes as a tool: the constant `parameters`.
+    pub parameters: Json,
+    /// A picture for people.
+    pub icon: Option<String>,
+}
+
+impl Manifest {
+    /// A word of the opening comment.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.frontmatter.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Its title, or else its id.
+    pub fn title<'a>(&'a self, id: &'a str) -> &'a str {
+        self.get("title").filter(|title| !title.is_empty()).unwrap_or(id)
+    }
+}
+
+/// How valves are declared.
+const VALVES: &str = "a valve is its default, `max_turns: 4`, or a map with that: `max_turns: #{ value: 4, minimum: 1, description: \"…\" }`";
+
+/// Words of the opening comment that are switches: what they may say.
+pub(super) const SWITCHES: [(&str, &[&str]); 4] = [
+    ("global", &["true", "false"]),
+    ("security", &["true", "false"]),
+    ("hold", &["true", "false"]),
+    ("on_error", &["abort", "continue"]),
+];
+
+/// Reads frontmatter and constants; every problem is an error, since a guard misread is none.
+pub(crate) fn read(
+    id: &str,
+    path: &Path,
+    source: &str,
+    constants: &[(String, Json)],
+) -> Result<Manifest, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut wrong = |code, (key, word): (&str, &str), message: String, help: String| {
+        problems.push(Problem::new(code, id, path, message).at_said(source, key, word).help(help));
+    };
+    let bad_valve = |whose: &str, message: String| {
+        let names: Vec<&str> = message.split('`').skip(1).step_by(2).take(2).collect();
+        let depth = if message.contains("unknown key") { 2 } else { 1 };
+        let names = names.into_iter().filter(|_| message.starts_with("valve ")).take(depth);
+        let place = std::iter::once(whose).chain(names).collect::<Vec<_>>().join(".");
+        let problem = Problem::new(Code::BadValve, id, path, message).at_path(source, &place);
+        problem.help(VALVES)
+    };
+    let mut of_valves = Vec::new();
+    let mut manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
+
+    for (key, allowed) in SWITCHES {
+        let Some(value) = manifest.get(key).map(str::to_lowercase) else { continue };
+        if !allowed.contains(&value.as_str()) {
+            let help = format!("it may be {}", allowed.join(" or "));
+            wrong(Code::BadSwitch, (key, &value), format!("`{key}` is {value}"), help);
+        }
+        match (key, value.as_str()) {
+            ("global", value) => manifest.global = value != "false",
+            ("security", value) => manifest.security = value == "true",
+            ("hold", value) => manifest.hold = value == "true",
+            ("on_error", "continue") => manifest.on_break = OnBreak::Continue,
+            _ => {}
+        }
+    }
+    if manifest.security {
+        manifest.on_break = OnBreak::Abort;
+    }
+    // No capability has a blank in its name, so that one does for a comma.
+    let requirements = manifest.get("requirements").unwrap_or_default().replace(' ', ",");
+    for word in list(&requirements).iter().take(MOST_TOLD) {
+        match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
+            Some(capability) if manifest.requirements.contains(&capability) => {}
+            Some(capability) => manifest.requirements.push(capability),
+            None => {
+                let known = Capability::ALL.map(Capability::name);
+                let near =
+                    nearest(word, known).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                wrong(
+                    Code::UnknownRequirement,
+                    ("requirements", word),
+                    format!("unknown requirement `{word}`"),
+                    format!("{near}the capabilities are {}", known.join(", ")),
+                );
+            }
+        }
+    }
+    if let Some(wanted) = manifest.get("required_host_version").filter(|wanted| !wanted.is_empty()) {
+        let own = env!("CARGO_PKG_VERSION");
+        match (semver::Version::parse(wanted), semver::Version::parse(own)) {
+            (Ok(needed), Ok(host)) if needed > host => wrong(
+                Code::HostVersion,
+                ("required_host_version", wanted),
+                format!("needs version {wanted} of the host, this is {own}"),
+                "upgrade the host".into(),
+            ),
+            (Err(error), _) => wrong(
+                Code::HostVersion,
+                ("required_host_version", wanted),
+                format!("`{wanted}` is no version: {error}"),
+                "write it as in 1.2.0".into(),
+            ),
+            _ => {}
+        }
+    }
+    manifest.matches = list(manifest.get("match").unwrap_or_default());
+    manifest.allow_hosts = list(manifest.get("allow_hosts").unwrap_or_default());
+    for (name, value) in constants {
+        match name.as_str() {
+            "tool" => manifest.tool = value.clone(),
+            "parameters" => manifest.parameters = value.clone(),
+            "Valves" | "UserValves" => match declare(value) {
+                Ok(schema) if name == "Valves" => manifest.valves = schema,
+                Ok(schema) => manifest.user_valves = Some(schema),
+                Err(messages) => {
+                    of_valves.extend(messages.into_iter().map(|message| bad_valve(name, message)));
+                }
+            },
+            "file_handler" => manifest.file_handler = !value.is_empty(),
+            "toggle" => manifest.toggle = !value.is_empty(),
+            "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
+            "callbacks" => manifest.callbacks = !value.is_empty(),
+            "icon" => manifest.icon = value.as_str().map(str::to_owned),
+            _ => {}
+        }
+    }
+    manifest.needs = list(manifest.get("needs").unwrap_or_default());
+    let is_valve = |name: &str| {
+        let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
+        manifest.valves.field(name).or(users).is_some()
+    };
+    // Where valves could not be read, their names are not known.
+    let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
+    for name in unknown.take(MOST_TOLD) {
+        let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
+        let near =
+            manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        wrong(
+            Code::BadSwitch,
+            ("needs", name),
+            format!("unknown valve `{name}` in `needs`"),
+            format!("{near}the valves are {}", known.join(", ")),
+        );
+    }
+    problems.extend(of_valves);
+    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+}
+
+/// Most texts of a `match`: they are looked for in each event before any budget counts.
+const MAX_MATCHES: usize = 64;
+
+/// A `match` that lets pass unread what the filter has to see, or that is for no hook.
+pub(super) fn misplaced_match(
+    manifest: &Manifest,
+    hooks: &[HookFunction],
+    file: &SourceFile,
+    source: &str,
+) -> Option<Problem> {
+    manifest.get("match")?;
+    let has = |hook| hooks.iter().any(|function| function.hook == hook);
+    let (message, help) = if manifest.matches.len() > MAX_MATCHES {
+        ("`match` names more than 64 texts, each of which is looked for in every event", "name fewer")
+    } else if manifest.matches.is_empty() {
+        ("`match` names no text", "write what an event has to contain: match: one text, another")
+    } else if !has(Hook::Stream) {
+        ("`match` is for the hook `stream`, which is not there", "leave `match` out")
+    } else if manifest.security {
+        (
+            "`match` lets events pass unread, which a guard (`security: true`) must not: a text may come in two pieces",
+            "leave one of the two out",
+        )
+    } else if has(Hook::StreamEnd) {
+        (
+            "`match` lets events pass unread, and `stream_end` is for filters that have seen them all",
+            "leave one of the two out",
+        )
+    } else {
+        return None;
+    };
+    Some(Problem::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
+}
+
+/// Words between commas.
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn declare(value: &Json) -> Result<Schema, Vec<String>> {
+    match value {
+        Json::Object(_) => Schema::declare(value),
+        other => Err(vec![format!("must be a map `#{{ name: default, … }}`, is {}", other.kind())]),
+    }
+}
+
+/// Reads two claims of a text that does not load. The first value is `true` if it claims to be a guard, in any
+/// spelling; the second is `true` if it applies to every model.
+pub fn says_of_itself(source: &str) -> (bool, bool) {
+    let pairs = frontmatter(source);
+    let is_listed_only =
+        pairs.iter().any(|(key, value)| key == "global" && value.eq_ignore_ascii_case("false"));
+    (Claim::of_broken(source).is_made(), !is_listed_only)
+}
+
+/// The `key: value` lines of the block comment that a file opens with; of two with one key the last counts.
+pub fn frontmatter(source: &str) -> Vec<(String, String)> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (key, value) in every_pair(source) {
+        match places.get(key) {
+            Some(place) => pairs[*place].1 = value,
+            None => {
+                places.insert(key, pairs.len());
+                pairs.push((key.to_owned(), value));
+            }
+        }
+    }
+    pairs
+}
+
+/// The same with every duplicate.
+pub(super) fn every_pair(source: &str) -> Vec<(&str, String)> {
+    let mut pairs = Vec::new();
+    for line in opening_comment(source).split(['\n', '\r']) {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let key = key.trim_start();
+        if key.is_empty() || !key.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_') {
+            continue;
+        }
+        pairs.push((key, value.trim().to_owned()));
+    }
+    pairs
+}
+
+/// What stands in the block comment that a file opens with. A comment may hold others, as in Rhai, so
+/// that what is read here is what the compiler passes over.
+pub(super) fn opening_comment(source: &str) -> &str {
+    let text = source.trim_start_matches('\u{feff}').trim_start();
+    let Some(rest) = text.strip_prefix("/*") else { return &text[..0] };
+    let (mut at, mut open) = (0, 1);
+    while let Some(found) = rest[at..].find(['*', '/']) {
+        at += found;
+        let marks = &rest[at..];
+        if marks.starts_with("*/") {
+            open -= 1;
+        } else if marks.starts_with("/*") {
+            open += 1;
+        } else {
+            at += 1;
+            continue;
+        }
+        if open == 0 {
+            return &rest[..at];
+        }
+        at += 2;
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frontmatter_is_read_line_by_line() {
+        let pairs = frontmatter(
+            "\u{feff}\n/*\r\ntitle: A: b\r\n  author: Ann\r\nauthor-url: x\r\nkey1: y\r\nno pair\r\ntitle : z\r\nTitle:B\r\ntitle: C\r\nempty:\r\n*/\nfn x() {}",
+        );
+        let expected = [("title", "C"), ("author", "Ann"), ("Title", "B"), ("empty", "")];
+        assert_eq!(pairs, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert!(frontmatter("// x\n/*\ntitle: A\n*/").is_empty());
+        let nested = frontmatter("/*\n/* title: A */\nsecurity: true\n*/\n/*\nglobal: false\n*/");
+        assert_eq!(nested, [("security".to_owned(), "true".to_owned())]);
+    }
+}

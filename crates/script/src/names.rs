@@ -1,0 +1,212 @@
+//! The names a script uses, read from its syntax tree without running it.
+
+use super::manifest::Manifest;
+use super::package;
+use super::problem::{Code, MOST_TOLD, Problem};
+use super::source::SourceFile;
+use regex::RegexBuilder;
+use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+use valvehouse_config::Capability;
+use valvehouse_json::Json;
+
+/// Capabilities whose functions may wait for somebody else.
+pub(super) const WAITING: [Capability; 4] =
+    [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm];
+
+/// How long patterns are tried at load; those behind are tried when they are used.
+const CHECKING: Duration = Duration::from_millis(200);
+
+/// Most different patterns of a file that are checked at load; the others are when they are used.
+const MAX_PATTERNS: usize = 1_000;
+/// The number of these patterns that are kept compiled for the first call.
+const PREPARED: usize = 32;
+/// Memory of a compiled pattern that may be kept, and the most that any may take, in bytes.
+const SMALL_PATTERN: usize = 256 << 10;
+const LARGE_PATTERN: usize = 10 << 20;
+
+/// How patterns are written.
+const PATTERNS: &str = "patterns are written as in RE2: without look-ahead, look-behind and back-references; what stands \
+                        for itself, such as `(` or `.`, has a `\\` before it";
+
+/// What a script names.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Behind a dot.
+    pub(super) properties: BTreeSet<String>,
+    pub(super) variables: BTreeSet<String>,
+    /// Functions it calls, and variables that may hold one.
+    pub(super) calls: BTreeSet<String>,
+    /// In front of `::`.
+    pub(super) modules: BTreeSet<String>,
+    /// Variables of `catch`.
+    pub(super) caught: BTreeSet<String>,
+}
+
+impl Names {
+    /// Whether a call may wait for somebody: a person, a network, another program.
+    pub(super) fn may_wait(&self) -> bool {
+        let asks = ["ask", "__event_call__", "Fn"].iter().any(|name| self.calls.contains(*name));
+        asks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
+    }
+
+    pub(super) fn of(ast: &AST) -> Self {
+        let mut names = Self::default();
+        ast.walk(&mut |path: &[ASTNode<'_>]| {
+            match path.last() {
+                Some(ASTNode::Expr(Expr::Property(property, _))) => {
+                    names.properties.insert(property.2.to_string());
+                }
+                Some(ASTNode::Expr(Expr::Variable(variable, ..))) => {
+                    names.variables.insert(variable.1.to_string());
+                    names.calls.insert(variable.1.to_string());
+                }
+                Some(ASTNode::Stmt(Stmt::TryCatch(flow, _))) => {
+                    if let Expr::Variable(variable, ..) = &flow.expr {
+                        names.caught.insert(variable.1.to_string());
+                    }
+                }
+                Some(node) => {
+                    if let Some((call, _)) = call_of(node) {
+                        names.calls.insert(call.name.to_string());
+                        names.modules.extend(module_of(call).map(str::to_owned));
+                    }
+                }
+                None => {}
+            }
+            true
+        });
+        names
+    }
+}
+
+/// The file's functions that it names without calling them, as the function values they stand for.
+pub(super) fn functions_as_values(ast: &AST) -> Vec<(String, Dynamic)> {
+    let named = Names::of(ast).variables;
+    let functions: BTreeSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    let values = functions.into_iter().filter(|name| named.contains(*name));
+    values.filter_map(|name| Some((name.to_owned(), FnPtr::new(name).ok()?.into()))).collect()
+}
+
+pub(super) fn call_of<'a>(node: &ASTNode<'a>) -> Option<(&'a FnCallExpr, Position)> {
+    match node {
+        ASTNode::Expr(Expr::FnCall(call, position) | Expr::MethodCall(call, position))
+        | ASTNode::Stmt(Stmt::FnCall(call, position)) => Some((call, *position)),
+        _ => None,
+    }
+}
+
+/// The word in front of `::`.
+fn module_of(call: &FnCallExpr) -> Option<&str> {
+    call.namespace.path.first().map(|root| root.name.as_str())
+}
+
+/// Calls that would only fail once they run: of what was not declared, of what is not there, of
+/// patterns that are none.
+pub(super) fn misused(
+    ast: &AST,
+    manifest: &Manifest,
+    constants: &[(String, Json)],
+    file: &SourceFile,
+    source: &str,
+) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let began = Instant::now();
+    let mut patterns = Patterns::default();
+    ast.walk(&mut |path: &[ASTNode<'_>]| {
+        let Some((call, position)) = path.last().and_then(call_of) else { return true };
+        let Some(module) = module_of(call) else { return true };
+        let place = call.namespace.path.first().map_or(position, |first| first.pos);
+        let problem = |message: String| Problem::of(Code::NotDeclared, file, message).at(source, place);
+        let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
+        if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
+            let help = format!("add a line to the comment that the file opens with: requirements: {module}");
+            problems.push(problem(format!("`{module}` is used and not declared")).help(help));
+        }
+        if module == "regex"
+            && began.elapsed() < CHECKING
+            && let Some((pattern, place)) = call.args.get(1).and_then(|pattern| text_of(pattern, constants))
+            && let Some(why) = patterns.wrong(pattern)
+        {
+            problems.push(Problem::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
+        }
+        problems.len() < MOST_TOLD
+    });
+    problems
+}
+
+/// The patterns of a file, each with what is wrong with it.
+#[derive(Default)]
+struct Patterns(HashMap<String, Option<String>>);
+
+impl Patterns {
+    fn wrong(&mut self, pattern: String) -> Option<String> {
+        let count = self.0.len();
+        if count >= MAX_PATTERNS && !self.0.contains_key(&pattern) {
+            return None;
+        }
+        self.0.entry(pattern).or_insert_with_key(|pattern| check(pattern, count < PREPARED).err()).clone()
+    }
+}
+
+/// Checks a pattern. A prepared one is kept compiled for the first call, where that takes little memory.
+fn check(pattern: &str, is_prepared: bool) -> Result<(), String> {
+    let compiled = |size| RegexBuilder::new(pattern).size_limit(size).build().map(drop);
+    match compiled(SMALL_PATTERN) {
+        Ok(()) if !is_prepared => Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) if !is_prepared || compiled(LARGE_PATTERN).is_ok() => Ok(()),
+        Ok(()) | Err(_) => package::check_pattern(pattern),
+    }
+}
+
+/// A text that stands there, or in the constant that is named there.
+fn text_of(expression: &Expr, constants: &[(String, Json)]) -> Option<(String, Position)> {
+    match expression {
+        Expr::StringConstant(text, place) => Some((text.to_string(), *place)),
+        Expr::Variable(variable, _, place) => {
+            let (_, value) = constants.iter().find(|(name, _)| *name == *variable.1)?;
+            Some((value.as_str()?.to_owned(), *place))
+        }
+        _ => None,
+    }
+}
+
+/// Writes to the file's constants: they could only fail once they run.
+pub(super) fn assigned(
+    ast: &AST,
+    constants: &[(String, Json)],
+    file: &SourceFile,
+    source: &str,
+) -> Vec<Problem> {
+    let mut own: BTreeSet<String> =
+        ast.iter_functions().flat_map(|function| function.params).map(str::to_owned).collect();
+    let mut written: Vec<(String, Position)> = Vec::new();
+    ast.walk(&mut |path: &[ASTNode<'_>]| {
+        match path.last() {
+            Some(ASTNode::Stmt(Stmt::Var(variable, ..))) if path.len() > 1 => {
+                own.insert(variable.0.name.to_string());
+            }
+            Some(ASTNode::Stmt(Stmt::Assignment(assignment))) => {
+                let mut target = &assignment.1.lhs;
+                while let Expr::Dot(chain, ..) | Expr::Index(chain, ..) = target {
+                    target = &chain.lhs;
+                }
+                if let Expr::Variable(variable, _, position) = target {
+                    written.push((variable.1.to_string(), *position));
+                }
+            }
+            _ => {}
+        }
+        true
+    });
+    let of_file = |name: &str| constants.iter().any(|(constant, _)| constant == name) && !own.contains(name);
+    let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MOST_TOLD);
+    written
+        .map(|(name, position)| {
+            Problem::of(Code::ConstantWritten, file, format!("`{name}` is a constant and cannot be written"))
+                .at(source, position)
+                .help("copy it into a `let`, or keep what changes in `state` or kv")
+        })
+        .collect()
+}

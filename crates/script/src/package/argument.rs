@@ -1,0 +1,73 @@
+//! Reading what a script passed: natives take whatever a script would call a number, a list or a
+//! map, live or plain, and say what they got when it is something else.
+
+use super::output;
+use crate::Shape;
+use crate::standard::shortened_text;
+use crate::value::{json_of, live};
+use rhai::{Dynamic, EvalAltResult, ImmutableString};
+use valvehouse_json::Json;
+
+/// An int or a float. The parameter is named so in the API reference.
+pub(super) type AnyNumber = Dynamic;
+/// An array, plain or live.
+pub(super) type AnyArray = Dynamic;
+/// A map, plain or live.
+pub(super) type AnyMap = Dynamic;
+
+/// What a native answers. Rhai's own name, which its reference generator unwraps.
+pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
+
+/// The error of a native: which one and why.
+pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltResult> {
+    crate::value::error(format!("{function}: {why}"))
+}
+
+/// A number as a float.
+pub(super) fn float(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<f64> {
+    let float = value.as_float().or_else(|_| value.as_int().map(|int| int as f64));
+    float.map_err(|_| unfit(function, name, "a number", value))
+}
+
+/// A count: a whole number that is not negative.
+pub(super) fn count(function: &str, name: &str, value: i64) -> RhaiResultOf<usize> {
+    usize::try_from(value).map_err(|_| fail(function, format!("`{name}` must not be negative, not {value}")))
+}
+
+/// The elements of a list; those of a live one stay live.
+pub(super) fn items(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Vec<Dynamic>> {
+    if let Ok(array) = value.as_array_ref() {
+        return Ok(array.to_vec());
+    }
+    match json_of(value) {
+        Ok(Json::Array(array)) => Ok(array.items().iter().map(|item| live(item, Shape::Plain)).collect()),
+        _ => Err(unfit(function, name, "an array", value)),
+    }
+}
+
+/// A value printed as text: strings as they are, `()` as nothing, containers as JSON.
+pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableString> {
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return Ok(text.clone());
+    }
+    match json_of(value) {
+        Ok(Json::Null) => Ok(ImmutableString::new()),
+        Ok(Json::Text(text)) => Ok(text.as_str().into()),
+        Ok(json @ (Json::Array(_) | Json::Object(_))) => Ok(output::json(function, &json, None)?.into()),
+        Ok(_) => Ok(value.to_string().into()),
+        Err(_) if !value.is_array() && !value.is_map() => {
+            Ok(shortened_text(value, output::MOST_BYTES).into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The complaint about an argument of the wrong kind.
+pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -> Box<EvalAltResult> {
+    let kind = match json_of(value) {
+        Ok(Json::Null) => "()",
+        Ok(json) => json.kind(),
+        Err(_) => value.type_name(),
+    };
+    fail(function, format!("`{name}` must be {wanted}, not {kind}"))
+}

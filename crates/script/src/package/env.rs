@@ -1,0 +1,26 @@
+//! `env::…`: variables of the host's environment, as far as they are granted.
+
+use super::argument::{RhaiResultOf, fail};
+use crate::call;
+use rhai::{Dynamic, FuncRegistration, Module};
+
+/// `env::get(name)`.
+pub(super) fn module() -> Module {
+    let mut module = Module::new();
+    FuncRegistration::new("get")
+        .with_volatility(true)
+        .with_params_info(["name: &str", "Dynamic"])
+        .with_comments([
+            "/// The value of a variable of the host's environment, `()` when it is not set. Fails when it is not granted: `valvehouse grant ID env=NAME`.",
+        ])
+        .set_into_module(&mut module, get);
+    module
+}
+
+fn get(name: &str) -> RhaiResultOf<Dynamic> {
+    let call =
+        call::current().ok_or_else(|| fail("env::get", "there is nothing granted outside of a turn"))?;
+    let value = call.reach.variables.get(name);
+    let value = value.map_err(|failure| fail("env::get", failure.told_to(&call.caller.plugin)))?;
+    Ok(value.map_or(Dynamic::UNIT, Dynamic::from))
+}

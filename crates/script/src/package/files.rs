@@ -1,0 +1,234 @@
+//! `files::…`: files in the folders that are granted to the plugin.
+//!
+//! The work is done on a thread of its own while the script waits, so that its time as a whole and the
+//! end of its turn end the wait.
+
+use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
+use super::host_calls::{self, Recordable};
+use crate::value::{json_of, live};
+use crate::{Shape, budget, call};
+use rhai::{Array, Dynamic, FuncRegistration, Module};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
+
+const PATHS: &str = "Paths begin with the name of a granted folder, `data/notes.txt`; where one folder only \
+     is granted, its name may be left out.";
+
+/// `files::…`.
+pub(super) fn module() -> Module {
+    let mut module = Module::new();
+    function(
+        "read",
+        &["path: &str", "String"],
+        &format!("The text of a file of at most 1 MiB. {PATHS} Fails when it is not there or no UTF-8 text."),
+    )
+    .set_into_module(&mut module, |path: &str| read(path, Lines::ALL));
+    function(
+        "read",
+        &["path: &str", "first_line: i64", "last_line: i64", "String"],
+        "Some lines of a file, counted from 1; at most 1 MiB of it.",
+    )
+    .set_into_module(&mut module, |path: &str, first_line: i64, last_line: i64| {
+        let first = count("files::read", "first_line", first_line)?;
+        let last = count("files::read", "last_line", last_line)?;
+        read(path, Lines { first, last: Some(last) })
+    });
+    function(
+        "write",
+        &["path: &str", "text: &str"],
+        "Writes a text of at most 1 MiB in place of what a file held. Whoever reads meanwhile reads the old \
+         text or the new one. The folder must be there.",
+    )
+    .set_into_module(&mut module, |path: &str, text: &str| write(path, text, Writing::default()));
+    function(
+        "write",
+        &["path: &str", "text: &str", "options: map"],
+        "Writes a text. Options: `append` adds it at the end of the file, `parents` makes missing folders.",
+    )
+    .set_into_module(&mut module, |path: &str, text: &str, options: AnyMap| {
+        write(path, text, writing(&options)?)
+    });
+    looking(&mut module);
+    function(
+        "mkdir",
+        &["path: &str", "bool"],
+        "Makes a folder and those on the way; false when it was there.",
+    )
+    .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
+        let path = path.to_owned();
+        once("files::mkdir", vec![path.as_str().into()], || {
+            within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
+        })
+    });
+    module
+}
+
+/// The functions that only look.
+fn looking(module: &mut Module) {
+    function(
+        "list",
+        &["Array"],
+        "What is in the granted folder, or the granted folders where there are several.",
+    )
+    .set_into_module(module, || list("."));
+    function(
+        "list",
+        &["path: &str", "Array"],
+        "What is in a folder by name, each a map `#{ name, path, kind, size }`. `kind` is `file`, `folder`, \
+         `link` or `other`; only a file has a `size`.",
+    )
+    .set_into_module(module, list);
+    function(
+        "exists",
+        &["path: &str", "bool"],
+        "Whether there is something at a path. Fails for a path that leads outside.",
+    )
+    .set_into_module(module, |path: &str| {
+        let path = path.to_owned();
+        once("files::exists", vec![path.as_str().into()], || {
+            within("exists", move |folders| folders.exists(&path))
+        })
+    });
+    function(
+        "glob",
+        &["pattern: &str", "Array"],
+        "The paths of all files that fit a pattern, `**/*.md` for example, in alphabetical order: `*` and \
+         `?` within a name, `**` across folders, `{a,b}`, `[a-z]`.",
+    )
+    .set_into_module(module, glob);
+    function(
+        "grep",
+        &["pattern: &str", "Array"],
+        "The lines of all files that fit a regular expression, each a map `#{ path, line, text }`.",
+    )
+    .set_into_module(module, |pattern: &str| grep(pattern, None));
+    function(
+        "grep",
+        &["pattern: &str", "path: &str", "Array"],
+        "The lines of one file, or of the files below a folder, that fit a regular expression.",
+    )
+    .set_into_module(module, |pattern: &str, path: &str| grep(pattern, Some(path)));
+}
+
+fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
+    FuncRegistration::new(name)
+        .with_volatility(true)
+        .with_params_info(params)
+        .with_comments([format!("/// {comment}")])
+}
+
+/// Makes a call once, although its step may run again after a pause.
+fn once<T: Recordable>(
+    function: &str,
+    arguments: Vec<Json>,
+    work: impl FnOnce() -> RhaiResultOf<T>,
+) -> RhaiResultOf<T> {
+    host_calls::once(function, || arguments.into(), work)
+}
+
+/// Does something in the plugin's folders while the script waits.
+fn within<T: Send + 'static>(
+    function: &str,
+    act: impl FnOnce(&Folders) -> Result<T, Failure> + Send + 'static,
+) -> RhaiResultOf<T> {
+    let function = format!("files::{function}");
+    let call = call::current().ok_or_else(|| fail(&function, "there are no folders outside of a turn"))?;
+    let folders = call.reach.folders.clone();
+    let done = budget::wait(&call.turn, tokio::task::spawn_blocking(move || act(&folders)))?;
+    let done = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
+    done.map_err(|failure| fail(&function, failure.told_to(&call.caller.plugin)))
+}
+
+fn read(path: &str, lines: Lines) -> RhaiResultOf<String> {
+    once("files::read", vec![path.into(), format!("{lines:?}").into()], || read_lines(path, lines))
+}
+
+fn read_lines(path: &str, lines: Lines) -> RhaiResultOf<String> {
+    let path = path.to_owned();
+    let read = within("read", move |folders| folders.read(&path, lines))?;
+    if !read.cut {
+        return Ok(read.text);
+    }
+    let (path, last, total) = (read.path, read.last_line, read.total_lines);
+    let why = format!(
+        "`{path}` is too much at once: 1 MiB ends with line {last} of {total}; read some lines: \
+         files::read(path, first_line, last_line)"
+    );
+    Err(fail("files::read", why))
+}
+
+fn write(path: &str, text: &str, how: Writing) -> RhaiResultOf<()> {
+    let (path, text) = (path.to_owned(), text.to_owned());
+    once("files::write", vec![path.as_str().into(), text.as_str().into()], || {
+        within("write", move |folders| folders.write(&path, &text, how)).map(|_| ())
+    })
+}
+
+fn writing(options: &Dynamic) -> RhaiResultOf<Writing> {
+    const FUNCTION: &str = "files::write";
+    let Ok(Json::Object(options_map)) = json_of(options) else {
+        return Err(unfit(FUNCTION, "options", "a map", options));
+    };
+    let mut how = Writing::default();
+    for (name, value) in options_map.entries() {
+        let truth = value.as_bool();
+        let truth = truth
+            .ok_or_else(|| fail(FUNCTION, format!("`{name}` must be true or false, not {}", value.kind())));
+        match name.as_str() {
+            "append" => how.append = truth?,
+            "parents" => how.parents = truth?,
+            other => {
+                let near = did_you_mean(other, ["append", "parents"]);
+                return Err(fail(FUNCTION, format!("there is no option `{other}`{near}")));
+            }
+        }
+    }
+    Ok(how)
+}
+
+fn list(path: &str) -> RhaiResultOf<Array> {
+    let path = path.to_owned();
+    once("files::list", vec![path.as_str().into()], || {
+        let listing = within("list", move |folders| folders.list(&path))?;
+        whole("list", listing.cut, "list the folders below one by one")?;
+        Ok(elements(&listing.into_json(), "entries"))
+    })
+}
+
+fn glob(pattern: &str) -> RhaiResultOf<Array> {
+    let pattern = pattern.to_owned();
+    once("files::glob", vec![pattern.as_str().into()], || {
+        let found = within("glob", move |folders| folders.glob(Globbing { pattern: &pattern, path: None }))?;
+        whole("glob", found.cut, "ask for fewer files, `notes/*.md` for example")?;
+        Ok(elements(&found.into_json(), "paths"))
+    })
+}
+
+fn grep(pattern: &str, path: Option<&str>) -> RhaiResultOf<Array> {
+    let (pattern, path) = (pattern.to_owned(), path.map(str::to_owned));
+    once("files::grep", vec![pattern.as_str().into(), path.as_deref().into()], || {
+        let found = within("grep", move |folders| {
+            folders.grep(Grepping { pattern: &pattern, path: path.as_deref(), glob: None, context: 0 })
+        })?;
+        whole("grep", found.cut, "search below one folder, or for less")?;
+        Ok(elements(&found.into_json(), "matches"))
+    })
+}
+
+/// A script cannot see that a plain array is not all there is.
+fn whole(function: &str, cut: bool, way_out: &str) -> RhaiResultOf<()> {
+    if !cut {
+        return Ok(());
+    }
+    Err(fail(&format!("files::{function}"), format!("there is more than can be given at once; {way_out}")))
+}
+
+fn elements(json: &Json, key: &str) -> Array {
+    let items = json.get(key).map(|list| list.items()).unwrap_or_default();
+    items.iter().map(|item| live(item, Shape::Plain)).collect()
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

@@ -1,0 +1,168 @@
+//! Calls with an effect outside of the turn, made once although their step runs again after a pause.
+
+use super::argument::RhaiResultOf;
+use crate::budget::{self, Exceeded};
+use crate::value::{error, json_of, live};
+use crate::{Shape, call, problem};
+use rhai::{Array, Dynamic, EvalAltResult, Map};
+use valvehouse_core::context::{HostCall, HostResult};
+use valvehouse_json::{Json, Object};
+
+/// A result of a host call that can be written down.
+pub(super) trait Recordable: Sized {
+    /// Returns `None` for what has no JSON form.
+    fn to_json(&self) -> Option<Json>;
+
+    /// Returns `None` for what [`Recordable::to_json`] never wrote.
+    fn from_json(json: &Json) -> Option<Self>;
+}
+
+impl Recordable for Json {
+    fn to_json(&self) -> Option<Json> {
+        Some(self.copy())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Some(json.copy())
+    }
+}
+
+impl Recordable for Dynamic {
+    fn to_json(&self) -> Option<Json> {
+        json_of(self).ok().map(|json| json.copy())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Some(live(&json.copy(), Shape::Plain))
+    }
+}
+
+impl Recordable for Option<Json> {
+    fn to_json(&self) -> Option<Json> {
+        Some(self.iter().map(Json::copy).collect::<Vec<_>>().into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Some(json.at(0).map(|value| value.copy()))
+    }
+}
+
+impl Recordable for () {
+    fn to_json(&self) -> Option<Json> {
+        Some(Json::Null)
+    }
+
+    fn from_json(_: &Json) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl Recordable for bool {
+    fn to_json(&self) -> Option<Json> {
+        Some((*self).into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        json.as_bool()
+    }
+}
+
+impl Recordable for i64 {
+    fn to_json(&self) -> Option<Json> {
+        Some((*self).into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        json.as_i64()
+    }
+}
+
+impl Recordable for f64 {
+    fn to_json(&self) -> Option<Json> {
+        self.is_finite().then(|| (*self).into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        json.as_f64()
+    }
+}
+
+impl Recordable for String {
+    fn to_json(&self) -> Option<Json> {
+        Some(self.as_str().into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        json.as_str().map(str::to_owned)
+    }
+}
+
+impl Recordable for Array {
+    fn to_json(&self) -> Option<Json> {
+        let items: Option<Vec<Json>> = self.iter().map(Recordable::to_json).collect();
+        Some(items?.into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Some(json.items().iter().map(|item| live(&item.copy(), Shape::Plain)).collect())
+    }
+}
+
+impl Recordable for Map {
+    fn to_json(&self) -> Option<Json> {
+        Dynamic::from(self.clone()).to_json()
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        let entries = json.as_object().map(Object::entries)?.into_iter();
+        Some(entries.map(|(key, value)| (key.as_str().into(), live(&value.copy(), Shape::Plain))).collect())
+    }
+}
+
+/// Makes a call of the host. A step that runs again after a pause uses the result that is recorded.
+///
+/// # Errors
+///
+/// Returns an error that no script can catch if the step made another call here before it paused.
+pub(super) fn once<T: Recordable>(
+    name: &str,
+    arguments: impl FnOnce() -> Json,
+    work: impl FnOnce() -> RhaiResultOf<T>,
+) -> RhaiResultOf<T> {
+    let Some(call) = call::current_that_may_pause() else { return work() };
+    let Some(pauses) = call.turn.pauses() else { return work() };
+    let plugin = &*call.caller.plugin;
+    match pauses.host_call(plugin, name, &arguments()) {
+        HostCall::Known(HostResult::Value(value)) => match T::from_json(&value) {
+            Some(value) => Ok(value),
+            None => Err(budget::ended(Exceeded::Replay)),
+        },
+        HostCall::Known(HostResult::Failure(message)) => Err(error(message)),
+        HostCall::Known(HostResult::Unknown) | HostCall::Unrecorded => work(),
+        HostCall::Differs(before) => {
+            tracing::warn!(
+                plugin,
+                "cannot use the recorded host calls: `{before}` was called before, now `{name}`"
+            );
+            Err(budget::ended(Exceeded::Replay))
+        }
+        HostCall::New(place) => {
+            let result = work();
+            let recorded = match &result {
+                Ok(value) => Some(value.to_json().map_or(HostResult::Unknown, HostResult::Value)),
+                Err(error) if matches!(**error, EvalAltResult::ErrorTerminated(..)) => None,
+                Err(error) => Some(HostResult::Failure(problem::summary_of_run(error))),
+            };
+            pauses.host_called(plugin, place, recorded);
+            result
+        }
+    }
+}
+
+/// As [`once`], for what cannot fail: a call that differs ends the script at its next operation.
+pub(super) fn value<T: Recordable>(name: &str, work: impl Fn() -> T) -> T {
+    once(name, || Json::Null, || Ok(work())).unwrap_or_else(|_| {
+        budget::doom(Exceeded::Replay);
+        work()
+    })
+}

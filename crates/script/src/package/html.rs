@@ -1,0 +1,64 @@
+//! `html::…`: to and from HTML.
+
+use super::argument::RhaiResultOf;
+use super::markup;
+use super::output::{Text, check_size};
+use rhai::plugin::*;
+
+#[export_module]
+pub(super) mod functions {
+    /// The text with `&`, `<`, `>`, `"` and `'` written as entities.
+    #[rhai_fn(return_raw)]
+    pub fn escape(text: &str) -> RhaiResultOf<String> {
+        let mut escaped = Text::new("html::escape");
+        for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
+            let (plain, special) = part.split_at(part.len() - 1);
+            match special {
+                "&" => escaped.push(plain).and_then(|()| escaped.push("&amp;")),
+                "<" => escaped.push(plain).and_then(|()| escaped.push("&lt;")),
+                ">" => escaped.push(plain).and_then(|()| escaped.push("&gt;")),
+                "\"" => escaped.push(plain).and_then(|()| escaped.push("&quot;")),
+                "'" => escaped.push(plain).and_then(|()| escaped.push("&#39;")),
+                _ => escaped.push(part),
+            }?;
+        }
+        Ok(escaped.finish())
+    }
+
+    /// The text with entities (`&amp;`, `&#39;`, `&eacute;`, …) written as characters.
+    #[rhai_fn(return_raw)]
+    pub fn unescape(text: &str) -> RhaiResultOf<String> {
+        check_size("html::unescape", text.len())?;
+        Ok(html_escape::decode_html_entities(text).into_owned())
+    }
+
+    /// What somebody reads in an HTML page: no tags, comments, scripts and styles; entities as
+    /// characters; a line for each paragraph, item, row or heading; white space folded.
+    #[rhai_fn(return_raw)]
+    pub fn text(html: &str) -> RhaiResultOf<String> {
+        check_size("html::text", html.len())?;
+        Ok(markup::text(html))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{gives, refuses};
+
+    #[test]
+    fn entities_go_both_ways() {
+        gives(&[
+            (
+                r#"html::escape("<a href=\"x\">'&ä</a>")"#,
+                r#""&lt;a href=&quot;x&quot;&gt;&#39;&amp;ä&lt;/a&gt;""#,
+            ),
+            (r#"html::unescape("&lt;&#39;&eacute;&#x41;&nope;&amp;lt;")"#, r#""<'éA&nope;&lt;""#),
+            (r#"html::text("<p>a &amp; <b>b</b></p>c")"#, r#""a & b\nc""#),
+        ]);
+        refuses(&[
+            (r#"html::escape(text::replace(big(2_000_000), "x", "'"))"#, "at most 8 MiB"),
+            ("html::unescape(1)", "unescape (i64)"),
+            ("html::text(())", "text (())"),
+        ]);
+    }
+}

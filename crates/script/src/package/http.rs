@@ -1,0 +1,258 @@
+//! `http::…`: asking other hosts, as far as the plugin may reach them.
+//!
+//! The script waits on its own thread while its clock of own running time stands still; its time as a
+//! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
+
+use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
+use super::json::MOST_VALUES;
+use super::{host_calls, output, url};
+use crate::value::{Map, json_of, live};
+use crate::{Shape, budget, call};
+use bytes::Bytes;
+use rhai::{Blob, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use std::time::Duration;
+use valvehouse_core::words::nearest;
+use valvehouse_json::{Json, Object};
+use valvehouse_net::Web;
+use valvehouse_net::web::{Answer, Ask, WebError};
+
+/// Methods that have a function of their own.
+const METHODS: [(&str, &str); 6] = [
+    ("get", "Asks for what is at a URL."),
+    ("post", "Sends something to a URL."),
+    ("put", "Puts something at a URL."),
+    ("patch", "Changes something at a URL."),
+    ("delete", "Deletes what is at a URL."),
+    ("head", "Asks for the status and headers of a URL, without the body."),
+];
+
+/// What an option map may say.
+const OPTIONS: [&str; 6] = ["headers", "query", "body", "json", "form", "timeout"];
+
+const ANSWER: &str = "Gives `status`, `headers` (a map by names in lower case, repeated ones joined by \
+     `, `), `text` and `json()`. A status of 400 or more is an answer too; no answer at all is an error \
+     that `catch` gets: a refused connection, a timeout, a host that the plugin may not reach, a body \
+     of more than 2 MiB. What is no UTF-8 in the body reads as `\u{fffd}` in `text`.";
+
+const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text), \
+     `json` (any value) and `form` (a map), and `timeout` in ms, 10 000 where it is not given, at most \
+     300 000.";
+
+/// `http::…`.
+pub(super) fn module() -> Module {
+    let mut module = Module::new();
+    for (method, does) in METHODS {
+        function(method, &["url: &str", "http_answer"], &format!("{does} {ANSWER}"))
+            .set_into_module(&mut module, move |url: &str| ask(method, method, url, &Dynamic::UNIT));
+        function(
+            method,
+            &["url: &str", "options: map", "http_answer"],
+            &format!("{does} {WITH_OPTIONS} Gives the same answer."),
+        )
+        .set_into_module(&mut module, move |url: &str, options: AnyMap| ask(method, method, url, &options));
+    }
+    function(
+        "request",
+        &["method: &str", "url: &str", "http_answer"],
+        &format!("Asks with a method by its name, `\"OPTIONS\"` for example. {ANSWER}"),
+    )
+    .set_into_module(&mut module, |method: &str, url: &str| ask("request", method, url, &Dynamic::UNIT));
+    function(
+        "request",
+        &["method: &str", "url: &str", "options: map", "http_answer"],
+        &format!("Asks with a method by its name. {WITH_OPTIONS} Gives the same answer."),
+    )
+    .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
+        ask("request", method, url, &options)
+    });
+    module
+}
+
+/// `json()` of an answer: a method, which needs no module to be named.
+pub(super) fn register_method(module: &mut Module) {
+    FuncRegistration::new("json")
+        .with_namespace(FnNamespace::Global)
+        .with_purity(true)
+        .with_params_info(["answer: &mut http_answer", "any"])
+        .with_comments([
+            "/// The value that the text of an answer of `http::` stands for. Fails when it is no JSON.",
+        ])
+        .set_into_module(module, |answer: &mut Map| parsed(answer));
+}
+
+fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
+    FuncRegistration::new(name)
+        .with_volatility(true)
+        .with_params_info(params)
+        .with_comments([format!("/// {comment}")])
+}
+
+fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let function = format!("http::{function}");
+    let call =
+        call::current().ok_or_else(|| fail(&function, "there is nobody to ask for outside of a turn"))?;
+    let refused = |error: WebError| fail(&function, mended(&error, &call.caller.plugin));
+    let request = Ask::new(method, url).map_err(refused)?;
+    let request = Options::read(&function, options)?.apply(&function, request)?;
+    let web: &Web = &call.reach.web;
+    // Before the wait, in which the time of the call stands still.
+    web.check(&request).map_err(refused)?;
+    let arguments = || vec![Json::from(method), url.into(), json_of(options).unwrap_or_default()].into();
+    let answer = host_calls::once(&function, arguments, || {
+        Ok(shown(budget::wait(&call.turn, web.ask(request))?.map_err(refused)?))
+    })?;
+    Ok(live(&answer, Shape::Plain))
+}
+
+/// The error with the command that would let the request through.
+fn mended(error: &WebError, plugin: &str) -> String {
+    match error.grant() {
+        Some(host) => format!("{error}; add it: valvehouse grant {plugin} http={host}"),
+        None => error.to_string(),
+    }
+}
+
+/// An answer as scripts see it.
+fn shown(answer: Answer) -> Json {
+    let headers = Object::default();
+    for (name, value) in answer.headers {
+        let value = match headers.get(&name).and_then(|before| before.as_str().map(str::to_owned)) {
+            Some(before) => format!("{before}, {value}"),
+            None => value,
+        };
+        // A text has nothing in it that it could be inside of.
+        let _ = headers.set(&name, value.into());
+    }
+    let entries = [
+        ("status".into(), i64::from(answer.status).into()),
+        ("headers".into(), Json::Object(headers)),
+        ("text".into(), String::from_utf8_lossy(&answer.body).into_owned().into()),
+    ];
+    entries.into_iter().collect::<Object>().into()
+}
+
+/// The value that an answer's text stands for.
+fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
+    const SHOWN: usize = 60;
+    let (Some(Json::Text(text)), Some(status)) = (answer.object.get("text"), answer.object.get("status"))
+    else {
+        return Err(fail("json", "this map is no answer of `http::`; for a text there is json::parse(text)"));
+    };
+    let json = Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| {
+        let start: String = text.chars().take(SHOWN).collect();
+        let more = if start.len() < text.len() { "…" } else { "" };
+        fail("json", format!("the answer with status {status} is no JSON: {error}; it is `{start}{more}`"))
+    })?;
+    Ok(live(&json, Shape::Plain))
+}
+
+/// What an option map says.
+#[derive(Default)]
+struct Options {
+    headers: Vec<(String, String)>,
+    query: Option<String>,
+    body: Option<(Bytes, &'static str)>,
+    timeout: Option<Duration>,
+}
+
+impl Options {
+    fn read(function: &str, options: &Dynamic) -> RhaiResultOf<Self> {
+        let mut read = Self::default();
+        for (name, value) in entries(function, "options", options)? {
+            if value.is_unit() {
+                continue;
+            }
+            match name.as_str() {
+                "headers" => read.headers = headers(function, &value)?,
+                "query" => read.query = Some(pairs(function, "query", &value)?),
+                "timeout" => read.timeout = Some(timeout(function, &value)?),
+                "body" | "json" | "form" if read.body.is_some() => {
+                    return Err(fail(function, "`body`, `json` and `form` exclude each other"));
+                }
+                "body" => read.body = Some(body(function, &value)?),
+                "json" => {
+                    let text = output::json(function, &json_of(&value)?, None)?;
+                    read.body = Some((text.into(), "application/json"));
+                }
+                "form" => {
+                    let form = pairs(function, "form", &value)?;
+                    read.body = Some((form.into(), "application/x-www-form-urlencoded"));
+                }
+                unknown => return Err(no_option(function, unknown)),
+            }
+        }
+        Ok(read)
+    }
+
+    fn apply(self, function: &str, mut ask: Ask) -> RhaiResultOf<Ask> {
+        let refused = |error: WebError| fail(function, error);
+        for (name, value) in &self.headers {
+            ask = ask.header(name, value).map_err(refused)?;
+        }
+        if let Some((body, kind)) = self.body {
+            ask = ask.body(body, kind).map_err(refused)?;
+        }
+        if let Some(timeout) = self.timeout {
+            ask = ask.within(timeout).map_err(refused)?;
+        }
+        Ok(ask.query(&self.query.unwrap_or_default()))
+    }
+}
+
+fn no_option(function: &str, unknown: &str) -> Box<EvalAltResult> {
+    let near = nearest(unknown, OPTIONS).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    fail(function, format!("there is no option `{unknown}`; {near}the options are {}", OPTIONS.join(", ")))
+}
+
+/// The keys and values of a map, plain or live; `()` has none.
+fn entries(function: &str, name: &str, map: &Dynamic) -> RhaiResultOf<Vec<(String, Dynamic)>> {
+    if map.is_unit() {
+        return Ok(Vec::new());
+    }
+    if let Some(map) = map.read_lock::<Map>() {
+        let entries = map.object.entries().into_iter();
+        return Ok(entries.map(|(key, value)| (key.to_string(), live(&value, Shape::Plain))).collect());
+    }
+    let plain = map.as_map_ref().map_err(|_| unfit(function, name, "a map", map))?;
+    Ok(plain.iter().map(|(key, value)| (key.to_string(), value.clone())).collect())
+}
+
+fn headers(function: &str, value: &Dynamic) -> RhaiResultOf<Vec<(String, String)>> {
+    let mut headers = Vec::new();
+    for (name, value) in entries(function, "headers", value)? {
+        match json_of(&value)? {
+            Json::Null => {}
+            Json::Text(text) => headers.push((name, text.into())),
+            plain @ (Json::Bool(_) | Json::Number(_)) => headers.push((name, plain.to_string())),
+            Json::Array(_) | Json::Object(_) => {
+                return Err(unfit(function, &format!("headers.{name}"), "a text", &value));
+            }
+        }
+    }
+    Ok(headers)
+}
+
+/// A map as the pairs of a query or form.
+fn pairs(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<String> {
+    entries(function, name, value)?;
+    url::functions::query(value.clone())
+}
+
+fn body(function: &str, value: &Dynamic) -> RhaiResultOf<(Bytes, &'static str)> {
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return Ok((Bytes::copy_from_slice(text.as_bytes()), "text/plain; charset=utf-8"));
+    }
+    if let Some(bytes) = value.read_lock::<Blob>() {
+        return Ok((Bytes::copy_from_slice(&bytes), "application/octet-stream"));
+    }
+    Err(unfit(function, "body", "a text; for other values there are `json` and `form`", value))
+}
+
+fn timeout(function: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
+    let ms = float(function, "timeout", value)?;
+    Duration::try_from_secs_f64(ms / 1000.0)
+        .map_err(|_| fail(function, format!("`timeout` is in ms, above 0 and at most 300000, not {value}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! `json::…`: between text and values.
+
+use super::argument::{RhaiResultOf, fail};
+use super::output;
+use crate::Shape;
+use crate::value::{json_of, live};
+use rhai::plugin::*;
+use valvehouse_json::Json;
+
+/// No more values are read at once: nothing looks at a script's memory meanwhile.
+pub(super) const MOST_VALUES: usize = 200_000;
+
+#[export_module]
+pub(super) mod functions {
+    /// The value a JSON text stands for, its keys in their order. Fails with line and column when it is no JSON.
+    #[rhai_fn(return_raw)]
+    pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
+        let json =
+            Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| fail("json::parse", error))?;
+        Ok(live(&json, Shape::Plain))
+    }
+
+    /// A value as compact JSON text.
+    #[rhai_fn(return_raw)]
+    pub fn stringify(value: Dynamic) -> RhaiResultOf<String> {
+        output::json("json::stringify", &json_of(&value)?, None)
+    }
+
+    /// A value as JSON text for people, each level indented by this many spaces, 0 to 16.
+    #[rhai_fn(return_raw, name = "stringify")]
+    pub fn stringify_indented(value: Dynamic, indent: i64) -> RhaiResultOf<String> {
+        match usize::try_from(indent) {
+            Ok(0) => output::json("json::stringify", &json_of(&value)?, None),
+            Ok(spaces @ 1..=16) => output::json("json::stringify", &json_of(&value)?, Some(spaces)),
+            _ => Err(fail("json::stringify", format!("`indent` must be 0 to 16 spaces, not {indent}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{gives, refuses};
+
+    #[test]
+    fn json_is_read_and_written() {
+        gives(&[
+            (r#"json::parse("[1, 2.5, null, true, {\"a\": \"b\"}]")"#, r#"[1,2.5,null,true,{"a":"b"}]"#),
+            (r#"json::stringify(json::parse("{\"b\": 1, \"a\": 2}"))"#, r#""{\"b\":1,\"a\":2}""#),
+            (r#"json::stringify(#{ a: [1, ()] })"#, r#""{\"a\":[1,null]}""#),
+            (r#"json::stringify([1], 2)"#, r#""[\n  1\n]""#),
+            (r#"json::stringify([1], 0)"#, r#""[1]""#),
+            (r#"json::stringify("x")"#, r#""\"x\"""#),
+        ]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_written_is_named() {
+        refuses(&[
+            (r#"json::parse("{\n\"a\" 1}")"#, "line 2 column 5"),
+            ("json::stringify([], 17)", "0 to 16"),
+            ("json::stringify(|x| x)", "no JSON value"),
+            ("let s = big(1_000_000); json::stringify([s, s, s, s, s, s, s, s, s])", "larger than 8 MiB"),
+        ]);
+    }
+}

@@ -1,0 +1,474 @@
+//! `kv::…`: what a script keeps for itself, beyond the turn and the restart.
+//!
+//! Three maps with the same functions: `kv::` is the script's own, `kv::user::` one per user,
+//! `kv::chat::` one per chat. A caller without a user id is the user "", whom all such callers share;
+//! without a chat id the chat is this one turn, and what it keeps ends with it.
+//!
+//! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
+
+use super::argument::{AnyNumber, RhaiResultOf, fail, float};
+use super::host_calls::{self, Recordable};
+use crate::Shape;
+use crate::call;
+use crate::value::{json_of, live};
+use rhai::{Array, Dynamic, EvalAltResult, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_json::Json;
+use valvehouse_store::{Kv, KvError, KvMap};
+
+/// Longest time to live: a hundred years.
+const LONGEST_TTL: f64 = 100.0 * 366.0 * 86_400.0;
+
+/// Whose map a function means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Own,
+    User,
+    Chat,
+}
+
+/// The documentation of the options of a write.
+const FAST: &str = "`#{durable: false}` does not wait for the disk: faster, and a crash may lose it.";
+
+/// `kv::…` with `kv::user::…` and `kv::chat::…` in it.
+pub(super) fn module() -> Module {
+    let mut module = functions(Scope::Own);
+    for (name, scope) in [("user", Scope::User), ("chat", Scope::Chat)] {
+        let mut below = functions(scope);
+        below.set_id(format!("kv::{name}"));
+        below.build_index();
+        module.set_sub_module(name, below);
+    }
+    module
+}
+
+fn functions(scope: Scope) -> Module {
+    let mut module = Module::new();
+    let place = scope.name();
+    let function = |name: &'static str, params: &[&str], comment: String| {
+        FuncRegistration::new(name)
+            .with_volatility(true)
+            .with_params_info(params)
+            .with_comments(comment.lines().map(|line| format!("/// {line}")).collect::<Vec<_>>())
+    };
+
+    function(
+        "get",
+        &["key: &str", "Dynamic"],
+        format!("The value of a key in {place}, `()` when there is none."),
+    )
+    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
+        Ok(live(&scope.get(key)?.unwrap_or_default(), Shape::Plain))
+    });
+    function(
+        "get",
+        &["key: &str", "fallback", "Dynamic"],
+        format!("The value of a key in {place}, or the fallback."),
+    )
+    .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
+        Ok(scope.get(key)?.map_or(fallback, |value| live(&value, Shape::Plain)))
+    });
+
+    function(
+        "set",
+        &["key: &str", "value"],
+        format!("Sets a key in {place}; it stays until it is deleted. `()` deletes it."),
+    )
+    .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None, None));
+    function("set", &["key: &str", "value", "options: map"], format!("Sets a key in {place}. {FAST}"))
+        .set_into_module(&mut module, move |key: &str, value: Dynamic, options: Map| {
+            scope.set(key, &value, None, Some(options))
+        });
+    function(
+        "set",
+        &["key: &str", "value", "ttl_seconds: number"],
+        format!("Sets a key in {place} for so many seconds. `()` deletes it."),
+    )
+    .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
+        scope.set(key, &value, Some(ttl_seconds), None)
+    });
+    function(
+        "set",
+        &["key: &str", "value", "ttl_seconds: number", "options: map"],
+        format!("Sets a key in {place} for so many seconds. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |key: &str, value: Dynamic, ttl_seconds: AnyNumber, options: Map| {
+            scope.set(key, &value, Some(ttl_seconds), Some(options))
+        },
+    );
+
+    function(
+        "delete",
+        &["key: &str", "bool"],
+        format!("Takes a key out of {place}; true when it was there."),
+    )
+    .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
+    function(
+        "delete",
+        &["key: &str", "options: map", "bool"],
+        format!("Takes a key out of {place}; true when it was there. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, options: Map| scope.delete(key, Some(options)));
+
+    const COUNTS: &str = "A new counter starts at 0. Turns at the same time lose no count.";
+    function(
+        "incr",
+        &["key: &str", "number"],
+        format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
+    )
+    .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
+    function(
+        "incr",
+        &["key: &str", "options: map", "number"],
+        format!("Counts a key of {place} up by 1 and gives the new number. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, options: Map| {
+        scope.incr(key, &1_i64.into(), None, Some(options))
+    });
+    function(
+        "incr",
+        &["key: &str", "by: number", "number"],
+        format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
+    )
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
+    function(
+        "incr",
+        &["key: &str", "by: number", "options: map", "number"],
+        format!("Adds to a number in {place} and gives the new one. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber, options: Map| {
+        scope.incr(key, &by, None, Some(options))
+    });
+    function(
+        "incr",
+        &["key: &str", "by: number", "ttl_seconds: number", "number"],
+        format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
+    )
+    .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
+        scope.incr(key, &by, Some(ttl_seconds), None)
+    });
+    function(
+        "incr",
+        &["key: &str", "by: number", "ttl_seconds: number", "options: map", "number"],
+        format!("Adds to a number in {place} that ends so many seconds after it started. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber, options: Map| {
+            scope.incr(key, &by, Some(ttl_seconds), Some(options))
+        },
+    );
+
+    function("keys", &["Array"], format!("All keys of {place}, in alphabetical order."))
+        .set_into_module(&mut module, move || scope.keys(""));
+    function(
+        "keys",
+        &["prefix: &str", "Array"],
+        format!("The keys of {place} that begin with `prefix`, in alphabetical order."),
+    )
+    .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
+
+    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, so it should only compute.";
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "Dynamic"],
+        format!(
+            "Replaces a value in {place} by what the function makes of it, and gives the new one.\n{UPDATES}"
+        ),
+    )
+    .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
+        scope.update(&context, key, &change, None, None)
+    });
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "options: map", "Dynamic"],
+        format!("The same in {place}. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |context: NativeCallContext<'_>, key: &str, change: FnPtr, options: Map| {
+            scope.update(&context, key, &change, None, Some(options))
+        },
+    );
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
+        format!("The same, and the new value stays in {place} for so many seconds.\n{UPDATES}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |context: NativeCallContext<'_>, key: &str, change: FnPtr, ttl_seconds: AnyNumber| {
+            scope.update(&context, key, &change, Some(ttl_seconds), None)
+        },
+    );
+    function(
+        "update",
+        &["key: &str", "change: FnPtr", "ttl_seconds: number", "options: map", "Dynamic"],
+        format!("The same, and the new value stays in {place} for so many seconds. {FAST}"),
+    )
+    .set_into_module(
+        &mut module,
+        move |context: NativeCallContext<'_>,
+              key: &str,
+              change: FnPtr,
+              ttl_seconds: AnyNumber,
+              options: Map| {
+            scope.update(&context, key, &change, Some(ttl_seconds), Some(options))
+        },
+    );
+
+    function(
+        "window",
+        &["key: &str", "seconds: number", "limit: i64", "window"],
+        format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
+    )
+    .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
+        scope.window(key, &seconds, limit, None)
+    });
+    function(
+        "window",
+        &["key: &str", "seconds: number", "limit: i64", "options: map", "window"],
+        format!("The same in {place}. {FAST}"),
+    )
+    .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64, options: Map| {
+        scope.window(key, &seconds, limit, Some(options))
+    });
+    module
+}
+
+impl Scope {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "the script's map",
+            Self::User => "the script's map for this user",
+            Self::Chat => "the script's map for this chat",
+        }
+    }
+
+    /// Writes to the running call's map. The turn's answer waits for the disk, unless the options say
+    /// otherwise.
+    fn write<T, E>(
+        self,
+        function: &str,
+        options: Option<Map>,
+        write: impl FnOnce(&KvMap) -> Result<T, E>,
+    ) -> RhaiResultOf<Result<T, E>> {
+        let durable = self.durable(function, options)?;
+        let written = write(&self.map(function)?);
+        if durable
+            && !self.ends_with_the_turn()
+            && let Some(call) = call::current()
+            && let Some(kv) = &call.reach.kv
+            && let Some(write) = kv.want_flush()
+        {
+            call.turn.flush_before_end(Arc::<Kv>::clone(kv), write);
+        }
+        Ok(written)
+    }
+
+    /// Reads `#{durable: false}`.
+    fn durable(self, function: &str, options: Option<Map>) -> RhaiResultOf<bool> {
+        let mut durable = true;
+        for (name, value) in options.into_iter().flatten() {
+            let function = self.called(function);
+            if name != "durable" {
+                return Err(fail(&function, format!("unknown option `{name}`; known: `durable`")));
+            }
+            durable = value.as_bool().map_err(|kind| {
+                fail(&function, format!("invalid option `durable`: expected true or false, got {kind}"))
+            })?;
+        }
+        Ok(durable)
+    }
+
+    /// Returns `true` if this map belongs to the turn and ends with it.
+    fn ends_with_the_turn(self) -> bool {
+        self == Self::Chat && call::current().is_none_or(|call| call.turn.facts().chat_id.is_empty())
+    }
+
+    /// The running call's map.
+    fn map(self, function: &str) -> RhaiResultOf<KvMap> {
+        let outside = || fail(&self.called(function), "there is nothing to keep outside of a turn");
+        let call = call::current().ok_or_else(outside)?;
+        let undeclared =
+            || fail(&self.called(function), "declare it in the opening comment: requirements: kv");
+        let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;
+        let facts = call.turn.facts();
+        Ok(match self {
+            Self::Own => kv.map(&call.caller.plugin, "own"),
+            Self::User => {
+                let id = facts.user.get("id").unwrap_or_default();
+                let id = id
+                    .as_str()
+                    .map_or_else(|| if id.is_null() { String::new() } else { id.to_string() }, str::to_owned);
+                kv.map(&call.caller.plugin, format!("user/{id}"))
+            }
+            Self::Chat if facts.chat_id.is_empty() => {
+                call.turn.local::<Kv>().map(&call.caller.plugin, "chat")
+            }
+            Self::Chat => kv.map(&call.caller.plugin, format!("chat/{}", facts.chat_id)),
+        })
+    }
+
+    fn called(self, function: &str) -> String {
+        match self {
+            Self::Own => format!("kv::{function}"),
+            Self::User => format!("kv::user::{function}"),
+            Self::Chat => format!("kv::chat::{function}"),
+        }
+    }
+
+    fn refused(self, function: &str, error: &KvError) -> Box<EvalAltResult> {
+        fail(&self.called(function), error)
+    }
+
+    fn ttl(self, function: &str, seconds: Option<AnyNumber>) -> RhaiResultOf<Option<Duration>> {
+        seconds.map(|seconds| self.seconds(function, "ttl_seconds", &seconds)).transpose()
+    }
+
+    fn seconds(self, function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
+        let function = self.called(function);
+        let seconds = float(&function, name, value)?;
+        if seconds > 0.0 && seconds <= LONGEST_TTL {
+            return Ok(Duration::from_secs_f64(seconds));
+        }
+        Err(fail(&function, format!("`{name}` must be above 0 and at most 100 years, not {value}")))
+    }
+
+    /// Makes a call on this map once, although its step may run again after a pause.
+    fn once<T: Recordable>(
+        self,
+        function: &str,
+        arguments: impl FnOnce() -> Vec<Json>,
+        work: impl FnOnce() -> RhaiResultOf<T>,
+    ) -> RhaiResultOf<T> {
+        host_calls::once(&self.called(function), || arguments().into(), work)
+    }
+
+    fn get(self, key: &str) -> RhaiResultOf<Option<Json>> {
+        let map = self.map("get")?;
+        self.once("get", || vec![key.into()], || Ok(map.get(key)))
+    }
+
+    fn set(
+        self,
+        key: &str,
+        value: &Dynamic,
+        ttl: Option<AnyNumber>,
+        options: Option<Map>,
+    ) -> RhaiResultOf<()> {
+        let ttl = self.ttl("set", ttl)?;
+        let value = json_of(value)?;
+        self.once(
+            "set",
+            || vec![key.into(), value.copy()],
+            || {
+                let written = self.write("set", options, |map| map.set(key, &value, ttl))?;
+                written.map_err(|error| self.refused("set", &error))
+            },
+        )
+    }
+
+    fn delete(self, key: &str, options: Option<Map>) -> RhaiResultOf<bool> {
+        self.once(
+            "delete",
+            || vec![key.into()],
+            || {
+                let written = self.write("delete", options, |map| Ok::<_, KvError>(map.delete(key)))?;
+                written.map_err(|error| self.refused("delete", &error))
+            },
+        )
+    }
+
+    fn incr(
+        self,
+        key: &str,
+        by: &Dynamic,
+        ttl: Option<AnyNumber>,
+        options: Option<Map>,
+    ) -> RhaiResultOf<Dynamic> {
+        let ttl = self.ttl("incr", ttl)?;
+        let by = json_of(by)?;
+        let sum = self.once(
+            "incr",
+            || vec![key.into(), by.copy()],
+            || {
+                let sum = self.write("incr", options, |map| map.incr(key, &by, ttl))?;
+                sum.map_err(|error| self.refused("incr", &error))
+            },
+        )?;
+        Ok(live(&sum, Shape::Plain))
+    }
+
+    fn keys(self, prefix: &str) -> RhaiResultOf<Array> {
+        let map = self.map("keys")?;
+        self.once(
+            "keys",
+            || vec![prefix.into()],
+            || Ok(map.keys(prefix).into_iter().map(Dynamic::from).collect()),
+        )
+    }
+
+    fn update(
+        self,
+        context: &NativeCallContext<'_>,
+        key: &str,
+        change: &FnPtr,
+        ttl: Option<AnyNumber>,
+        options: Option<Map>,
+    ) -> RhaiResultOf<Dynamic> {
+        let ttl = self.ttl("update", ttl)?;
+        let work = || {
+            let after = self.write("update", options, |map| {
+                map.update(key, ttl, |old| {
+                    let old = live(&old, Shape::Plain);
+                    let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
+                    json_of(&new).map_err(Failed::Script)
+                })
+            })?;
+            after.map_err(|failed| match failed {
+                Failed::Script(error) => error,
+                Failed::Kv(error) => self.refused("update", &error),
+            })
+        };
+        let value = self.once("update", || vec![key.into()], work)?;
+        Ok(live(&value, Shape::Plain))
+    }
+
+    fn window(self, key: &str, seconds: &Dynamic, limit: i64, options: Option<Map>) -> RhaiResultOf<Map> {
+        let length = self.seconds("window", "seconds", seconds)?;
+        let negative = |_| fail(&self.called("window"), format!("`limit` must not be negative, not {limit}"));
+        let limit = u64::try_from(limit).map_err(negative)?;
+        let work = || {
+            let window = self.write("window", options, |map| map.window(key, length, limit))?;
+            let window = window.map_err(|error| self.refused("window", &error))?;
+            let number = |number: u64| Dynamic::from(i64::try_from(number).unwrap_or(i64::MAX));
+            Ok([
+                ("allowed".into(), window.allowed.into()),
+                ("count".into(), number(window.count)),
+                ("retry_after".into(), number(window.retry_after)),
+            ]
+            .into_iter()
+            .collect())
+        };
+        self.once("window", || vec![key.into()], work)
+    }
+}
+
+/// Why an update did not come about.
+enum Failed {
+    Script(Box<EvalAltResult>),
+    Kv(KvError),
+}
+
+impl From<KvError> for Failed {
+    fn from(error: KvError) -> Self {
+        Self::Kv(error)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! What natives hand back, bounded: nothing interrupts a native, so it must not build more than a
+//! script could be meant to hold.
+
+use super::argument::{RhaiResultOf, fail};
+use rhai::{Array, Dynamic, NativeCallContext};
+use std::time::{Duration, Instant};
+use valvehouse_json::{Json, MAX_DEPTH};
+
+/// No text that a native makes is longer than this.
+pub(super) const MOST_BYTES: usize = 8 << 20;
+/// No array that a native makes has more elements than this.
+pub(super) const MOST_ITEMS: usize = 100_000;
+
+/// Refuses a result of this many bytes, before it is built.
+pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    Err(fail(function, format!("the result would be {bytes} bytes or more; at most 8 MiB")))
+}
+
+/// A text that grows until the limit.
+pub(super) struct Text {
+    function: &'static str,
+    text: String,
+}
+
+impl Text {
+    pub(super) fn new(function: &'static str) -> Self {
+        Self { function, text: String::new() }
+    }
+
+    pub(super) fn push(&mut self, part: &str) -> RhaiResultOf<()> {
+        check_size(self.function, self.text.len() + part.len())?;
+        self.text.push_str(part);
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// An array of texts, arrays of texts and `()`, bounded in elements and bytes.
+pub(super) struct List {
+    function: &'static str,
+    items: Array,
+    nested: usize,
+    bytes: usize,
+}
+
+impl List {
+    pub(super) fn new(function: &'static str) -> Self {
+        Self { function, items: Array::new(), nested: 0, bytes: 0 }
+    }
+
+    pub(super) fn push(&mut self, text: Option<&str>) -> RhaiResultOf<()> {
+        self.bytes += text.map_or(0, str::len);
+        self.add(text.map_or(Dynamic::UNIT, Into::into))
+    }
+
+    pub(super) fn push_list(&mut self, list: Self) -> RhaiResultOf<()> {
+        self.bytes += list.bytes;
+        self.nested += list.items.len();
+        self.add(list.items.into())
+    }
+
+    fn add(&mut self, item: Dynamic) -> RhaiResultOf<()> {
+        check_size(self.function, self.bytes)?;
+        if self.items.len() + self.nested >= MOST_ITEMS {
+            let why = format!("the result would have more than {MOST_ITEMS} elements");
+            return Err(fail(self.function, why));
+        }
+        self.items.push(item);
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Array {
+        self.items
+    }
+}
+
+/// Lets the engine look at its clock and budgets while a native loops.
+pub(super) struct Pulse<'a, 'c> {
+    context: &'a NativeCallContext<'c>,
+    last: Instant,
+}
+
+impl<'a, 'c> Pulse<'a, 'c> {
+    const EVERY: Duration = Duration::from_millis(1);
+
+    pub(super) fn new(context: &'a NativeCallContext<'c>) -> Self {
+        Self { context, last: Instant::now() }
+    }
+
+    /// Fails when the budget of the running call is used up.
+    pub(super) fn beat(&mut self) -> RhaiResultOf<()> {
+        if self.last.elapsed() < Self::EVERY {
+            return Ok(());
+        }
+        // Any call of a native is an operation, and the engine checks its budgets on each.
+        let _false = self.context.call_native_fn_raw("empty", false, &mut [&mut Dynamic::default()])?;
+        self.last = Instant::now();
+        Ok(())
+    }
+}
+
+/// JSON text, compact or indented, measured before it is written: shared containers may stand in
+/// many places, so a small value can be a huge text.
+pub(super) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiResultOf<String> {
+    let mut measure = Measure { indent, left: MOST_BYTES };
+    measure.value(value, 1).map_err(|excess| fail(function, excess))?;
+    match indent {
+        Some(indent) => Ok(value.pretty(indent)),
+        None => {
+            let bytes = value.encode().map_err(|error| fail(function, error))?;
+            String::from_utf8(bytes).map_err(|error| fail(function, error))
+        }
+    }
+}
+
+/// Why a value is not written as JSON.
+#[derive(Debug, thiserror::Error)]
+enum Excess {
+    #[error("the JSON would be larger than 8 MiB")]
+    Bytes,
+    #[error("the value is nested deeper than {MAX_DEPTH} levels")]
+    Depth,
+}
+
+/// Takes what a value needs at least off what is left.
+struct Measure {
+    indent: Option<usize>,
+    left: usize,
+}
+
+impl Measure {
+    fn value(&mut self, value: &Json, depth: usize) -> Result<(), Excess> {
+        if depth > MAX_DEPTH + 1 {
+            return Err(Excess::Depth);
+        }
+        // A comma, or a line break and the indentation.
+        let lead = self.indent.map_or(1, |indent| indent * depth + 1);
+        match value {
+            Json::Text(text) => {
+                // An escape of six characters each.
+                let control = text.bytes().filter(|byte| *byte < b' ').count();
+                self.spend(text.len() + control + 2)
+            }
+            Json::Array(array) => {
+                self.spend(2)?;
+                array.with(|items| {
+                    items.iter().try_for_each(|item| {
+                        self.spend(lead)?;
+                        self.value(item, depth + 1)
+                    })
+                })
+            }
+            Json::Object(object) => {
+                self.spend(2)?;
+                let mut result = Ok(());
+                object.for_each(|key, value| {
+                    if result.is_ok() {
+                        result = self.spend(key.len() + 3 + lead).and_then(|()| self.value(value, depth + 1));
+                    }
+                });
+                result
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => self.spend(1),
+        }
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), Excess> {
+        self.left = self.left.checked_sub(bytes).ok_or(Excess::Bytes)?;
+        Ok(())
+    }
+}

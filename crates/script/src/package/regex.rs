@@ -1,0 +1,224 @@
+//! `regex::…`: patterns in linear time, whoever wrote them.
+
+use super::argument::{RhaiResultOf, fail, text};
+use super::output::{List, Pulse, Text, check_size};
+use super::pattern::{self, Pattern};
+use super::simulation::Spans;
+use super::template::Template;
+use rhai::plugin::*;
+use rhai::{Array, FnPtr, ImmutableString};
+use std::sync::Arc;
+
+#[export_module]
+pub(super) mod functions {
+    /// Whether the pattern matches anywhere in the text. `(?i)` ignores case, `(?m)` lets `^` and `$`
+    /// stand at lines, `(?s)` lets `.` match line breaks.
+    #[rhai_fn(return_raw)]
+    pub fn is_match(text: &str, pattern: &str) -> RhaiResultOf<bool> {
+        Ok(compiled("regex::is_match", pattern)?.find_at(text, 0)?.is_some())
+    }
+
+    /// The first match as text, or `()`.
+    #[rhai_fn(return_raw)]
+    pub fn find(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
+        let found = compiled("regex::find", pattern)?.find_at(text, 0)?;
+        Ok(found.map_or(Dynamic::UNIT, |span| text[span].into()))
+    }
+
+    /// All matches as texts, from left to right.
+    #[rhai_fn(return_raw)]
+    pub fn find_all(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
+        let (mut list, mut pulse) = (List::new("regex::find_all"), Pulse::new(&context));
+        let push = |spans: &Spans| {
+            pulse.beat()?;
+            list.push(group(text, spans, 0))
+        };
+        compiled("regex::find_all", pattern)?.each(text, push, false)?;
+        Ok(list.finish())
+    }
+
+    /// The first match and its groups, `[whole, group 1, …]`, or `()`; a group that took no part is `()`.
+    #[rhai_fn(return_raw)]
+    pub fn captures(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
+        match compiled("regex::captures", pattern)?.captures_at(text, 0)? {
+            Some(found) => Ok(groups("regex::captures", text, &found)?.finish().into()),
+            None => Ok(Dynamic::UNIT),
+        }
+    }
+
+    /// All matches with their groups, `[[whole, group 1, …], …]`.
+    #[rhai_fn(return_raw)]
+    pub fn captures_all(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
+        let (mut list, mut pulse) = (List::new("regex::captures_all"), Pulse::new(&context));
+        let push = |spans: &Spans| {
+            pulse.beat()?;
+            list.push_list(groups("regex::captures_all", text, spans)?)
+        };
+        compiled("regex::captures_all", pattern)?.each(text, push, true)?;
+        Ok(list.finish())
+    }
+
+    /// The text with every match replaced. In the replacement `$1` and `${name}` stand for groups,
+    /// `$0` for the whole match and `$$` for a dollar sign.
+    #[rhai_fn(return_raw)]
+    pub fn replace(
+        context: NativeCallContext<'_>,
+        text: ImmutableString,
+        pattern: &str,
+        replacement: &str,
+    ) -> RhaiResultOf<ImmutableString> {
+        let regex = compiled("regex::replace", pattern)?;
+        let template =
+            Template::parse(replacement, &regex.regex).map_err(|why| fail("regex::replace", why))?;
+        let with_groups = template.has_groups();
+        let whole = text.clone();
+        replace_each(&context, text, &regex, with_groups, |found, into| template.expand(&whole, found, into))
+    }
+
+    /// The text with every match replaced by what the closure returns for its groups:
+    /// `regex::replace(text, "[a-z]+", |g| g[0].len)`.
+    #[rhai_fn(return_raw, name = "replace")]
+    pub fn replace_by(
+        context: NativeCallContext<'_>,
+        text: ImmutableString,
+        pattern: &str,
+        replacement: FnPtr,
+    ) -> RhaiResultOf<ImmutableString> {
+        let regex = compiled("regex::replace", pattern)?;
+        let whole = text.clone();
+        replace_each(&context, text, &regex, true, |found, into| {
+            let groups = groups("regex::replace", &whole, found)?.finish();
+            let answer = replacement.call_raw(&context, None, [groups.into()])?;
+            into.push(&super::text("regex::replace", &answer)?)
+        })
+    }
+
+    /// What stands between the matches.
+    #[rhai_fn(return_raw)]
+    pub fn split(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
+        let (mut list, mut pulse) = (List::new("regex::split"), Pulse::new(&context));
+        let mut end = 0;
+        let push = |spans: &Spans| {
+            pulse.beat()?;
+            let Some(Some(span)) = spans.first() else { return Ok(()) };
+            list.push(Some(&text[end..span.start]))?;
+            end = span.end;
+            Ok(())
+        };
+        compiled("regex::split", pattern)?.each(text, push, false)?;
+        list.push(Some(&text[end..]))?;
+        Ok(list.finish())
+    }
+
+    /// The text as a pattern that matches just this text.
+    #[rhai_fn(return_raw)]
+    pub fn escape(text: &str) -> RhaiResultOf<String> {
+        check_size("regex::escape", text.len() * 2)?;
+        Ok(::regex::escape(text))
+    }
+}
+
+fn compiled(function: &str, pattern: &str) -> RhaiResultOf<Arc<Pattern>> {
+    pattern::compiled(pattern).map_err(|why| fail(function, why))
+}
+
+/// The text of a group; `None` where it took no part.
+fn group<'t>(text: &'t str, spans: &Spans, index: usize) -> Option<&'t str> {
+    spans.get(index)?.clone().map(|span| &text[span])
+}
+
+fn groups(function: &'static str, text: &str, spans: &Spans) -> RhaiResultOf<List> {
+    let mut list = List::new(function);
+    for index in 0..spans.len() {
+        list.push(group(text, spans, index))?;
+    }
+    Ok(list)
+}
+
+fn replace_each(
+    context: &NativeCallContext<'_>,
+    text: ImmutableString,
+    pattern: &Pattern,
+    with_groups: bool,
+    mut replace: impl FnMut(&Spans, &mut Text) -> RhaiResultOf<()>,
+) -> RhaiResultOf<ImmutableString> {
+    let (mut replaced, mut pulse, mut end) = (Text::new("regex::replace"), Pulse::new(context), 0);
+    let each = |spans: &Spans| {
+        pulse.beat()?;
+        let Some(Some(whole)) = spans.first() else { return Ok(()) };
+        replaced.push(&text[end..whole.start])?;
+        replace(spans, &mut replaced)?;
+        end = whole.end;
+        Ok(())
+    };
+    pattern.each(&text, each, with_groups)?;
+    replaced.push(&text[end..])?;
+    Ok(replaced.finish().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{engine, gives, refuses};
+
+    #[test]
+    fn matches_are_found() {
+        gives(&[
+            (r#"regex::is_match("Hello", "(?i)^hel+o$")"#, "true"),
+            (
+                r#"regex::is_match("a\nb", `(?m)^b$`) && !regex::is_match("a\nb", "a.b") && regex::is_match("a\nb", "(?s)a.b")"#,
+                "true",
+            ),
+            (r#"regex::find("ab12c", `\d+`)"#, r#""12""#),
+            (r#"regex::find("ab", `\d+`)"#, "null"),
+            (r#"regex::find_all("1 22 x", `\d+`)"#, r#"["1","22"]"#),
+            (r#"regex::find_all("ab", "")"#, r#"["","",""]"#),
+            (r#"regex::captures("a=1", `(\w)=(\d)(x)?`)"#, r#"["a=1","a","1",null]"#),
+            (r#"regex::captures("a", `\d`)"#, "null"),
+            (r#"regex::captures_all("a1b2", `([a-z])(\d)`)"#, r#"[["a1","a","1"],["b2","b","2"]]"#),
+            (r#"regex::split("a, b ,c", `\s*,\s*`)"#, r#"["a","b","c"]"#),
+            (r#"regex::is_match("a.b*", "^" + regex::escape("a.b*") + "$")"#, "true"),
+        ]);
+    }
+
+    #[test]
+    fn groups_stand_in_the_replacement() {
+        gives(&[
+            (r#"regex::replace("a1 b2", `([a-z])(\d)`, "$2$1x")"#, r#""1ax 2bx""#),
+            (r#"regex::replace("a1", `(?P<l>[a-z])(\d)`, "${l}${2}0 $$1 $ $x")"#, r#""a10 $1 $ $x""#),
+            (r#"regex::replace("ab", "(a)|b", "<$1>")"#, r#""<a><>""#),
+            (r#"regex::replace("none", "x", "y")"#, r#""none""#),
+            (r#"let n = 0; regex::replace("a b", `\w`, |g| { n += 1; g[0] + n })"#, r#""a1 b2""#),
+            (r#"regex::replace("ab", "(a)", |g| g.len)"#, r#""2b""#),
+            (r#"let s = "a"; regex::replace(s, "a", "b"); s"#, r#""a""#),
+        ]);
+    }
+
+    #[test]
+    fn what_does_not_work_says_why() {
+        refuses(&[
+            (r#"regex::is_match("a", "(?=a)")"#, "look-around"),
+            (r#"regex::find("a", "(")"#, "unclosed group"),
+            (r#"regex::captures("a", "[")"#, "unclosed character class"),
+            (r#"regex::split("a", "*")"#, "repetition operator missing expression"),
+            (r#"regex::replace("a", "a", "$1")"#, "group `1`, which the pattern does not have"),
+            (r#"regex::replace("a", "a", "${x}")"#, "write `$$`"),
+            (r#"regex::replace("a", "a", |g| throw "no")"#, "no"),
+            (r#"regex::replace("a", 1, "b")"#, "replace (&str"),
+            (r#"regex::find_all(big(200_000), "x")"#, "more than 100000 elements"),
+            (r#"regex::captures_all(big(60_000), "x")"#, "more than 100000 elements"),
+            (r#"regex::captures(big(2_000_000), "(((((x*)))))")"#, "at most 8 MiB"),
+            (r#"regex::replace(big(10_000), "x", big(10_000))"#, "at most 8 MiB"),
+            ("regex::escape(big(5_000_000))", "at most 8 MiB"),
+        ]);
+    }
+
+    #[test]
+    fn a_slow_search_ends_with_the_budget_of_its_call() {
+        let mut engine = engine();
+        let started = std::time::Instant::now();
+        engine.on_progress(move |_| (started.elapsed().as_millis() > 300).then(|| "too slow".into()));
+        let slow = r#"regex::find_all(text::replace(big(90_000), "x", "A"), ".*[^A-Z]|[A-Z]")"#;
+        let error = engine.eval::<rhai::Array>(slow).unwrap_err();
+        assert!(matches!(*error, rhai::EvalAltResult::ErrorTerminated(..)), "{error}");
+    }
+}

@@ -1,0 +1,112 @@
+//! `shell::run`: programs that are granted to the plugin.
+
+use super::argument::{AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::host_calls;
+use crate::value::{json_of, live};
+use crate::{Shape, budget, call};
+use rhai::{Dynamic, FuncRegistration, Module};
+use std::time::Duration;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_os::{Command, Options};
+
+const FUNCTION: &str = "shell::run";
+/// Longest time a script may give a program, in ms.
+const LONGEST_MS: f64 = 600_000.0;
+
+/// A text or an array. The parameter is named so in the API reference.
+type Argv = Dynamic;
+
+/// `shell::run(argv, options?)`.
+pub(super) fn module() -> Module {
+    let mut module = Module::new();
+    let function = |params: &[&str], comment: &str| {
+        FuncRegistration::new("run")
+            .with_volatility(true)
+            .with_params_info(params)
+            .with_comments([format!("/// {comment}")])
+    };
+    function(
+        &["argv", "program_output"],
+        "Runs a granted program: `[\"git\", \"log\"]`, or a text for `sh -c` where `sh` is granted. Gives \
+         `exit_code`, `stdout` and `stderr`; `signal` when one ended it, `timed_out` and `cut` where they are \
+         true. An exit code other than 0 is an answer too. Nothing it starts outlives it.",
+    )
+    .set_into_module(&mut module, |argv: Argv| run(&argv, Options::default()));
+    function(
+        &["argv", "options: map", "program_output"],
+        "Runs a granted program. Options: `stdin` (a text), `folder` (a granted folder or one in it), \
+         `timeout` in ms, 30 000 where it is not given.",
+    )
+    .set_into_module(&mut module, |argv: Argv, options: AnyMap| run(&argv, read(&options)?));
+    module
+}
+
+/// Bytes of all arguments of a program.
+const MAX_ARGV: usize = 1 << 20;
+
+fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
+    let what = command(argv)?;
+    let call = call::current().ok_or_else(|| fail(FUNCTION, "there is nothing granted outside of a turn"))?;
+    let arguments = || json_of(argv).unwrap_or_default();
+    let output = host_calls::once(FUNCTION, arguments, || {
+        let output = budget::wait(&call.turn, call.reach.programs.run(what, options))?;
+        let output = output.map_err(|failure| fail(FUNCTION, failure.told_to(&call.caller.plugin)))?;
+        Ok(output.into_json())
+    })?;
+    Ok(live(&output, Shape::Plain))
+}
+
+fn command(argv: &Dynamic) -> RhaiResultOf<Command> {
+    if let Ok(text) = argv.as_immutable_string_ref() {
+        return Ok(Command::Shell(text.to_string()));
+    }
+    let part = |part: &Dynamic| match json_of(part) {
+        Ok(Json::Text(text)) => Ok(text.to_string()),
+        Ok(number @ Json::Number(_)) => Ok(number.to_string()),
+        _ => Err(unfit(FUNCTION, "argv", "an array of texts", part)),
+    };
+    let parts = items(FUNCTION, "argv", argv)?;
+    let bytes: usize = parts.iter().filter_map(|part| Some(part.as_immutable_string_ref().ok()?.len())).sum();
+    if bytes > MAX_ARGV {
+        let most = MAX_ARGV >> 20;
+        return Err(fail(
+            FUNCTION,
+            format!("`argv` has {bytes} bytes; at most {most} MiB, the rest goes into `stdin`"),
+        ));
+    }
+    Ok(Command::Argv(parts.iter().map(part).collect::<RhaiResultOf<_>>()?))
+}
+
+fn read(options: &Dynamic) -> RhaiResultOf<Options> {
+    let Ok(Json::Object(map)) = json_of(options) else {
+        return Err(unfit(FUNCTION, "options", "a map", options));
+    };
+    let mut read = Options::default();
+    for (name, value) in map.entries() {
+        let value = live(&value, Shape::Plain);
+        match name.as_str() {
+            "stdin" => read.stdin = Some(text("stdin", &value)?),
+            "folder" => read.folder = Some(text("folder", &value)?),
+            "timeout" => read.timeout = Some(timeout(&value)?),
+            other => {
+                let near = did_you_mean(other, ["stdin", "folder", "timeout"]);
+                return Err(fail(FUNCTION, format!("there is no option `{other}`{near}")));
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn text(name: &str, value: &Dynamic) -> RhaiResultOf<String> {
+    let text = value.as_immutable_string_ref().map(|text| text.to_string());
+    text.map_err(|_| unfit(FUNCTION, name, "a text", value))
+}
+
+fn timeout(value: &Dynamic) -> RhaiResultOf<Duration> {
+    let ms = float(FUNCTION, "timeout", value)?;
+    if (1.0..=LONGEST_MS).contains(&ms) {
+        return Ok(Duration::from_secs_f64(ms / 1000.0));
+    }
+    Err(fail(FUNCTION, format!("`timeout` must be from 1 to 600 000 ms, not {value}")))
+}

@@ -1,0 +1,139 @@
+//! `stream::window`: what a script looks for in a stream is found however the stream cuts it.
+
+use super::argument::{AnyMap, RhaiResultOf, count, fail, text, unfit};
+use super::pattern::{self, Pattern};
+use super::simulation::Spans;
+use crate::value::{Map, json_of};
+use compact_str::CompactString;
+use rhai::plugin::*;
+use rhai::{EvalAltResult, FnPtr, ImmutableString};
+use std::sync::Arc;
+use valvehouse_core::chat::window::{Look, last_words, pass};
+use valvehouse_json::Json;
+
+const NAME: &str = "stream::window";
+
+/// Longest text that a window keeps back, in characters.
+const LONGEST: usize = 1 << 20;
+
+#[export_module]
+pub(super) mod functions {
+    /// Changes every text of a streamed event, and finds what the stream cuts in pieces: the last
+    /// `longest` characters of each text wait in `state` for the next event, so a match of up to so many
+    /// is seen whole. `change` gets a text and returns it as it shall be:
+    /// `stream::window(event, state, 40, |text| regex::replace(text, "sk-[a-z0-9]{20,}", "[key]"))`.
+    /// Each choice, its content, thinking, refusal and the arguments of each call flow by themselves; log
+    /// probabilities go along with their text. When the answer ends, what waits goes out.
+    #[rhai_fn(return_raw)]
+    pub fn window(
+        context: NativeCallContext<'_>,
+        event: AnyMap,
+        state: AnyMap,
+        longest: i64,
+        change: FnPtr,
+    ) -> RhaiResultOf<()> {
+        run(&context, &event, &state, longest, &change, Tail::Words)
+    }
+
+    /// The same, and less waits: only the end of a text that more text could make a match of. `tail` is a
+    /// pattern that matches it, such as `[!-~]+\z` for the last word, or a closure that gets a text and
+    /// returns its end. An end of more than `longest` characters does not wait.
+    #[rhai_fn(return_raw, name = "window")]
+    pub fn window_until(
+        context: NativeCallContext<'_>,
+        event: AnyMap,
+        state: AnyMap,
+        longest: i64,
+        change: FnPtr,
+        tail: Dynamic,
+    ) -> RhaiResultOf<()> {
+        let tail = match tail.read_lock::<FnPtr>() {
+            Some(tail) => Tail::Closure(tail.clone()),
+            None => match tail.as_immutable_string_ref() {
+                Ok(tail) => Tail::Pattern(pattern::compiled(&tail).map_err(|why| fail(NAME, why))?),
+                Err(_) => return Err(unfit(NAME, "tail", "a pattern or a closure", &tail)),
+            },
+        };
+        run(&context, &event, &state, longest, &change, tail)
+    }
+}
+
+/// What says how much of the end of a text waits.
+enum Tail {
+    Words,
+    Pattern(Arc<Pattern>),
+    Closure(FnPtr),
+}
+
+struct Script<'a> {
+    context: &'a NativeCallContext<'a>,
+    longest: usize,
+    change: &'a FnPtr,
+    tail: Tail,
+}
+
+impl Look for Script<'_> {
+    type Error = Box<EvalAltResult>;
+
+    fn changed(&mut self, before: &str) -> RhaiResultOf<CompactString> {
+        let after: Dynamic = self.change.call_raw(self.context, None, [before.into()])?;
+        if after.is_unit() {
+            return Err(fail(NAME, "the closure returned nothing; it returns the text, changed or not"));
+        }
+        Ok(text(NAME, &after)?.as_str().into())
+    }
+
+    fn unfinished(&mut self, text: &str) -> RhaiResultOf<usize> {
+        let tail = match &self.tail {
+            Tail::Words => return Ok(last_words(text, self.longest)),
+            Tail::Pattern(tail) => {
+                let mut last = None;
+                let note = |spans: &Spans| {
+                    last = spans.first().cloned().flatten();
+                    Ok(())
+                };
+                tail.each(text, note, false)?;
+                last.filter(|last| last.end == text.len())
+            }
+            Tail::Closure(tail) => {
+                let tail: Dynamic = tail.call_raw(self.context, None, [text.into()])?;
+                let tail: ImmutableString = super::argument::text(NAME, &tail)?;
+                if !text.ends_with(tail.as_str()) {
+                    return Err(fail(NAME, "`tail` returned what is not the end of the text it got"));
+                }
+                return Ok(self.within(&tail));
+            }
+        };
+        Ok(tail.map_or(0, |tail| self.within(&text[tail])))
+    }
+}
+
+impl Script<'_> {
+    fn within(&self, tail: &str) -> usize {
+        if tail.chars().count() > self.longest { 0 } else { tail.len() }
+    }
+}
+
+fn run(
+    context: &NativeCallContext<'_>,
+    event: &Dynamic,
+    state: &Dynamic,
+    longest: i64,
+    change: &FnPtr,
+    tail: Tail,
+) -> RhaiResultOf<()> {
+    let longest = count(NAME, "longest", longest)?;
+    if longest > LONGEST {
+        return Err(fail(NAME, format!("`longest` is {longest}; {LONGEST} characters are the most")));
+    }
+    let (event, state) = (live("event", event)?, live("state", state)?);
+    pass(&event, &state, longest, &mut Script { context, longest, change, tail })
+}
+
+/// What is changed in place has to be the hook's own value, no copy.
+fn live(name: &str, value: &Dynamic) -> RhaiResultOf<Json> {
+    match value.is::<Map>() {
+        true => json_of(value),
+        false => Err(fail(NAME, format!("`{name}` must be the `{name}` that the hook was given"))),
+    }
+}

@@ -1,0 +1,188 @@
+//! `time::…`: points in time as Unix seconds, and their texts. Zones are IANA names.
+
+use super::argument::{AnyNumber, RhaiResultOf, fail, float};
+use super::{host_calls, zone};
+use crate::call;
+use jiff::fmt::strtime::{self, BrokenDownTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use rhai::plugin::*;
+
+/// A pattern longer than this is no pattern.
+const LONGEST_PATTERN: usize = 1024;
+
+#[export_module]
+pub(super) mod functions {
+    /// Seconds since 1970, now.
+    #[rhai_fn(volatile)]
+    pub fn unix() -> i64 {
+        super::now().as_second()
+    }
+
+    /// Milliseconds since 1970, now.
+    #[rhai_fn(volatile)]
+    pub fn unix_ms() -> i64 {
+        super::now().as_millisecond()
+    }
+
+    /// Milliseconds since the turn began.
+    #[rhai_fn(volatile)]
+    pub fn elapsed_ms() -> i64 {
+        super::super::turn::elapsed_ms()
+    }
+
+    /// The time now as `2026-11-21T03:46:00Z`.
+    #[rhai_fn(volatile)]
+    pub fn iso() -> String {
+        Timestamp::from_second(unix()).unwrap_or_default().to_string()
+    }
+
+    /// A time as `2026-11-21T03:46:00Z`, with milliseconds where it has them.
+    #[rhai_fn(return_raw, name = "iso")]
+    pub fn iso_at(unix: AnyNumber) -> RhaiResultOf<String> {
+        Ok(timestamp("time::iso", &unix)?.to_string())
+    }
+
+    /// A time as a clock in that zone shows it: `2026-11-21T04:46:00+01:00`.
+    #[rhai_fn(return_raw, name = "iso")]
+    pub fn iso_in(unix: AnyNumber, zone: &str) -> RhaiResultOf<String> {
+        let time = timestamp("time::iso", &unix)?.to_zoned(zone::find("time::iso", zone)?);
+        written("time::iso", "%Y-%m-%dT%H:%M:%S%.f%:z", &time)
+    }
+
+    /// A time written after a strftime pattern, in UTC: `time::format(0, "%d.%m.%Y")` is `"01.01.1970"`.
+    #[rhai_fn(return_raw)]
+    pub fn format(unix: AnyNumber, strftime: &str) -> RhaiResultOf<String> {
+        written("time::format", strftime, &timestamp("time::format", &unix)?.to_zoned(TimeZone::UTC))
+    }
+
+    /// A time written after a strftime pattern, as a clock in that zone shows it.
+    #[rhai_fn(return_raw, name = "format")]
+    pub fn format_in(unix: AnyNumber, strftime: &str, zone: &str) -> RhaiResultOf<String> {
+        let time = timestamp("time::format", &unix)?.to_zoned(zone::find("time::format", zone)?);
+        written("time::format", strftime, &time)
+    }
+
+    /// The Unix seconds a text means after a strftime pattern; in UTC unless the text says otherwise.
+    #[rhai_fn(return_raw)]
+    pub fn parse(text: &str, strftime: &str) -> RhaiResultOf<i64> {
+        read(text, strftime, TimeZone::UTC)
+    }
+
+    /// The Unix seconds a text means after a strftime pattern, read as a clock in that zone shows it
+    /// unless the text says otherwise.
+    #[rhai_fn(return_raw, name = "parse")]
+    pub fn parse_in(text: &str, strftime: &str, zone: &str) -> RhaiResultOf<i64> {
+        read(text, strftime, zone::find("time::parse", zone)?)
+    }
+}
+
+/// The time now, as the running call is told it.
+fn now() -> Timestamp {
+    Timestamp::from_millisecond(host_calls::value("time", call::now_ms)).unwrap_or_default()
+}
+
+/// A point in time, to the millisecond.
+fn timestamp(function: &str, unix: &AnyNumber) -> RhaiResultOf<Timestamp> {
+    let time = match unix.as_int() {
+        // Left open: now.
+        Err(_) if unix.is_unit() => Some(now()),
+        Ok(seconds) => Timestamp::from_second(seconds).ok(),
+        Err(_) => {
+            let milliseconds = (float(function, "unix", unix)? * 1e3).round();
+            Some(milliseconds)
+                .filter(|milliseconds| milliseconds.is_finite())
+                .and_then(|milliseconds| Timestamp::from_millisecond(milliseconds as i64).ok())
+        }
+    };
+    time.ok_or_else(|| {
+        let hint = "; are these milliseconds? divide them by 1000";
+        fail(function, format!("{unix} seconds are beyond the year 9999{hint}"))
+    })
+}
+
+fn written(function: &str, strftime: &str, time: &Zoned) -> RhaiResultOf<String> {
+    check_pattern(function, strftime)?;
+    strtime::format(strftime, time).map_err(|error| fail(function, format!("`{strftime}`: {error}")))
+}
+
+fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
+    check_pattern("time::parse", strftime)?;
+    let read = BrokenDownTime::parse(strftime, text).and_then(|time| {
+        if time.timestamp().is_some() || time.offset().is_some() {
+            time.to_timestamp()
+        } else if time.iana_time_zone().is_some() {
+            time.to_zoned().map(|time| time.timestamp())
+        } else {
+            time.to_datetime()?.to_zoned(zone).map(|time| time.timestamp())
+        }
+    });
+    let shown = crate::call::excerpt(text);
+    let fail = |error| fail("time::parse", format!("`{shown}` as `{strftime}`: {error}"));
+    read.map(Timestamp::as_second).map_err(fail)
+}
+
+fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
+    if strftime.len() <= LONGEST_PATTERN {
+        return Ok(());
+    }
+    Err(fail(function, format!("a pattern has {LONGEST_PATTERN} bytes at most, not {}", strftime.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{gives, refuses};
+
+    #[test]
+    fn now_is_now() {
+        gives(&[
+            ("time::unix() > 1_700_000_000", "true"),
+            ("time::unix_ms() / 1000 - time::unix() <= 1", "true"),
+            ("regex::is_match(time::iso(), `^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ$`)", "true"),
+        ]);
+        refuses(&[("time::unix(1)", "unix (i64)"), ("time::unix_ms(1)", "unix_ms (i64)")]);
+    }
+
+    #[test]
+    fn times_are_written() {
+        gives(&[
+            ("time::iso(1795232760)", r#""2026-11-21T03:46:00Z""#),
+            ("time::iso(1.5)", r#""1970-01-01T00:00:01.5Z""#),
+            (r#"time::iso(1795232760, "Europe/Berlin")"#, r#""2026-11-21T04:46:00+01:00""#),
+            (r#"time::iso(0.25, "UTC")"#, r#""1970-01-01T00:00:00.25+00:00""#),
+            (r#"time::format(0, "%d.%m.%Y %H:%M")"#, r#""01.01.1970 00:00""#),
+            (r#"time::format(0.9, "%H:%M %Z", "America/New_York")"#, r#""19:00 EST""#),
+        ]);
+        refuses(&[
+            (r#"time::iso("now")"#, "`unix` must be a number, not string"),
+            ("time::iso(1795232760000)", "divide them by 1000"),
+            ("time::iso(1.0/0.0)", "beyond the year"),
+            (
+                r#"time::iso(0, "Europe/Berln")"#,
+                "unknown time zone `Europe/Berln`; did you mean `Europe/Berlin`?",
+            ),
+            (r#"time::format(0, "%H", "new york")"#, "did you mean `America/New_York`?"),
+            (r#"time::format(0, "%!")"#, "`%!`"),
+            (r#"time::format(0, big(2000))"#, "1024 bytes at most, not 2000"),
+        ]);
+    }
+
+    #[test]
+    fn times_are_read() {
+        gives(&[
+            (r#"time::parse("2026-11-21 03:46", "%Y-%m-%d %H:%M")"#, "1795232760"),
+            (r#"time::parse("2026-11-21 04:46", "%Y-%m-%d %H:%M", "Europe/Berlin")"#, "1795232760"),
+            (
+                r#"time::parse("2026-11-21T04:46:00+01:00", "%Y-%m-%dT%H:%M:%S%:z", "Asia/Tokyo")"#,
+                "1795232760",
+            ),
+            (r#"time::parse("21.11.2026", "%d.%m.%Y")"#, "1795219200"),
+            (r#"time::parse("1795232760", "%s")"#, "1795232760"),
+        ]);
+        refuses(&[
+            (r#"time::parse("tomorrow", "%Y-%m-%d")"#, "`tomorrow` as `%Y-%m-%d`"),
+            (r#"time::parse("10:00", "%H:%M")"#, "`10:00` as `%H:%M`"),
+            (r#"time::parse("x", "x", "Mars/Base")"#, "unknown time zone `Mars/Base`"),
+        ]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Functions that belong to the running turn: events, questions, the log.
+
+use super::host_calls;
+use crate::standard::shortened_text;
+use crate::value::{error, json_of, live};
+use crate::{Shape, budget, call};
+use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use std::time::Duration;
+use valvehouse_core::context::NobodyAnswers;
+use valvehouse_json::{Json, Object};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// How long a question waits when it does not say.
+const ASK_TIMEOUT_MS: i64 = 60_000;
+
+pub(crate) fn register(module: &mut Module) {
+    fn global(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
+        FuncRegistration::new(name)
+            .with_namespace(FnNamespace::Global)
+            .with_params_info(params)
+            .with_comments([comment])
+    }
+    global("emit", &["event: map"], "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`.")
+        .set_into_module(module, |event: Dynamic| -> Answer<()> {
+            let event = checked_event(&event)?;
+            if !call::was_reported()
+                && let Some(call) = call::current()
+            {
+                call.turn.emit(&call.caller.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
+            }
+            Ok(())
+        });
+    global(
+        "ask",
+        &["question: map", "any"],
+        "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
+    )
+    .set_into_module(module, |question: Dynamic| -> Answer<Dynamic> {
+        let event = checked_event(&question)?;
+        // The script's own keeps its `timeout`.
+        let fields = event.as_object().map(|fields| fields.entries()).unwrap_or_default();
+        let event = Json::from(fields.into_iter().collect::<Object>());
+        let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
+        let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
+        let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
+        let asked = call.turn.ask(&call.caller.plugin, event, timeout);
+        let answer = budget::wait_for_person(&call.turn, asked)?;
+        if answer == Err(NobodyAnswers::Paused) {
+            return Err(budget::ended(budget::Exceeded::Paused));
+        }
+        answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
+    });
+    // Rhai's own would ignore every budget; it has one per kind of number.
+    let comment = "/// Not available: a script that waits holds up its turn.";
+    global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
+    global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: f64| no_sleep());
+}
+
+fn no_sleep() -> Answer<()> {
+    Err(error("there is no `sleep`; a script that waits holds up its turn"))
+}
+
+fn checked_event(event: &Dynamic) -> Answer<Json> {
+    let event = json_of(event)?;
+    match event.get("type") {
+        Some(Json::Text(_)) => Ok(event),
+        _ => Err(error("an event is a map with a `type`: `#{ type: \"status\", data: #{ … } }`")),
+    }
+}
+
+/// `models::list()` and `models::get(id)`.
+pub(super) fn models() -> Module {
+    fn all() -> Json {
+        call::current().map(|call| call.turn.facts().models.clone()).unwrap_or_default()
+    }
+    let mut module = Module::new();
+    FuncRegistration::new("list")
+        .with_params_info(["array"])
+        .with_comments(["/// The models of this host, a list of `#{ id, name, provider }`."])
+        .with_volatility(true)
+        .set_into_module(&mut module, || match all() {
+            Json::Null => live(&Json::array(), Shape::Plain),
+            models => live(&models, Shape::Plain),
+        });
+    FuncRegistration::new("get")
+        .with_params_info(["id: &str", "__model__"])
+        .with_comments(["/// What is known of a model, `()` for an unknown one."])
+        .with_volatility(true)
+        .set_into_module(&mut module, |id: &str| {
+            let found = all().items().into_iter().find(|model| model.text("id").is_some_and(|own| own == id));
+            live(&found.unwrap_or_default(), Shape::Plain)
+        });
+    module
+}
+
+/// `log::info` and its siblings.
+pub(super) fn log() -> Module {
+    let mut module = Module::new();
+    for (name, level) in [
+        ("debug", tracing::Level::DEBUG),
+        ("info", tracing::Level::INFO),
+        ("warn", tracing::Level::WARN),
+        ("error", tracing::Level::ERROR),
+    ] {
+        FuncRegistration::new(name)
+            .with_params_info(["value"])
+            .with_comments([format!("/// Writes a line of level `{name}` to the log.")])
+            .set_into_module(&mut module, move |value: Dynamic| call::log(level, &line_of(&value)));
+    }
+    module
+}
+
+/// A value as a line of the log: containers as JSON, live or not.
+fn line_of(value: &Dynamic) -> String {
+    match json_of(value) {
+        Ok(json @ (Json::Array(_) | Json::Object(_))) => json.to_string(),
+        _ => shortened_text(value, call::PRINTED_BYTES),
+    }
+}
+
+/// Milliseconds since the turn began.
+pub(crate) fn elapsed_ms() -> i64 {
+    host_calls::value("time::elapsed_ms", elapsed)
+}
+
+fn elapsed() -> i64 {
+    call::current().map_or(0, |call| call.reach.clock.elapsed_ms(&call.turn))
+}

@@ -1,0 +1,46 @@
+//! What is called without a module name: `uuid()`, `empty(v)`.
+
+use super::host_calls;
+use crate::value::json_of;
+use rhai::plugin::*;
+
+#[export_module]
+pub(super) mod functions {
+    /// A new random identifier (UUID version 4), such as `"f47ac10b-58cc-4372-a567-0e02b2c3d479"`.
+    #[rhai_fn(volatile)]
+    pub fn uuid() -> String {
+        host_calls::value("uuid", || ::uuid::Uuid::new_v4().to_string())
+    }
+
+    /// Whether there is nothing in a value: `()`, `""`, `[]`, `#{}`, `false`, `0`.
+    pub fn empty(value: Dynamic) -> bool {
+        if let Ok(array) = value.as_array_ref() {
+            return array.is_empty();
+        }
+        if let Ok(map) = value.as_map_ref() {
+            return map.is_empty();
+        }
+        // What has no JSON form, such as a function, is something.
+        json_of(&value).is_ok_and(|json| json.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::gives;
+
+    #[test]
+    fn a_uuid_is_new_each_time() {
+        gives(&[("uuid() != uuid()", "true"), ("uuid().len", "36"), ("uuid()[14]", r#""4""#)]);
+    }
+
+    #[test]
+    fn nothing_is_empty() {
+        for nothing in ["()", r#""""#, "[]", "#{}", "false", "0", "0.0"] {
+            gives(&[(&format!("empty({nothing})"), "true")]);
+        }
+        for thing in [r#"" ""#, "[0]", "#{a: ()}", "true", "-1", "0.1", "|x| x"] {
+            gives(&[(&format!("empty({thing})"), "false")]);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What was written as in Python or JavaScript, and how it is written here.
+
+use super::{Code, Problem};
+
+const NOTHING_TO_IMPORT: &str = "there is nothing to import from elsewhere: what a script may use is there, as in \
+                                 json:: and http::; a file of your own: `import \"lib/words\" as words;`";
+
+/// The same problem told as such a mistake.
+pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
+    if problem.code == Code::TooComplex {
+        return None;
+    }
+    let foreign = |message: Option<String>, help: &str| {
+        let message = message.unwrap_or_else(|| problem.message.clone());
+        Some(Problem { code: Code::ForeignSyntax, message, ..problem.clone() }.help(help))
+    };
+    let line = problem.excerpt.trim_start();
+    if ["def ", "class ", "async def", "from pydantic", "@"].iter().any(|word| line.starts_with(word)) {
+        return foreign(
+            Some("this is Python".into()),
+            "a hook is `fn inlet(body) { … }` at the top level, a tool `fn handler(args) { … }`; docs/guide says how \
+             to move a filter over",
+        );
+    }
+    if ["function ", "export ", "var "].iter().any(|word| line.starts_with(word)) {
+        return foreign(
+            Some("this is JavaScript".into()),
+            "a hook is `fn inlet(body) { … }` at the top level, a variable `let x = 1;`",
+        );
+    }
+    if is_python_import(problem, source) {
+        return foreign(None, NOTHING_TO_IMPORT);
+    }
+    if let Some(help) = of_name(problem).or_else(|| of_message(problem)) {
+        return foreign(None, help);
+    }
+    if problem.message.starts_with("undefined variable") {
+        return None;
+    }
+    let (what, help) = of_place(problem)?;
+    foreign(what.map(str::to_owned), help)
+}
+
+/// Whether the statement that ends at a problem is Python's `import x`: the parser complains where the
+/// next one begins.
+fn is_python_import(problem: &Problem, source: &str) -> bool {
+    let until = source.lines().take(problem.line.unwrap_or(0)).filter(|line| !line.trim().is_empty());
+    let mut lines = until.collect::<Vec<_>>().into_iter().rev().take(2);
+    lines.any(|line| {
+        let line = line.trim_start();
+        (line.starts_with("import ") || line.starts_with("from ")) && !line.contains(['"', ';', '('])
+    })
+}
+
+fn of_message(problem: &Problem) -> Option<&'static str> {
+    let text = problem.message.as_str();
+    if text.starts_with("invalid character: '") {
+        return Some("text stands in double quotes or backticks; single quotes hold one character");
+    }
+    match text {
+        "'#' is a reserved symbol" => Some("a comment begins with `//`"),
+        "unexpected 'try'" => Some("`try` has no value; declare the variable before and set it inside"),
+        "unknown operator: '?'" => {
+            Some("a choice is `if a { b } else { c }`, also as a value; `a ?? b` is `b` where `a` is ()")
+        }
+        "'++' is a reserved symbol" | "unknown operator: '++'" => Some("write `x += 1`"),
+        "'===' is a reserved symbol" => Some("write `==`"),
+        "'!==' is a reserved symbol" => Some("write `!=`"),
+        "'var' is a reserved keyword" => Some("a variable is declared with `let`"),
+        "'null' is a reserved keyword" | "'nil' is a reserved keyword" => Some("nothing is written `()`"),
+        "'is' is a reserved keyword" => Some("write `==`; nothing is written `()`, as in `x == ()`"),
+        "'async' is a reserved keyword" | "'await' is a reserved keyword" => {
+            Some("functions are plain `fn`; what waits, waits by itself")
+        }
+        "'new' is a reserved keyword" => Some("there are no classes; a map is `#{ key: value }`"),
+        "'with' is a reserved keyword" => {
+            Some("there is nothing to open or close: files::read(path) gives the text")
+        }
+        _ => None,
+    }
+}
+
+/// What stands for a word of another language.
+fn of_name(problem: &Problem) -> Option<&'static str> {
+    let help = match problem.message.strip_prefix("undefined variable: ")? {
+        "null" | "None" | "nil" | "undefined" | "none" => "nothing is written `()`",
+        "True" | "False" => "write `true` and `false`",
+        "elif" => "write `else if`",
+        "self" => "there is no `self`: a hook has its value as a parameter, and its settings as `valves`",
+        "json" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url" | "html" => {
+            "a module's functions stand behind `::`, as in json::stringify(value)"
+        }
+        "JSON" => "json::parse(text) and json::stringify(value)",
+        "re" => "patterns are in regex::, as in regex::find_all(text, pattern)",
+        "requests" | "httpx" | "fetch" | "urllib" => {
+            "other hosts are asked by http::get(url), with `requirements: http` in the opening comment"
+        }
+        "os" => "variables are in env::get(name), files in files::read(path)",
+        "console" | "logger" | "logging" => "write to the log with print(text) or log::info(text)",
+        "math" | "Math" => "`x.sqrt()`, `x.floor()`, `x.abs()`, PI()",
+        "datetime" | "Date" => "time::unix(), time::iso(), time::format(unix, \"%Y-%m-%d\")",
+        "not" => "not is `!`, as in `!(a in b)`",
+        _ => return None,
+    };
+    Some(help)
+}
+
+/// What the words around the place tell: what is wrong, where the parser does not know it, and how it is right.
+fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
+    let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
+    let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
+    let before = before.trim_end();
+    let line = problem.excerpt.trim();
+    let told = |what, help| Some((Some(what), help));
+    match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
+        word if word.starts_with("except") => {
+            return told("`except` is no word of this language", "write `catch (e) { … }`");
+        }
+        "for" if before.contains('[') => {
+            return told(
+                "a list is not made by a `for` in brackets",
+                "`list.map(|x| x * 2)` makes a list of a list",
+            );
+        }
+        "and" => return told("`and` is no operator here", "and is `&&`"),
+        "or" => return told("`or` is no operator here", "or is `||`; `a ?? b` is `b` where `a` is ()"),
+        "not" => return told("`not` is no operator here", "not is `!`, as in `!(a in b)`"),
+        _ if before.ends_with("not") || at.contains("\" not in ") => {
+            return told("`not` is no operator here", "not is `!`, as in `!(a in b)`");
+        }
+        _ if before.ends_with("elif") => {
+            return told("`elif` is no word of this language", "write `else if`");
+        }
+        _ if at.starts_with('"') && before.ends_with('f') => {
+            return told(
+                "a text does not begin with `f`",
+                "a text with values in it stands in backticks: `Hello ${name}`",
+            );
+        }
+        _ if before.ends_with("raise") => {
+            return told("`raise` is no word of this language", "write `throw`");
+        }
+        _ if line.starts_with("import ") => return Some((None, NOTHING_TO_IMPORT)),
+        "fn" if before.ends_with("async") => {
+            return told(
+                "`async` is no word of this language",
+                "functions are plain `fn`; what waits, waits by itself",
+            );
+        }
+        _ => {}
+    }
+    let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
+    if begins(&["fn ", "if ", "for ", "while ", "else", "try"]) && line.ends_with(':') {
+        return told(
+            "a block does not begin with `:`",
+            "a block stands in braces: `if a { … }`, `fn inlet(body) { … }`",
+        );
+    }
+    let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
+    if at.starts_with(':') && opened.is_some() {
+        return told("`{` opens a block here, and no map", "a map is written `#{ key: value }`");
+    }
+    if at.starts_with("=>") {
+        return told("`=>` makes no closure here", "a closure is `|x| x * 2`");
+    }
+    if problem.message.starts_with("'===' is") || problem.message.starts_with("'!==' is") {
+        return told("there is one kind of comparison", "write `==`, or `!=`; nothing is written `()`");
+    }
+    None
+}
+
+/// How to say here what a function of another language does.
+pub(crate) fn function(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "append" | "add" => "`push(value)` adds one, `append(array)` adds all",
+        "join" => "text::join(array, separator)",
+        "first" => "`[0]` is the first",
+        "items" | "entries" => "`for key in map { let value = map[key]; }`",
+        "extend" | "concat" => "`append(array)` or `+`",
+        "update" | "assign" => "`mixin(map)`",
+        "startswith" | "startsWith" => "`starts_with(text)`",
+        "endswith" | "endsWith" => "`ends_with(text)`",
+        "lower" | "toLowerCase" => "`to_lower()`",
+        "upper" | "toUpperCase" => "`to_upper()`",
+        "strip" => "text::trim(text)",
+        "includes" | "has" | "has_key" => "`contains(value)` or `value in it`",
+        "length" | "size" => "`len()`",
+        "substring" | "substr" | "slice" => "`sub_string(start, length)` or `[start..end]`",
+        "str" | "toString" => "`to_string()` or `${…}` within backticks",
+        "format" => "a text with values in it stands in backticks: `Hello ${name}`",
+        "int" | "to_int" => "`parse_int(text)`",
+        "float" | "to_float" => "`parse_float(text)`",
+        _ => return None,
+    })
+}

@@ -1,0 +1,292 @@
+//! The functions scripts may call, read from the engine.
+
+use super::Type;
+use crate::{engine, names, testing};
+use rhai::{Engine, FuncMetadata};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use valvehouse_config::Capability;
+
+/// A function that scripts may call; each number of arguments is one of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// What stands before `::`, such as `regex` or `kv::user`; "" where nothing does.
+    pub module: String,
+    /// Its name.
+    pub name: String,
+    /// What it takes, in order. A method's first is what stands before the dot.
+    pub params: Vec<Param>,
+    /// What it gives.
+    pub returns: Type,
+    /// What it does, in Markdown.
+    pub doc: String,
+    /// What a script has to declare to call it.
+    pub capability: Option<Capability>,
+    /// Whether a call may wait for somebody: another machine, a program, a model, a person.
+    pub may_wait: bool,
+    /// Whether it is called behind a dot: `messages.last("user")`.
+    pub is_method: bool,
+    /// Who brings it.
+    pub origin: Origin,
+}
+
+/// Who brings a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// The host.
+    Host,
+    /// The language.
+    Rhai,
+}
+
+/// A parameter of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// What it takes.
+    pub kind: Type,
+}
+
+impl Function {
+    /// `regex::find`, or `messages.last` of a method.
+    pub fn path(&self) -> String {
+        match (&*self.module, self.params.first()) {
+            ("", Some(of)) if self.is_method => format!("{}.{}", of.name, self.name),
+            ("", _) => self.name.clone(),
+            (module, _) => format!("{module}::{}", self.name),
+        }
+    }
+
+    /// `regex::find(text: text, pattern: text) -> any`
+    pub fn signature(&self) -> String {
+        let params: Vec<String> = self.arguments().iter().map(Param::written).collect();
+        let returns = match self.returns {
+            Type::Nothing => String::new(),
+            other => format!(" -> {other}"),
+        };
+        format!("{}({}){returns}", self.path(), params.join(", "))
+    }
+
+    /// What stands between its brackets.
+    pub fn arguments(&self) -> &[Param] {
+        &self.params[usize::from(self.is_method)..]
+    }
+}
+
+impl Param {
+    /// `pattern: text`, or the name alone where it says it all.
+    pub fn written(&self) -> String {
+        let kind = self.kind.name();
+        if kind == self.name || self.kind == Type::Any {
+            self.name.clone()
+        } else {
+            format!("{}: {kind}", self.name)
+        }
+    }
+}
+
+/// Every function there is but operators: the host's first, by module and name.
+pub fn functions() -> &'static [Function] {
+    static ALL: OnceLock<Vec<Function>> = OnceLock::new();
+    ALL.get_or_init(read)
+}
+
+/// What tests may call besides, by module and name.
+pub fn test_functions() -> &'static [Function] {
+    static ALL: OnceLock<Vec<Function>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut engine = Engine::new_raw();
+        for (name, module) in testing::modules() {
+            match *name {
+                "" => engine.register_global_module(module.clone()),
+                name => engine.register_static_module(name, module.clone()),
+            };
+        }
+        let mut all =
+            engine.collect_fn_metadata(None, |info| read_one(&info.namespace, info.metadata), false);
+        all.sort_by_key(order);
+        all
+    })
+}
+
+/// What the language has without registering it, and what it does here.
+const BUILT_IN: [(&str, &[&str], Type, &str, Origin); 10] = [
+    ("print", &["value: any"], Type::Nothing, "Writes a line to the log, as log::info() does.", Origin::Host),
+    (
+        "debug",
+        &["value: any"],
+        Type::Nothing,
+        "Writes a line to the log for those who debug, with its place.",
+        Origin::Host,
+    ),
+    (
+        "type_of",
+        &["value: any"],
+        Type::Text,
+        "What a value is: `\"string\"`, `\"i64\"`, `\"array\"`, `\"map\"`, `\"()\"` …; live values and plain ones say the same.",
+        Origin::Rhai,
+    ),
+    ("Fn", &["name: text"], Type::Closure, "The function of this name, to be handed on.", Origin::Rhai),
+    (
+        "call",
+        &["function: closure"],
+        Type::Any,
+        "Calls a function value with the arguments that follow: `f.call(1, 2)`.",
+        Origin::Rhai,
+    ),
+    (
+        "curry",
+        &["function: closure", "argument: any"],
+        Type::Closure,
+        "A function value with its first arguments given.",
+        Origin::Rhai,
+    ),
+    ("is_shared", &["value: any"], Type::Boolean, "Whether a closure holds the variable, too.", Origin::Rhai),
+    ("is_def_var", &["name: text"], Type::Boolean, "Whether there is a variable of this name.", Origin::Rhai),
+    (
+        "is_def_fn",
+        &["name: text", "count: integer"],
+        Type::Boolean,
+        "Whether the script has a function of this name with so many parameters.",
+        Origin::Rhai,
+    ),
+    (
+        "sleep",
+        &["seconds: number"],
+        Type::Nothing,
+        "Not available: a script that waits holds up its turn.",
+        Origin::Rhai,
+    ),
+];
+
+/// Names that only make sense to the language itself.
+const HIDDEN: [&str; 9] = [
+    "print",
+    "debug",
+    "to_debug",
+    "sleep",
+    "get_fn_metadata_list",
+    "is_def_var",
+    "is_def_fn",
+    "tag",
+    "set_tag",
+];
+
+fn read() -> Vec<Function> {
+    let engine = engine::new();
+    let of_host = engine.collect_fn_metadata(None, |info| read_one(&info.namespace, info.metadata), false);
+    let all = engine.collect_fn_metadata(None, |info| read_one(&info.namespace, info.metadata), true);
+    let mut read: BTreeMap<Order, Function> = BTreeMap::new();
+    let built_in = BUILT_IN.iter().map(|(name, params, returns, doc, origin)| Function {
+        module: String::new(),
+        name: (*name).to_owned(),
+        params: params.iter().filter_map(|written| param(written)).collect(),
+        returns: *returns,
+        doc: (*doc).to_owned(),
+        capability: None,
+        may_wait: false,
+        is_method: matches!(*name, "call" | "curry"),
+        origin: *origin,
+    });
+    let known_to_rhai = |one: &Function| {
+        all.iter().any(|other| other.name == one.name && other.module.is_empty() && !other.doc.is_empty())
+    };
+    // What Rhai has as well is the same on live values, and documented there.
+    let own = of_host.iter().filter(|one| !(one.doc.is_empty() && known_to_rhai(one)));
+    let rhais = all.iter().filter(|one| !of_host.contains(one));
+    let rhais =
+        rhais.map(|one| Function { origin: Origin::Rhai, is_method: is_method_of_rhai(one), ..one.clone() });
+    for function in built_in.chain(own.cloned()).chain(rhais) {
+        read.entry(order(&function)).or_insert(function);
+    }
+    read.into_values().collect()
+}
+
+/// A function or an operator as the engine has it registered: overloads, words of values and all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Registration {
+    /// The module before `::`; empty for a function outside of modules.
+    pub module: String,
+    /// Its name, `+` of an operator, `get$system` of a word that is read, `set$system` of one that is written.
+    pub name: String,
+    /// The engine's names for the types of its arguments, such as `INT`, `ImmutableString`, `Dynamic`.
+    pub params: Vec<String>,
+}
+
+/// Every function and operator that an engine of this host offers to scripts, in order.
+pub fn registrations() -> Vec<Registration> {
+    let read = |module: &str, function: &FuncMetadata| {
+        let written =
+            function.params_info.iter().map(|info| info.split_once(':').map_or(&**info, |(_, kind)| kind));
+        let written =
+            written.map(|kind| kind.trim().trim_start_matches('&').trim_start_matches("mut ").trim());
+        let mut params: Vec<String> = written.map(str::to_owned).collect();
+        params.resize_with(function.num_params, || "Dynamic".to_owned());
+        Registration { module: module.to_owned(), name: function.name.to_string(), params }
+    };
+    let mut all =
+        engine::new().collect_fn_metadata(None, |info| Some(read(&info.namespace, info.metadata)), true);
+    all.sort();
+    all.dedup();
+    all
+}
+
+type Order = (Origin, String, String, Vec<String>);
+
+/// Overloads for kinds that are one to scripts are one.
+fn order(function: &Function) -> Order {
+    let kinds = function.params.iter().map(|param| param.kind.name()).collect();
+    (function.origin, function.module.clone(), function.name.clone(), kinds)
+}
+
+fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
+    let name = function.name.as_str();
+    let is_word = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    if !is_word || module.is_empty() && HIDDEN.contains(&name) {
+        return None;
+    }
+    let mut params: Vec<Param> =
+        function.params_info.iter().map(|info| param(info)).collect::<Option<_>>()?;
+    params.resize_with(function.num_params, || Param { name: "_".into(), kind: Type::Any });
+    let capability = Capability::ALL.into_iter().find(|one| module.split("::").next() == Some(one.name()));
+    let is_ask = module.is_empty() && name == "ask";
+    Some(Function {
+        module: module.to_owned(),
+        name: name.to_owned(),
+        params,
+        returns: match function.return_type.as_str() {
+            "" => Type::Nothing,
+            kind => Type::of_engine(kind)?,
+        },
+        doc: doc_of(&function.comments),
+        capability,
+        may_wait: is_ask || capability.is_some_and(|one| names::WAITING.contains(&one)),
+        is_method: module.is_empty()
+            && function.params_info.first().is_some_and(|info| info.contains("&mut")),
+        origin: Origin::Host,
+    })
+}
+
+fn param(info: &str) -> Option<Param> {
+    let (name, kind) = info.split_once(':').unwrap_or((info, ""));
+    let name = name.trim().trim_start_matches("mut ");
+    Some(Param { name: if name.is_empty() { "_" } else { name }.to_owned(), kind: Type::of_engine(kind)? })
+}
+
+/// Rhai's own functions on a value are nearly always written behind a dot.
+fn is_method_of_rhai(function: &Function) -> bool {
+    let made =
+        ["range", "blob", "timestamp", "parse_int", "parse_float", "parse_json", "max", "min", "PI", "E"];
+    !function.params.is_empty() && !made.contains(&function.name.as_str())
+}
+
+/// What a doc comment says, without its marks and without the examples of the language's own.
+pub(super) fn doc_of(comments: &[impl AsRef<str>]) -> String {
+    let lines = comments.iter().flat_map(|comment| comment.as_ref().lines());
+    let lines = lines
+        .map(|line| line.trim_start().trim_start_matches("///"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let text: Vec<&str> = lines.take_while(|line| !line.starts_with("# ")).collect();
+    text.join("\n").trim().to_owned()
+}

@@ -1,0 +1,176 @@
+//! Values with words of their own: `body`, its messages, an event, what `catch` gets.
+
+use super::function::{Param, doc_of};
+use super::keys::{self, Keys};
+use super::{Function, Origin, Type, functions};
+use crate::{Shape, engine, value};
+use std::sync::OnceLock;
+
+/// A value with words of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handle {
+    /// What it is called here, often the name of the parameter that holds it.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its words: computed ones first, then keys.
+    pub words: Vec<Word>,
+    /// Whether it may have keys beside these; else another one is a mistake.
+    pub is_open: bool,
+    /// Whether it is a list.
+    pub is_list: bool,
+    /// What a loop over it gives.
+    pub element: Type,
+}
+
+/// A word behind the dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The word.
+    pub name: String,
+    /// How it is written.
+    pub form: Form,
+    /// What it reads as, or what the method gives.
+    pub kind: Type,
+    /// Whether it may be written.
+    pub is_writable: bool,
+    /// What it is.
+    pub doc: String,
+}
+
+/// How a word is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// A key of the JSON.
+    Key,
+    /// Read like a key, and made by the host.
+    Property,
+    /// Called, with these arguments.
+    Method(Vec<Param>),
+}
+
+impl Handle {
+    /// The word of that name; of methods the one with the fewest arguments.
+    pub fn word(&self, name: &str) -> Option<&Word> {
+        self.words.iter().find(|word| word.name == name)
+    }
+}
+
+impl Word {
+    /// `message.text: text`, `messages.last(role: text) -> message`
+    pub fn signature(&self, of: &str) -> String {
+        match &self.form {
+            Form::Key | Form::Property => format!("{of}.{}: {}", self.name, self.kind),
+            Form::Method(params) => {
+                let params: Vec<String> = params.iter().map(Param::written).collect();
+                let returns = match self.kind {
+                    Type::Nothing => String::new(),
+                    kind => format!(" -> {kind}"),
+                };
+                format!("{of}.{}({}){returns}", self.name, params.join(", "))
+            }
+        }
+    }
+}
+
+/// All of them.
+pub fn handles() -> &'static [Handle] {
+    static ALL: OnceLock<Vec<Handle>> = OnceLock::new();
+    ALL.get_or_init(|| keys::HANDLES.iter().map(read).collect())
+}
+
+/// The one of that name. Only the names are looked at, so that kinds can be told before all is read.
+pub(super) fn named(name: &str) -> Option<&'static Keys> {
+    keys::HANDLES.iter().find(|handle| handle.name == name)
+}
+
+/// The handle of that name.
+pub fn handle(name: &str) -> Option<&'static Handle> {
+    handles().iter().find(|handle| handle.name == name)
+}
+
+fn read(keys: &Keys) -> Handle {
+    let mut words = computed(keys.shape);
+    words.extend(registered(keys.name));
+    words.extend(methods(keys.name));
+    for key in keys.words {
+        if !words.iter().any(|word| word.name == key.name) {
+            let (name, doc) = (key.name.to_owned(), key.doc.to_owned());
+            words.push(Word { name, form: Form::Key, kind: key.kind, is_writable: key.is_writable, doc });
+        }
+    }
+    Handle {
+        name: keys.name,
+        about: keys.about,
+        words,
+        is_open: keys.is_open,
+        is_list: keys.is_list,
+        element: keys.element,
+    }
+}
+
+/// Properties that a live map of this shape computes.
+fn computed(shape: Option<Shape>) -> Vec<Word> {
+    let own = value::PROPERTIES.iter().filter(|property| shape.is_some_and(|shape| property.is_of(shape)));
+    own.map(|property| Word {
+        name: property.name.to_owned(),
+        form: Form::Property,
+        kind: property.kind,
+        is_writable: property.is_writable,
+        doc: property.about.to_owned(),
+    })
+    .collect()
+}
+
+/// Properties that are registered for the type itself: `get$system`.
+fn registered(handle: &str) -> Vec<Word> {
+    let mine = |info: &str| info.split("&mut ").nth(1) == Some(handle);
+    let accessors = engine::new().collect_fn_metadata(
+        None,
+        |info| {
+            let function = info.metadata;
+            let is_mine = function.params_info.first().is_some_and(|first| mine(first));
+            let (way, name) = function.name.split_once('$')?;
+            is_mine.then(|| {
+                (
+                    way == "set",
+                    name.to_owned(),
+                    Type::of_engine(&function.return_type),
+                    doc_of(&function.comments),
+                )
+            })
+        },
+        false,
+    );
+    let is_written = |name: &str| accessors.iter().any(|(writes, other, ..)| *writes && other == name);
+    let read = accessors.iter().filter(|(writes, name, ..)| !writes && !name.contains('$'));
+    let mut words: Vec<Word> = read
+        .map(|(_, name, kind, doc)| Word {
+            name: name.clone(),
+            form: Form::Property,
+            kind: kind.unwrap_or(Type::Any),
+            is_writable: is_written(name),
+            doc: doc.clone(),
+        })
+        .collect();
+    words.sort_by(|a, b| a.name.cmp(&b.name));
+    words
+}
+
+/// The host's methods on it.
+fn methods(handle: &str) -> Vec<Word> {
+    let is_mine = |function: &&Function| {
+        function.is_method && function.origin == Origin::Host && function.params[0].kind.name() == handle
+    };
+    functions().iter().filter(is_mine).map(word_of).collect()
+}
+
+pub(super) fn word_of(function: &Function) -> Word {
+    Word {
+        name: function.name.clone(),
+        form: Form::Method(function.arguments().to_vec()),
+        kind: function.returns,
+        is_writable: false,
+        doc: function.doc.clone(),
+    }
+}

@@ -1,0 +1,103 @@
+//! A script that is tried out on what it saw before: nothing it does leaves this process or stays.
+
+use super::compile::Script;
+use super::package::Models;
+use super::problem::Problem;
+use super::reach::Reach;
+use super::settings::Settings;
+use super::source::SourceFile;
+use futures::future::{self, BoxFuture, FutureExt};
+use std::sync::Arc;
+use valvehouse_config::Capability;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_json::Json;
+use valvehouse_store::Kv;
+
+/// What a script that is tried out may reach of what it is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rehearsal {
+    /// No other host, no model, no file, no program.
+    Alone,
+    /// Other hosts and models; no file, no program.
+    Connected,
+}
+
+impl Rehearsal {
+    /// Whether a script with these requirements has all that it needs.
+    pub fn has_all(self, requirements: &[Capability]) -> bool {
+        requirements.iter().all(|capability| match capability {
+            Capability::Kv | Capability::Env => true,
+            Capability::Http | Capability::Llm => self == Self::Connected,
+            Capability::Files | Capability::Shell => false,
+        })
+    }
+}
+
+/// What is another one than in a script as it runs.
+#[derive(Debug, Default)]
+pub struct Other<'a> {
+    /// Its text.
+    pub text: Option<&'a str>,
+    /// What is stored for its valves.
+    pub valves: Option<Json>,
+    /// Where it keeps what lasts.
+    pub kv: Option<Arc<Kv>>,
+}
+
+impl Script {
+    /// The same script, or another text in its place, with its valves: on a copy of its own maps, and without
+    /// other hosts, models, files and programs. Its figures and its breaker are its own.
+    pub fn rehearsal(&self, text: Option<&str>) -> Result<Self, Vec<Problem>> {
+        let script = self.with(Other { text, ..Other::default() })?;
+        Ok(script.rehearsed(Rehearsal::Alone))
+    }
+
+    /// The same script in which something is another one. Its figures and its breaker are its own.
+    pub fn with(&self, other: Other<'_>) -> Result<Self, Vec<Problem>> {
+        let file = match other.text {
+            Some(text) => SourceFile { text: text.into(), ..self.file.clone() },
+            None => self.file.clone(),
+        };
+        let settings = Settings {
+            figures: Arc::default(),
+            breaker: BreakerSettings { breaks: 0, ..self.settings.breaker },
+            stored: other.valves.unwrap_or_else(|| self.settings.stored.clone()),
+            kv: other.kv.unwrap_or_else(|| self.settings.kv.clone()),
+            ..self.settings.clone()
+        };
+        Self::compile(&file, &settings)
+    }
+
+    /// The same with what the rehearsal lets it reach, on a copy of what it keeps.
+    #[must_use]
+    pub fn rehearsed(mut self, reaches: Rehearsal) -> Self {
+        let granted = Arc::into_inner(self.reach).unwrap_or_default();
+        self.reach = Arc::new(Reach {
+            kv: granted.kv.map(|kv| Arc::new(kv.copy_of(&self.file.id))),
+            variables: granted.variables,
+            ..match reaches {
+                Rehearsal::Alone => {
+                    let models = granted.models.map(|_| Arc::new(Nobody) as Arc<dyn Models>);
+                    Reach { models, ..Reach::default() }
+                }
+                Rehearsal::Connected => {
+                    Reach { models: granted.models, web: granted.web, ..Reach::default() }
+                }
+            }
+        });
+        self
+    }
+}
+
+/// Answers nothing.
+#[derive(Debug)]
+struct Nobody;
+
+impl Models for Nobody {
+    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
+        let refusal = Refusal::new("a script that is tried out asks no models");
+        future::ready(Err(Fault::Refused(Refusal { plugin, ..refusal }))).boxed()
+    }
+}

@@ -1,0 +1,258 @@
+//! What lines declare and what they come to, within the budget of a tool.
+
+use crate::answer::{Answered, Thrown};
+use crate::budget::{self, Budget, Guard};
+use crate::call::Running;
+use crate::compile::{Parsed, Script, known_to};
+use crate::engine;
+use crate::folding;
+use crate::hooks;
+use crate::link::{self, Linked};
+use crate::names::{self, Names};
+use crate::problem::{self, Code, Problem};
+use crate::value::{dynamic_of, json_of, live, property_accessors};
+use crate::{Shape, UserValves};
+use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::context::Turn;
+use valvehouse_json::Json;
+
+/// How long a line may compute, and how long it may last.
+const TIME: Duration = Duration::from_secs(5);
+const WALL: Duration = Duration::from_secs(120);
+
+/// What problems call the place of a line.
+const PLACE: &str = "line";
+
+/// What a line came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Came {
+    /// Nothing: `()`.
+    Nothing,
+    /// A value, and the name of its type.
+    Value(Json, String),
+    /// What is no JSON, as text.
+    Other(String),
+}
+
+/// Lines in the place of a script.
+pub struct Repl {
+    script: Arc<Script>,
+    /// What the script imports.
+    linked: Linked,
+    /// What its names stand for that are no variables.
+    constants: HashMap<String, Dynamic>,
+    /// Functions that lines declared.
+    own: AST,
+    /// Variables of the host and of lines.
+    scope: Scope<'static>,
+}
+
+impl Repl {
+    /// Lines in the place of this script.
+    pub fn new(script: Arc<Script>) -> Result<Self, Problem> {
+        let source = script.file.text.trim_start_matches('\u{feff}');
+        let parsed = Parsed::of(source)
+            .map_err(|error| problem::of_parse(script.id(), &script.file.path, source, &error))?;
+        let Parsed { as_written, plain, constants, .. } = parsed;
+        let (linked, _) = link::link(&script.file, source, &as_written, &script.manifest);
+        let constants = constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value)));
+        let mut constants: HashMap<String, Dynamic> = constants.collect();
+        constants.insert("Valves".into(), dynamic_of(&script.valves));
+        constants.extend(linked.values.clone());
+        constants.extend(functions_of(&plain));
+        Ok(Self { script, linked, constants, own: AST::empty(), scope: Scope::new() })
+    }
+
+    /// The same lines in the place of another script: their variables and functions stay.
+    #[must_use]
+    pub fn in_place_of(self, older: Self) -> Self {
+        Self { own: older.own, scope: older.scope, ..self }
+    }
+
+    /// The script that it stands for.
+    pub fn script(&self) -> &Arc<Script> {
+        &self.script
+    }
+
+    /// Gives variables the values that hooks are given: `valves`, `state`, `__user__` and so on, and `body`.
+    pub fn set_the_scene(&mut self, turn: &Turn, users: &UserValves, body: &Json) {
+        let given = ["valves", "state", "__id__", "__user__", "__metadata__", "__model__", "__chat_id__"];
+        for (name, param) in given.into_iter().filter_map(|name| Some((name, hooks::param(name)?))) {
+            let value = self.script.argument(param, turn, users);
+            self.put(name, value);
+        }
+        self.set_body(body);
+    }
+
+    /// A line may have made a constant of that name.
+    fn put(&mut self, name: &str, value: Dynamic) {
+        self.scope.push_dynamic(name.to_owned(), value);
+        self.scope = self.scope.clone_visible();
+    }
+
+    /// Another body.
+    pub fn set_body(&mut self, body: &Json) {
+        self.put("body", live(body, Shape::Body));
+    }
+
+    /// What a variable is, where that can be said in JSON.
+    pub fn variable(&self, name: &str) -> Option<Json> {
+        json_of(self.scope.get(name)?).ok()
+    }
+
+    /// The variables there are, by name.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let all = self.scope.iter().map(|(name, _, value)| (name.to_owned(), kind(&value)));
+        let mut all: Vec<(String, String)> = all.collect();
+        all.sort();
+        all.dedup_by(|one, other| one.0 == other.0);
+        all
+    }
+
+    /// Runs a line.
+    pub fn evaluate(&mut self, line: &str, turn: &Turn) -> Result<Came, Problem> {
+        let (engine, line_ast) = self.compile(line)?;
+        let functions = self.script.ast.merge(&self.own);
+        let own = self.own.merge(&line_ast.clone_functions_only());
+        let whole = functions.merge(&line_ast);
+        let before = self.scope.len();
+        let ran = {
+            let _guard = Guard::enter(self.budget());
+            let _running = Running::enter(&self.script, turn);
+            engine.eval_ast_with_scope::<Dynamic>(&mut self.scope, &whole).and_then(|value| came(&value))
+        };
+        match ran {
+            Ok(came) => {
+                // To the language `;` ends a statement; to people it also says that its value does not matter.
+                let came = if line.trim_end().ends_with(';') { Came::Nothing } else { came };
+                self.own = own;
+                // What a later line calls the same takes the place of the older one.
+                self.scope = self.scope.clone_visible();
+                Ok(came)
+            }
+            Err(error) => {
+                self.scope.rewind(before);
+                Err(self.problem(line, &error))
+            }
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget { time: TIME, wall: WALL, hurries_people: false, ..self.script.settings.tool }
+    }
+
+    fn compile(&self, line: &str) -> Result<(rhai::Engine, AST), Problem> {
+        let wrong = |error: rhai::ParseError| problem::of_parse("", Path::new(PLACE), line, &error);
+        let mut engine = engine::new();
+        self.linked.register(&mut engine);
+        engine.set_optimization_level(OptimizationLevel::None);
+        let as_written = engine.compile(line).map_err(wrong)?;
+        folding::check(&as_written).map_err(wrong)?;
+        let mut constants = self.constants.clone();
+        constants.extend(functions_of(&as_written));
+        let parameters: HashSet<String> =
+            as_written.iter_functions().flat_map(|function| function.params).map(str::to_owned).collect();
+        let mut known = known_to(&parameters, &constants);
+        for (name, ..) in self.scope.iter_raw() {
+            known.push_dynamic(name.to_owned(), Dynamic::UNIT);
+        }
+        engine.set_optimization_level(OptimizationLevel::Simple);
+        engine.set_strict_variables(true);
+        let ast = engine.compile_with_scope(&known, line).map_err(wrong)?;
+        let names = Names::of(&self.script.ast.merge(&self.own).merge(&as_written));
+        let properties = names.properties.iter().map(String::as_str);
+        engine.register_global_module(property_accessors(properties).into());
+        engine::resolve_names(&mut engine, constants, names.caught.into_iter().collect());
+        budget::obey(&mut engine);
+        Ok((engine, ast))
+    }
+
+    /// What went wrong, at its place in the line.
+    fn problem(&self, line: &str, error: &EvalAltResult) -> Problem {
+        let (position, message) = match error {
+            EvalAltResult::ErrorInFunctionCall(name, _, inner, position) if self.is_of_script(name) => {
+                (*position, problem::of_run(&self.script.sources, name, inner))
+            }
+            EvalAltResult::ErrorInFunctionCall(name, _, _, position) => {
+                (*position, format!("{}, in {name}", problem::summary_of_run(error)))
+            }
+            error => (error.position(), self.summary(error)),
+        };
+        let position = if position.is_none() { Position::new(1, 1) } else { position };
+        let problem = Problem::new(Code::Broke, "", Path::new(PLACE), message).at(line, position);
+        match problem::help_for_run(error.unwrap_inner()) {
+            Some(help) => problem.help(help),
+            None => problem,
+        }
+    }
+
+    fn summary(&self, error: &EvalAltResult) -> String {
+        if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
+            && let Some(thrown) = value.read_lock::<Thrown>()
+            && !thrown.bug
+        {
+            return format!("refused ({}): {}", thrown.refusal.status, thrown.refusal.message);
+        }
+        problem::summary_of_run(error)
+    }
+
+    fn is_of_script(&self, function: &str) -> bool {
+        let is_it = |ast: &AST| ast.iter_functions().any(|own| own.name == function);
+        is_it(&self.script.ast) && !is_it(&self.own)
+    }
+}
+
+/// The functions of a text as the values that their names stand for.
+fn functions_of(ast: &AST) -> Vec<(String, Dynamic)> {
+    let mut functions = names::functions_as_values(ast);
+    let others = ast.iter_functions().filter(|function| !function.name.starts_with("anon$"));
+    functions.extend(
+        others
+            .filter_map(|function| Some((function.name.to_owned(), FnPtr::new(function.name).ok()?.into()))),
+    );
+    functions
+}
+
+fn came(value: &Dynamic) -> Result<Came, Box<EvalAltResult>> {
+    if value.is_unit() {
+        return Ok(Came::Nothing);
+    }
+    if let Some(answer) = value.read_lock::<Answered>() {
+        return Ok(Came::Other(match &*answer {
+            Answered::Skip(value) => format!("skip({value})"),
+            Answered::Error(refusal) => format!("error({}): {}", refusal.status, refusal.message),
+            Answered::Ok(value, _) => format!("ok({value})"),
+        }));
+    }
+    if let Some(function) = value.read_lock::<FnPtr>() {
+        let name = function.fn_name();
+        let name = if name.starts_with("anon$") { "a closure" } else { name };
+        return Ok(Came::Other(format!("{name} (a function)")));
+    }
+    match json_of(value) {
+        // What it is now: a later line may change what is live.
+        Ok(json) => Ok(Came::Value(json.copy(), kind(value))),
+        Err(_) => Ok(Came::Other(format!("{value} ({})", kind(value)))),
+    }
+}
+
+/// A type as scripts call it.
+fn kind(value: &Dynamic) -> String {
+    let kind = value.type_name();
+    let short = kind.rsplit("::").next().unwrap_or(kind);
+    let word = match short {
+        "List" | "Array" | "Dynamic>" => "array",
+        "Map" => "map",
+        "ImmutableString" | "String" => "string",
+        "FnPtr" => "function",
+        "i64" => "int",
+        "f64" => "float",
+        "()" => "nothing",
+        other => other,
+    };
+    word.to_owned()
+}

@@ -1,0 +1,299 @@
+//! Calling a compiled script: one function, within its budget.
+
+use super::answer::{self, Thrown};
+use super::budget::{self, Budget, Guard};
+use super::call::{Running, redacted};
+use super::compile::Script;
+use super::interpreter::Args;
+use super::problem;
+use rhai::{Dynamic, EvalAltResult};
+use std::borrow::Cow;
+use std::time::Duration;
+use valvehouse_core::callback::Callback;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Breakage, Fault, Refusal};
+use valvehouse_core::figures::Spent;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::lanes;
+
+/// What came of a call, and what it cost.
+pub(super) type Called = (Result<Dynamic, Ended>, Spent);
+
+/// How a call ended without a value.
+pub(super) enum Ended {
+    Refused(Refusal),
+    /// The breakage is for the log; the summary names no place and may be shown to anybody.
+    Broken {
+        breakage: Breakage,
+        summary: String,
+        /// A text was longer than scripts may read.
+        is_too_long: bool,
+    },
+}
+
+impl Script {
+    /// Calls one hook's function within the budget of hooks.
+    #[cfg(test)]
+    pub(super) fn call(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
+        self.call_hook(hook, args.into(), turn, self.settings.hook)
+    }
+
+    /// Calls one hook's function within a budget.
+    pub(super) fn call_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
+        self.run_answering(hook.name(), args, turn, budget)
+    }
+
+    /// Calls a hook whose syntax shows that no function it calls takes long or much: it needs no stack of its own to
+    /// be left behind on.
+    pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
+        let guard = self.settings.guarded.then(|| Guard::enter(budget));
+        let _running = Running::enter(self, turn);
+        let result = self.answer(hook.name(), args);
+        self.settled(result, hook.name(), turn, budget, guard)
+    }
+
+    /// Calls a callback's function within the budget of hooks.
+    pub(super) fn call_callback(&self, callback: Callback, args: Args, turn: &Turn) -> Called {
+        self.run(callback.name(), args, turn, self.settings.hook)
+    }
+
+    /// Calls a tool's function, which may last as long as its timeout says.
+    pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> Called {
+        let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
+        self.run_answering(function, args, turn, budget)
+    }
+
+    /// Calls `pipe`, and within the same budget what sends its answer on.
+    pub(super) fn call_pipe(
+        &self,
+        args: Args,
+        turn: &Turn,
+        timeout: Duration,
+        send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
+    ) -> (Result<(), Ended>, Spent) {
+        let budget = Budget { wall: timeout, ..self.settings.tool };
+        self.within(budget, "pipe", turn, || send(self.evaluate("pipe", args)?))
+    }
+
+    /// Calls any of its functions within the budget of a tool.
+    pub(super) fn call_function(
+        &self,
+        name: &str,
+        args: Vec<Dynamic>,
+        turn: &Turn,
+    ) -> Result<Dynamic, Fault> {
+        let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
+        result.map_err(|ended| match ended {
+            Ended::Refused(refusal) => Fault::Refused(refusal),
+            Ended::Broken { breakage, .. } => Fault::Broken(breakage),
+        })
+    }
+
+    /// Calls a function that says what is in the file, outside of any turn.
+    pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
+        let budget = self.settings.hook;
+        let _guard = Guard::enter(budget);
+        let listed = lanes::run_apart(|| self.evaluate(function, Args::new()));
+        listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
+    }
+
+    /// A call whose answer counts: one that it builds and does not return is a mistake.
+    fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
+        self.within(budget, function, turn, || self.answer(function, args))
+    }
+
+    fn answer(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
+        let value = self.evaluate(function, args)?;
+        answer::all_returned(&value)?;
+        Ok(value)
+    }
+
+    fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
+        self.within(budget, function, turn, || self.evaluate(function, args))
+    }
+
+    fn within<T>(
+        &self,
+        budget: Budget,
+        function: &str,
+        turn: &Turn,
+        work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
+    ) -> (Result<T, Ended>, Spent) {
+        let guard = self.settings.guarded.then(|| Guard::enter(budget));
+        let _running = Running::enter(self, turn);
+        let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
+        let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
+        self.settled(result, function, turn, budget, guard)
+    }
+
+    /// Converts the result of a call, and measures the cost of the call.
+    fn settled<T>(
+        &self,
+        result: Result<T, Box<EvalAltResult>>,
+        function: &str,
+        turn: &Turn,
+        budget: Budget,
+        guard: Option<Guard>,
+    ) -> (Result<T, Ended>, Spent) {
+        let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
+        let result = result.map_err(|error| self.ended(function, &error));
+        if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {
+            return (Err(self.too_heavy(function, budget.memory)), spent);
+        }
+        (result, spent)
+    }
+
+    pub(super) fn evaluate(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
+        // What closures of the call captured is emptied at its end.
+        self.interpreter.call(&self.engine, &self.ast, function, args).map(Dynamic::flatten)
+    }
+
+    fn too_heavy(&self, function: &str, limit: usize) -> Ended {
+        let summary = format!("keeps more than {} MB in `state` and `__metadata__`", limit >> 20);
+        let cause = format!("{}: {summary}, in {function}", self.file.path.display());
+        Ended::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
+    }
+
+    fn ended(&self, function: &str, error: &EvalAltResult) -> Ended {
+        if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
+            && let Some(thrown) = value.read_lock::<Thrown>()
+            && !thrown.bug
+        {
+            let mut refusal = thrown.refusal.clone();
+            refusal.message = redact(refusal.message);
+            return Ended::Refused(refusal);
+        }
+        let cause = redact(problem::of_run(&self.sources, function, error));
+        let summary = redact(problem::summary_of_run(error));
+        let is_too_long = matches!(
+            error.unwrap_inner(),
+            EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
+        );
+        Ended::Broken { breakage: Breakage::new(cause), summary, is_too_long }
+    }
+}
+
+/// A text that others read, without secrets.
+fn redact(text: String) -> String {
+    match redacted(&text) {
+        Cow::Owned(redacted) => redacted,
+        Cow::Borrowed(_) => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Settings, SourceFile};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use valvehouse_core::breaker::Admission;
+    use valvehouse_core::filter::Chain;
+
+    fn script() -> Script {
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "fn inlet(body) { body }");
+        Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+
+    /// Calls an unmetered native that allocates up to 1 GiB; returns the summary of its error.
+    fn takes_too_much(script: &Script) -> Option<String> {
+        let turn = Turn::default();
+        let (result, _) = script.within(script.settings.hook, "inlet", &turn, || {
+            let mut grown: Vec<u8> = Vec::new();
+            while grown.len() < 1 << 30 {
+                grown.resize(grown.len() * 2 + 1_000, 1);
+            }
+            Ok(Dynamic::from(grown.len() as i64))
+        });
+        match result {
+            Err(Ended::Broken { summary, .. }) => Some(summary),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_call_that_takes_far_more_than_its_memory_within_one_native_is_abandoned() {
+        let script = script();
+        assert_eq!(takes_too_much(&script).as_deref(), Some("used up its memory of 64 MB"));
+        assert!(matches!(script.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        let other = self::script();
+        let (result, _) = other.within(other.settings.hook, "inlet", &Turn::default(), || Ok(Dynamic::ONE));
+        assert!(result.is_ok() && other.breaker.admit() == Admission::Usual);
+    }
+
+    /// A file whose list of tools calls a native that no meter knows.
+    fn lists_too_much() -> Option<String> {
+        let text = "fn tools() { [#{ name: \"t\", description: \"d\", handler: |args| 1 }] }\nfn bad() { take_too_much() }";
+        let file = SourceFile::new(Kind::Tool, "x", "tools/x.rhai", text);
+        let mut script =
+            Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        script.engine.register_fn("take_too_much", || {
+            let mut grown: Vec<u8> = Vec::new();
+            while grown.len() < 1 << 30 {
+                grown.resize(grown.len() * 2 + 1_000, 1);
+            }
+            grown.len() as i64
+        });
+        let listed = script.list("bad");
+        assert!(script.list("tools").is_ok(), "the next one is listed");
+        listed.err().map(|error| problem::summary_of_run(&error))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_runs_while_a_file_is_loaded_is_abandoned_like_a_call_wherever_that_is() {
+        let abandoned = Some("used up its memory of 64 MB".to_owned());
+        assert_eq!(lists_too_much(), abandoned);
+        assert_eq!(tokio::task::block_in_place(lists_too_much), abandoned);
+        assert_eq!(std::thread::spawn(lists_too_much).join().unwrap(), abandoned);
+        assert_eq!(tokio::task::spawn_blocking(lists_too_much).await.unwrap(), abandoned);
+        assert_eq!(tokio::spawn(async { lists_too_much() }).await.unwrap(), abandoned);
+    }
+
+    #[tokio::test]
+    async fn so_is_one_on_a_lane_which_goes_on_with_others() {
+        let ended = lanes::run(lanes::Pace::Waits, || takes_too_much(&script())).await;
+        assert!(matches!(ended, Err(lanes::LaneError::Abandoned)), "{ended:?}");
+        assert_eq!(lanes::run(lanes::Pace::Waits, || 5).await.unwrap(), 5);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_hook_that_is_stuck_in_one_native_is_left_behind_and_not_called_again() {
+        valvehouse_core::lanes::set_max_stuck(std::time::Duration::from_secs(3));
+        let ends = Arc::new(AtomicBool::new(false));
+        let filter = |id: &str, text: &str| {
+            let file = SourceFile::new(Kind::Filter, id, "filters/x.rhai", text);
+            let settings = Settings { is_served: true, ..Settings::default() };
+            let mut script =
+                Script::compile(&file, &settings).unwrap_or_else(|problems| panic!("{problems:?}"));
+            let ends = ends.clone();
+            script.engine.register_fn("spins", move || {
+                while !ends.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            Arc::new(script)
+        };
+        let run = async |script: &Arc<Script>| {
+            let body = valvehouse_json::Json::parse(br#"{"messages":[]}"#).unwrap();
+            let chain = Chain::new(vec![script.clone().into_filter(Arc::default())]);
+            chain.run(Hook::Inlet, body, &Turn::default()).await
+        };
+        let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
+        let fault = run(&stuck).await.err().unwrap();
+        assert!(format!("{fault:?}").contains("within one operation"), "{fault:?}");
+        assert!(matches!(stuck.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
+        assert!(run(&other).await.is_ok());
+        ends.store(true, Relaxed);
+    }
+
+    #[test]
+    fn what_is_large_and_within_the_budget_is_allocated() {
+        let script = script();
+        let (result, _) = script.within(script.settings.hook, "inlet", &Turn::default(), || {
+            Ok(Dynamic::from(vec![1_u8; 60 << 20].len() as i64))
+        });
+        assert!(result.is_ok());
+    }
+}

@@ -1,0 +1,97 @@
+//! What the host says of a script.
+
+use super::budget::Budget;
+use super::package::Models;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::Grants;
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::figures::Figures;
+use valvehouse_core::valve::SecretGroup;
+use valvehouse_json::Json;
+use valvehouse_store::Kv;
+
+/// What the host says of a script: values for its valves, and what it may spend.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// From the configuration file.
+    pub configured: Json,
+    /// From the store.
+    pub stored: Json,
+    /// For `stream` and `stream_end`.
+    pub stream: Budget,
+    /// For every other filter hook.
+    pub hook: Budget,
+    /// For a tool, whose own timeout comes on top.
+    pub tool: Budget,
+    /// What an operator lets it reach.
+    pub grants: Grants,
+    /// Where what its calls cost is added up.
+    pub figures: Arc<Figures>,
+    /// When it is left alone for breaking again and again.
+    pub breaker: BreakerSettings,
+    /// The scripts' own maps.
+    pub kv: Arc<Kv>,
+    /// The secret valves of all plugins, none of which is shown by any of them.
+    pub secrets: SecretGroup,
+    /// Who asks models for scripts; None where no host runs.
+    pub models: Option<Arc<dyn Models>>,
+    /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
+    /// fast.
+    pub is_served: bool,
+    /// Whether calls are held to their budgets; off only to measure what that costs.
+    #[doc(hidden)]
+    pub guarded: bool,
+}
+
+/// What one call may hold at a time.
+const MEMORY: usize = 64 << 20;
+
+/// How many times as long a script may run whose lines are noted.
+const TIME_OF_PROBES: u32 = 4;
+
+/// What a filter's hook may spend when nobody says otherwise.
+const HOOK: Budget = Budget {
+    operations: 1_000_000,
+    time: Duration::from_millis(100),
+    memory: MEMORY,
+    wall: Duration::from_secs(30),
+    hurries_people: false,
+};
+
+/// What a tool may spend; its own timeout bounds its time.
+const TOOL: Budget = Budget {
+    operations: 10_000_000,
+    time: Duration::MAX,
+    memory: MEMORY,
+    wall: Duration::MAX,
+    hurries_people: true,
+};
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            configured: Json::Null,
+            stored: Json::Null,
+            stream: Budget { operations: 50_000, time: Duration::from_millis(5), ..HOOK },
+            hook: HOOK,
+            tool: TOOL,
+            grants: Grants::default(),
+            figures: Arc::default(),
+            breaker: BreakerSettings::default(),
+            kv: Arc::default(),
+            secrets: SecretGroup::default(),
+            models: None,
+            is_served: false,
+            guarded: true,
+        }
+    }
+}
+
+impl Settings {
+    /// The same with more running time, for a script that notes each line it runs.
+    pub(super) fn with_time_for_probes(&self) -> Self {
+        let more = |budget: Budget| Budget { time: budget.time.saturating_mul(TIME_OF_PROBES), ..budget };
+        Self { stream: more(self.stream), hook: more(self.hook), tool: more(self.tool), ..self.clone() }
+    }
+}

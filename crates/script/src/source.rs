@@ -1,0 +1,126 @@
+//! A script's file, as far as it is known before anybody reads what it says.
+
+use super::imports::Imports;
+use super::pieces::{self, Piece};
+use super::problem::{Code, Problem};
+use sha2::{Digest, Sha256};
+use std::path::PathBuf;
+use std::sync::Arc;
+use valvehouse_core::words::hex;
+
+/// Longest source that is read.
+pub(super) const MAX_SOURCE: usize = 256 * 1024;
+
+/// Most lines of a file.
+pub(super) const MAX_LINES: usize = 60_000;
+
+/// Most brackets that stand in each other: the parser takes half as many.
+const MAX_NESTING: u32 = 256;
+
+/// What a script is for: the folder it lies in decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Its hooks run in the chain.
+    Filter,
+    /// Models may call it.
+    Tool,
+}
+
+impl Kind {
+    /// What a script looks like that lies in neither folder.
+    pub fn guess(text: &str) -> Self {
+        let defines = |name: &str| text.contains(&format!("fn {name}("));
+        let is_filter = valvehouse_core::filter::Hook::ALL.into_iter().any(|hook| defines(hook.name()));
+        if !is_filter && (defines("handler") || defines("tools")) { Self::Tool } else { Self::Filter }
+    }
+
+    /// As people are told.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// A script file as it was read.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// What it is for.
+    pub kind: Kind,
+    /// The plugin's id.
+    pub id: Arc<str>,
+    /// Where it was read.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: Arc<str>,
+    /// What it imports.
+    pub imports: Imports,
+}
+
+impl SourceFile {
+    /// A file of this text.
+    pub fn new(
+        kind: Kind,
+        id: impl Into<Arc<str>>,
+        path: impl Into<PathBuf>,
+        text: impl Into<Arc<str>>,
+    ) -> Self {
+        Self { kind, id: id.into(), path: path.into(), text: text.into(), imports: Imports::default() }
+    }
+
+    /// The hash of its text and of all that it imports: SHA-256 in hexadecimal digits.
+    pub fn hash(&self) -> String {
+        let own = hex(&Sha256::digest(self.text.as_bytes()));
+        if self.imports.is_empty() { own } else { self.imports.hash_with(&own) }
+    }
+
+    /// The same with what it imports.
+    #[must_use]
+    pub fn importing(self, imports: Imports) -> Self {
+        Self { imports, ..self }
+    }
+}
+
+/// Refuses what would take the parser too long.
+pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
+    let problem = |message: String| Problem::of(Code::TooLong, file, message);
+    if file.text.len() > MAX_SOURCE {
+        return Err(problem(format!(
+            "the script has {} KB; at most {} KB are read",
+            file.text.len() / 1024,
+            MAX_SOURCE / 1024
+        ))
+        .help("split it, or move data into valves or the store"));
+    }
+    // Rhai counts lines no further, and every place in a file is told from others by its line.
+    if file.text.lines().count() > MAX_LINES {
+        return Err(problem(format!("the script has more than {MAX_LINES} lines")).help("split it"));
+    }
+    match too_deep(&file.text) {
+        Some(at) => Err(Problem::of(
+            Code::TooComplex,
+            file,
+            format!("cannot read the script: brackets nest more than {MAX_NESTING} deep"),
+        )
+        .at_byte(&file.text, at)
+        .help("split the expression, or move the inner blocks into functions")),
+        None => Ok(()),
+    }
+}
+
+/// The first bracket that stands in too many others.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut depth = 0_u32;
+    for (_, range) in pieces::of(text).into_iter().filter(|(piece, _)| *piece == Piece::Code) {
+        for (at, byte) in range.clone().zip(text[range].bytes()) {
+            match byte {
+                b'(' | b'[' | b'{' if depth == MAX_NESTING => return Some(at),
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    None
+}

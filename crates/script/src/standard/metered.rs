@@ -1,0 +1,342 @@
+//! The module of wrappers that an engine finds before Rhai's own functions.
+
+use super::cost::{Cost, cost};
+use super::measure::{self, Live, Scale, Size, TooLarge};
+use super::original::original;
+use super::sorting::{self, Comparer};
+use crate::budget::{self, Exceeded};
+use rhai::packages::{Package, StandardPackage};
+use rhai::{
+    Array, Dynamic, Engine, EvalAltResult, FnNamespace, FnPtr, FuncMetadata, FuncRegistration,
+    ImmutableString, Module, NativeCallContext, RhaiFunc, Shared,
+};
+use std::sync::OnceLock;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Bytes that a native touches for one operation of the interpreter, at least.
+const BYTES: usize = 512;
+/// Elements that it copies or compares for one.
+const ELEMENTS: usize = 16;
+/// The memory of an element of a new array that holds a short text of its own, in bytes.
+const TEXT: usize = 80;
+
+/// Rhai's standard packages as they are.
+pub(crate) fn packages() -> Shared<Module> {
+    static PACKAGES: OnceLock<StandardPackage> = OnceLock::new();
+    PACKAGES.get_or_init(StandardPackage::new).as_shared_module()
+}
+
+/// The wrappers, to be registered after the packages.
+pub(crate) fn metered() -> Shared<Module> {
+    static METERED: OnceLock<Shared<Module>> = OnceLock::new();
+    METERED
+        .get_or_init(|| {
+            let mut engine = Engine::new_raw();
+            engine.register_global_module(packages());
+            let mut module = Module::new();
+            for function in functions(&engine) {
+                if let Some(cost) = cost(&function.name, &function.param_types)
+                    && cost.is_metered()
+                    && let Some(original) = original(&engine, &function)
+                {
+                    register(&mut module, &function, cost, original);
+                }
+            }
+            module.build_index();
+            module.into()
+        })
+        .clone()
+}
+
+/// All functions of the standard packages.
+pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
+    engine.collect_fn_metadata(None, |info| Some(info.metadata.clone()), true)
+}
+
+fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
+    let is_form = cost == Cost::Text && function.num_params == 1;
+    let (is_method, is_pure, is_volatile) =
+        (original.is_method(), original.is_pure(), original.is_volatile());
+    let call = move |context: Option<NativeCallContext<'_>>, args: &mut [&mut Dynamic]| {
+        let Some(context) = context else { return call_original(&original, None, args) };
+        match called_instead(cost, &context, args) {
+            Some(answer) => answer,
+            None => match before(cost, context.engine(), args) {
+                Ok(()) => call_original(&original, Some(context), args),
+                Err(_) if is_form => Ok(without_form(args)),
+                Err(error) => Err(error),
+            },
+        }
+    };
+    let func = Shared::new(call);
+    let func = match is_method {
+        true => RhaiFunc::Method { func, has_context: true, is_pure, is_volatile },
+        false => RhaiFunc::Pure { func, has_context: true, is_pure, is_volatile },
+    };
+    FuncRegistration::new(function.name.as_str())
+        .with_namespace(FnNamespace::Global)
+        .with_params_info(function.params_info.iter())
+        .set_into_module_raw(module, &function.param_types, func);
+}
+
+fn call_original(
+    original: &RhaiFunc,
+    context: Option<NativeCallContext<'_>>,
+    args: &mut [&mut Dynamic],
+) -> Answer<Dynamic> {
+    let context = context.filter(|_| original.has_context());
+    match original {
+        RhaiFunc::StaticPlugin { func } => func.call(context, args),
+        RhaiFunc::Plugin { func } => func.call(context, args),
+        RhaiFunc::Pure { func, .. } | RhaiFunc::Method { func, .. } => func(context, args),
+        _ => Ok(Dynamic::UNIT),
+    }
+}
+
+/// Returns the empty text that is written in place of a value that is too large. An error is unsuitable: a function
+/// that writes several values into one text would take it for a missing text form, and write the value without a
+/// limit. An unshared value is replaced by `()`, since the interpreter would make an error of it. The call ends at
+/// its next operation.
+fn without_form(args: &mut [&mut Dynamic]) -> Dynamic {
+    if let Some(value) = args.first_mut().filter(|value| !value.is_shared()) {
+        **value = Dynamic::UNIT;
+    }
+    ImmutableString::new().into()
+}
+
+/// Runs the replacement of Rhai's own function; returns `None` if that function itself is to be called.
+fn called_instead(
+    cost: Cost,
+    context: &NativeCallContext<'_>,
+    args: &mut [&mut Dynamic],
+) -> Option<Answer<Dynamic>> {
+    match cost {
+        Cost::SortingBy => Some(with_comparer(context, args, sorting::sorted_by).map(|array| {
+            replace_array(args, array);
+            Dynamic::UNIT
+        })),
+        Cost::OrderingBy => Some(with_comparer(context, args, sorting::sorted_by).map(Dynamic::from)),
+        Cost::Deduplication => Some(with_comparer(context, args, sorting::deduplicated).map(|array| {
+            replace_array(args, array);
+            Dynamic::UNIT
+        })),
+        _ => None,
+    }
+}
+
+/// Hands a copy of the array and the comparer to what orders.
+fn with_comparer(
+    context: &NativeCallContext<'_>,
+    args: &mut [&mut Dynamic],
+    order: impl FnOnce(&NativeCallContext<'_>, Array, &Comparer) -> Answer<Array>,
+) -> Answer<Array> {
+    let array = args.first().and_then(|array| array.as_array_ref().ok().map(|array| array.clone()));
+    let comparer = match args.get(1) {
+        Some(name) if name.is_string() => Comparer::Function(FnPtr::new(name.to_string())?),
+        Some(function) => {
+            function.read_lock::<FnPtr>().map_or(Comparer::Equality, |it| Comparer::Function(it.clone()))
+        }
+        None => Comparer::Equality,
+    };
+    order(context, array.unwrap_or_default(), &comparer)
+}
+
+fn replace_array(args: &mut [&mut Dynamic], array: Array) {
+    if let Some(first) = args.first_mut()
+        && let Some(mut place) = first.write_lock::<Array>()
+    {
+        *place = array;
+    }
+}
+
+/// Charges, reserves and checks what a call is going to do.
+fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> {
+    match cost {
+        Cost::Measured => {
+            let size = size(engine, args, Live::Reference).map_err(TooLarge::into_error)?;
+            charge(size.elements / ELEMENTS + size.bytes / BYTES)
+        }
+        Cost::Sorting => {
+            let size = size(engine, args, Live::Reference).map_err(TooLarge::into_error)?;
+            let rounds = size.elements.max(1).ilog2() as usize + 1;
+            charge(rounds * (size.elements / ELEMENTS + size.bytes / BYTES))
+        }
+        Cost::Text => before_text(engine, args),
+        Cost::Json => {
+            if args.iter().any(|arg| measure::holds_function(arg)) {
+                return Err(crate::value::error("a function is no JSON value"));
+            }
+            before_text(engine, args)
+        }
+        Cost::Replacement => before_replacement(engine, args),
+        Cost::Pieces => before_pieces(engine, args),
+        Cost::Characters => {
+            let Some(whole) = text(args, 0) else { return Ok(()) };
+            before_array(engine, &whole, whole.chars().take(engine.max_array_size() + 1).count())
+        }
+        Cost::Recoding => {
+            let bytes = text(args, 0).map_or(0, |text| text.len());
+            charge(bytes / (BYTES / 8))?;
+            reserve(bytes.saturating_mul(4))
+        }
+        Cost::Padding => before_padding(engine, args),
+        Cost::Parsing => before_parsing(engine, args),
+        Cost::OnePass | Cost::Counted | Cost::SortingBy | Cost::OrderingBy | Cost::Deduplication => Ok(()),
+    }
+}
+
+/// Measures the text form of the arguments; small values without references are skipped. A function that writes
+/// several values into one text ignores the error of a text form, so the call is also ended at its next operation.
+fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let is_small = |value: &Dynamic| match value.as_immutable_string_ref() {
+        Ok(text) => text.len() < BYTES,
+        Err(_) => !(value.is_array() || value.is_map() || value.is_blob() || value.is_variant()),
+    };
+    if args.iter().all(|arg| is_small(arg)) {
+        return Ok(());
+    }
+    let size = size(engine, args, Live::Content).map_err(|too_large| {
+        budget::doom(Exceeded::Text(engine.max_string_size()));
+        too_large.into_error()
+    })?;
+    // Each byte may be written as an escape of six.
+    let checked =
+        charge(size.elements + size.bytes / BYTES).and_then(|()| reserve(size.bytes.saturating_mul(6)));
+    checked.inspect_err(|error| {
+        if let EvalAltResult::ErrorTerminated(why, _) = &**error
+            && let Some(exceeded) = why.read_lock::<Exceeded>()
+        {
+            budget::doom(*exceeded);
+        }
+    })
+}
+
+fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let Some(whole) = text(args, 0) else { return Ok(()) };
+    charge(whole.len() / BYTES)?;
+    let (Some(needle), Some(substitute)) = (text_or_char(args, 1), text_or_char(args, 2)) else {
+        return Ok(());
+    };
+    if substitute.len() <= needle.len() {
+        return Ok(());
+    }
+    let count = match needle.is_empty() {
+        true => whole.chars().count() + 1,
+        false => whole.matches(needle.as_str()).count(),
+    };
+    let more = count.saturating_mul(substitute.len() - needle.len());
+    let bytes = whole.len().saturating_add(more);
+    if bytes > engine.max_string_size() {
+        return Err(TooLarge::Text.into_error());
+    }
+    charge(bytes / BYTES)?;
+    reserve(bytes * 2)
+}
+
+fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let Some(whole) = text(args, 0) else { return Ok(()) };
+    let max = engine.max_array_size();
+    let segments = args.get(2).and_then(|count| count.as_int().ok());
+    let segments = segments.map_or(max + 1, |count| usize::try_from(count).unwrap_or(0));
+    let pieces = match text_or_char(args, 1) {
+        Some(delimiter) if delimiter.is_empty() => whole.chars().take(max + 1).count() + 2,
+        Some(delimiter) => whole.matches(delimiter.as_str()).take(max + 1).count() + 1,
+        // Words.
+        None => whole.split_whitespace().take(max + 1).count(),
+    };
+    before_array(engine, &whole, pieces.min(segments))
+}
+
+/// Charges for cutting a text into an array of `pieces` texts, and reserves the memory of the array.
+fn before_array(engine: &Engine, whole: &str, pieces: usize) -> Answer<()> {
+    if pieces > engine.max_array_size() {
+        return Err(TooLarge::Array.into_error());
+    }
+    charge(pieces / ELEMENTS + whole.len() / BYTES)?;
+    reserve(pieces * TEXT + whole.len())
+}
+
+fn before_padding(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let length = args.get(1).and_then(|length| length.as_int().ok()).unwrap_or(0);
+    let length = usize::try_from(length).unwrap_or(0);
+    let has = args.first().and_then(|array| array.as_array_ref().ok().map(|array| array.len())).unwrap_or(0);
+    let missing = length.saturating_sub(has);
+    if missing == 0 {
+        return Ok(());
+    }
+    let mut scale = Scale::of(engine, Live::Reference);
+    if let Some(item) = args.get(2) {
+        scale.add(item).map_err(TooLarge::into_error)?;
+    }
+    let elements = missing.saturating_mul(scale.size().elements + 1);
+    if elements.saturating_add(has) > engine.max_array_size() {
+        return Err(TooLarge::Array.into_error());
+    }
+    charge(elements / ELEMENTS)?;
+    reserve(elements * size_of::<Dynamic>() * 2)
+}
+
+/// Each value of a JSON text has a sign of its own before or behind it.
+fn before_parsing(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    let Some(json) = text(args, 0) else { return Ok(()) };
+    charge(json.len() / (BYTES / 8))?;
+    let (mut values, mut is_quoted, mut is_escaped) = (0_usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b'[' | b'{' | b',' if !is_quoted => values += 1,
+            _ => {}
+        }
+    }
+    if values > engine.max_array_size() {
+        return Err(TooLarge::Array.into_error());
+    }
+    reserve(json.len() + values * TEXT * 2)
+}
+
+/// Checks that a value is not larger, with all that it refers to, than a script may hold.
+///
+/// # Errors
+///
+/// Returns an error that no script can catch.
+pub(crate) fn check_size(engine: &Engine, value: &Dynamic) -> Answer<()> {
+    match value.is_array() || value.is_map() || value.is_fnptr() {
+        true => Scale::of(engine, Live::Captured).add(value).map_err(TooLarge::into_error),
+        false => Ok(()),
+    }
+}
+
+/// The size of all arguments, each of which may be as large as a value may be.
+fn size(engine: &Engine, args: &[&mut Dynamic], live: Live) -> Result<Size, TooLarge> {
+    args.iter().try_fold(Size::default(), |sum, arg| {
+        let mut scale = Scale::of(engine, live);
+        scale.add(arg)?;
+        let Size { bytes, elements } = scale.size();
+        Ok(Size { bytes: sum.bytes + bytes, elements: sum.elements + elements })
+    })
+}
+
+fn text(args: &[&mut Dynamic], index: usize) -> Option<ImmutableString> {
+    args.get(index)?.as_immutable_string_ref().ok().map(|text| text.clone())
+}
+
+fn text_or_char(args: &[&mut Dynamic], index: usize) -> Option<ImmutableString> {
+    match args.get(index)?.as_char() {
+        Ok(character) => Some(character.to_string().into()),
+        Err(_) => text(args, index),
+    }
+}
+
+fn charge(operations: usize) -> Answer<()> {
+    if operations == 0 {
+        return Ok(());
+    }
+    budget::charge(operations as u64).map_err(budget::ended)
+}
+
+fn reserve(bytes: usize) -> Answer<()> {
+    budget::reserve(bytes).map_err(budget::ended)
+}

@@ -1,0 +1,350 @@
+//! Who answers on a stage: models, hosts and people, with what a test laid out, in its order.
+
+use crate::package::Models;
+use bytes::Bytes;
+use futures::future::{self, BoxFuture, FutureExt};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use valvehouse_core::chat::{Head, delta, message, response};
+use valvehouse_core::context::{Event, Questions, Turn};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
+use valvehouse_core::words;
+use valvehouse_json::{Json, Object};
+use valvehouse_net::web::{self, Ask, WebError};
+
+/// A model that gives each of its answers once.
+#[derive(Clone, Default)]
+pub(super) struct Model(Arc<Mutex<Asking>>);
+
+#[derive(Default)]
+struct Asking {
+    answers: VecDeque<Reply>,
+    asked: Vec<Json>,
+    unanswered: Option<String>,
+}
+
+impl Model {
+    /// One more answer: a text, a list of pieces, a message, or `#{error, status?}`.
+    pub(super) fn answers(&self, answer: &Json) {
+        let reply = match answer {
+            Json::Text(text) => Reply::text(text),
+            Json::Array(given) => Reply::pieces(pieces(&given.items())),
+            Json::Object(_) if answer.get("error").is_some() => Reply::fault(fault(answer)),
+            Json::Object(_) if answer.get("choices").is_some() => Reply::whole(answer.copy()),
+            other => message_reply(message_of(other)),
+        };
+        self.0.lock().answers.push_back(reply);
+    }
+
+    /// What it was asked so far.
+    pub(super) fn asked(&self) -> Vec<Json> {
+        self.0.lock().asked.iter().map(Json::copy).collect()
+    }
+
+    /// Why it had no answer, where it had none.
+    pub(super) fn unanswered(&self) -> Option<String> {
+        self.0.lock().unanswered.clone()
+    }
+
+    fn next(&self, request: &Json) -> Result<Reply, Fault> {
+        let mut asking = self.0.lock();
+        asking.asked.push(request.copy());
+        let count = asking.asked.len();
+        asking.answers.pop_front().ok_or_else(|| {
+            let why = format!(
+                "the model was asked {} and {} laid out; add one: canned::model(\"…\")",
+                words::count(count, "time"),
+                words::count(count - 1, "answer")
+            );
+            asking.unanswered = Some(why.clone());
+            Fault::Host(why)
+        })
+    }
+
+    async fn answer(&self, request: Request) -> Result<Answer, Fault> {
+        let reply = self.next(&request.body)?;
+        provider::Canned::new([reply]).chat(request).await
+    }
+}
+
+impl Provider for Model {
+    fn name(&self) -> &str {
+        "canned"
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        self.answer(request).boxed()
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Model")
+    }
+}
+
+/// `llm::chat` asks the same model.
+impl Models for Model {
+    fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
+        let this = self.clone();
+        async move {
+            let own = turn.facts().model.text("id").unwrap_or_default();
+            if request.get("model").is_none() {
+                // A new value in an object of its own.
+                let _ = request.set("model", own);
+            }
+            let answer = match this.answer(Request::new(request, false)).await? {
+                Answer::Whole(whole) => whole,
+                Answer::Stream(pieces) => provider::whole(pieces).await?,
+            };
+            let said = response::message_of(&answer);
+            Ok(Json::from([
+                ("content", message::text_of(&said).as_str().into()),
+                ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
+                ("finish_reason", answer.at_path("choices.0").get("finish_reason").unwrap_or_default()),
+                ("usage", answer.get("usage").unwrap_or_default()),
+                ("model", answer.get("model").unwrap_or_default()),
+                ("id", answer.get("id").unwrap_or_default()),
+            ]))
+        }
+        .boxed()
+    }
+}
+
+/// The pieces of a stream as a test writes them; an end is added where there is none.
+fn pieces(given: &[Json]) -> Vec<Json> {
+    let mut pieces: Vec<Json> = given.iter().map(piece).collect();
+    if !pieces.iter().any(|piece| delta::finishes(piece) || piece.get("error").is_some()) {
+        pieces.push(Head::with_id("chatcmpl-canned", "test").chunk(Json::object(), Some("stop")));
+    }
+    pieces
+}
+
+/// A text, a delta, a whole event.
+fn piece(piece: &Json) -> Json {
+    match piece {
+        Json::Object(_) if piece.get("choices").is_none() && piece.get("error").is_none() => {
+            let (delta, why) = (piece.copy(), piece.text("finish_reason"));
+            delta.remove("finish_reason");
+            numbered(&delta);
+            Head::with_id("chatcmpl-canned", "test").chunk(delta, why.as_deref())
+        }
+        other => other.copy(),
+    }
+}
+
+/// A message, with what is said of the whole answer beside it.
+fn message_reply(said: Json) -> Reply {
+    let (usage, why) = (said.remove("usage"), said.remove("finish_reason"));
+    if usage.is_none() && why.is_none() {
+        return Reply::message(said);
+    }
+    let natural = response::natural_finish(&said);
+    let why = why.and_then(|why| why.as_str().map(str::to_owned)).unwrap_or_else(|| natural.to_owned());
+    let completion = Head::with_id("chatcmpl-canned", "test").completion(said, &why);
+    // A new object takes any value.
+    let _ = completion.set("usage", usage.unwrap_or_default());
+    Reply::whole(completion)
+}
+
+/// Calls of tools in a delta stand under their index.
+fn numbered(delta: &Json) {
+    let calls = delta.get("tool_calls").unwrap_or_default().items();
+    for (index, call) in calls.iter().enumerate() {
+        written_out(call, index);
+        if call.get("index").is_none() {
+            let _ = call.set("index", index);
+        }
+    }
+}
+
+/// A message as a test writes it: the role may be left out, calls may be short.
+fn message_of(given: &Json) -> Json {
+    let said = match given {
+        Json::Object(_) => given.copy(),
+        other => message::assistant(other.to_string()),
+    };
+    if said.get("role").is_none() {
+        let rest = said.as_object().map(Object::entries).unwrap_or_default();
+        let entries = [("role".into(), "assistant".into())].into_iter().chain(rest);
+        return message_of(&Json::Object(entries.collect()));
+    }
+    if said.get("content").is_none() {
+        let _ = said.set("content", Json::Null);
+    }
+    for (index, call) in said.get("tool_calls").unwrap_or_default().items().iter().enumerate() {
+        written_out(call, index);
+    }
+    said
+}
+
+/// `#{ name, arguments }` as services write it.
+fn written_out(call: &Json, index: usize) {
+    if call.get("function").is_some() {
+        return;
+    }
+    let arguments = match call.remove("arguments") {
+        None => "{}".into(),
+        Some(Json::Text(text)) => text,
+        Some(other) => other.to_string().into(),
+    };
+    let name = call.remove("name").unwrap_or_default();
+    // New values in an object that nobody else holds: they fit.
+    if call.get("id").is_none() {
+        let _ = call.set("id", format!("call_{}", index + 1));
+    }
+    let _ = call.set("type", "function");
+    let _ = call.set("function", Json::from([("name", name), ("arguments", arguments.into())]));
+}
+
+fn fault(answer: &Json) -> Fault {
+    let message = answer.text("error").unwrap_or_else(|| "the model failed".into());
+    match answer.get("status").and_then(|status| status.as_i64()) {
+        Some(status) => Fault::Answered {
+            provider: "canned".into(),
+            status: u16::try_from(status).unwrap_or(500),
+            body: Json::from([("error", Json::from([("message", message.into())]))]),
+            retry_after: None,
+        },
+        None => Fault::Provider { message: message.as_str().into(), timeout: false },
+    }
+}
+
+/// Hosts that answer by URL.
+#[derive(Clone, Default)]
+pub(super) struct Hosts(Arc<Mutex<Serving>>);
+
+#[derive(Default)]
+struct Serving {
+    places: Vec<Place>,
+    asked: Vec<Json>,
+}
+
+/// What is at a URL, or at all that begin so.
+struct Place {
+    method: Option<String>,
+    url: String,
+    answers: VecDeque<Json>,
+}
+
+impl Place {
+    fn is_meant(&self, method: &str, url: &str) -> bool {
+        let fits = match self.url.strip_suffix('*') {
+            Some(beginning) => url.starts_with(beginning),
+            // As the URL itself, or without the query that it is asked with.
+            None => url == self.url || url.split('?').next() == Some(&self.url),
+        };
+        fits && self.method.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(method))
+    }
+}
+
+impl Hosts {
+    /// One more answer at a URL, which may end with `*`.
+    pub(super) fn answers(&self, method: Option<&str>, url: &str, answer: Json) {
+        let mut serving = self.0.lock();
+        let known =
+            serving.places.iter_mut().find(|place| place.url == url && place.method.as_deref() == method);
+        match known {
+            Some(place) => place.answers.push_back(answer),
+            None => serving.places.push(Place {
+                method: method.map(str::to_owned),
+                url: url.to_owned(),
+                answers: VecDeque::from([answer]),
+            }),
+        }
+    }
+
+    pub(super) fn asked(&self) -> Vec<Json> {
+        self.0.lock().asked.iter().map(Json::copy).collect()
+    }
+
+    /// The answer to one request. The last one of a place is given again and again.
+    pub(super) fn answer(&self, ask: &Ask) -> Result<web::Answer, WebError> {
+        let asked = ask.to_json();
+        let text = |name: &str| asked.text(name).unwrap_or_default();
+        let (method, url) = (text("method"), text("url"));
+        let json = Json::parse(text("body").as_bytes()).unwrap_or_default();
+        // A new value in an object of its own.
+        let _ = asked.set("json", json);
+        let mut serving = self.0.lock();
+        serving.asked.push(asked.copy());
+        let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
+            return Err(WebError::new(format!(
+                "nothing is laid out for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ json: … }})"
+            )));
+        };
+        let answer = match place.answers.len() {
+            0 | 1 => place.answers.front().cloned(),
+            _ => place.answers.pop_front(),
+        };
+        read(&answer.unwrap_or_default())
+    }
+}
+
+/// `#{ status, headers, text | json }`, `#{ error }`, or a text.
+fn read(answer: &Json) -> Result<web::Answer, WebError> {
+    if let Some(error) = answer.text("error").filter(|_| answer.get("status").is_none()) {
+        return Err(WebError::new(error));
+    }
+    let status = answer.get("status").and_then(|status| status.as_i64());
+    let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, value) in
+        answer.get("headers").and_then(|it| it.as_object().map(Object::entries)).unwrap_or_default()
+    {
+        headers.push((
+            name.to_lowercase().into(),
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        ));
+    }
+    let body = match (answer, answer.get("json"), answer.text("text")) {
+        (Json::Text(text), ..) => text.to_string(),
+        (_, Some(json), _) => {
+            if !headers.iter().any(|(name, _)| name == "content-type") {
+                headers.push(("content-type".into(), "application/json".into()));
+            }
+            json.to_string()
+        }
+        (_, None, text) => text.unwrap_or_default().into(),
+    };
+    Ok(web::Answer { status, headers, body: Bytes::from(body) })
+}
+
+/// People, who see events and answer questions.
+#[derive(Clone, Default)]
+pub(super) struct People(Arc<Mutex<Listening>>);
+
+#[derive(Default)]
+struct Listening {
+    answers: VecDeque<Json>,
+    seen: Vec<Json>,
+}
+
+impl People {
+    pub(super) fn answer(&self, answer: Json) {
+        self.0.lock().answers.push_back(answer);
+    }
+
+    pub(super) fn seen(&self) -> Vec<Json> {
+        self.0.lock().seen.iter().map(Json::copy).collect()
+    }
+
+    /// An event arrives; a question is answered at once, or by nobody.
+    pub(super) fn hear(&self, event: &Event, questions: &Questions) {
+        let (event, id) = (event.0.copy(), event.0.text("id"));
+        event.remove("id");
+        let mut listening = self.0.lock();
+        listening.seen.push(event);
+        let Some(id) = id else { return };
+        match listening.answers.pop_front() {
+            Some(answer) => questions.answer(&id, answer),
+            None => questions.dismiss(&id),
+        };
+    }
+}

@@ -1,0 +1,132 @@
+//! The script played on its stage: a hook, a whole turn, a stream, a tool, through the chain and the turn of
+//! every host.
+
+use super::canned::Model;
+use super::stage::Stage;
+use super::words::saying;
+use crate::pipe::Pipes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::filter::{Hook, Hooks, Outcome, Told, told};
+use valvehouse_core::kernel::{Kernel, ModelSettings, Reply, Wish};
+use valvehouse_core::provider::Piece;
+use valvehouse_core::tool::Tool;
+use valvehouse_json::Json;
+
+impl Stage {
+    /// One hook of the script.
+    pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Fault> {
+        let made = self.made().map_err(Fault::Host)?;
+        if !made.filter.hooks().contains(hook) {
+            return Err(Fault::Host(format!("the script has no `{hook}`")));
+        }
+        let turn = self.turn();
+        if matches!(hook, Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation) {
+            for (name, own) in [("context", turn.context().as_json()), ("metadata", turn.metadata().clone())]
+            {
+                if value.get(name).is_none() {
+                    let _ = value.set(name, own);
+                }
+            }
+        }
+        let Told { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
+        if let ("forgiven", Some(cause)) = (word, cause) {
+            // `on_error: continue`: nobody else would hear of it.
+            self.recording.trace().line(
+                made.script.id(),
+                "error",
+                &format!("{hook} broke and was forgiven: {cause}"),
+            );
+        }
+        match outcome? {
+            Outcome::Done(value) => Ok(value),
+            Outcome::Skipped(value) => {
+                self.skipped.store(true, Relaxed);
+                Ok(value)
+            }
+        }
+    }
+
+    /// A whole turn with the script in it, and the events of its answer where it is streamed.
+    pub(super) async fn chat(self: Arc<Self>, body: Json, stream: bool) -> Result<(Json, Vec<Json>), Fault> {
+        let kernel = self.kernel(self.model.clone(), Hooks::default())?;
+        self.answered(&kernel, body, stream).await
+    }
+
+    /// Pieces of an answer through the hooks for streams alone.
+    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Fault> {
+        let others = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd));
+        let model = Model::default();
+        model.answers(&pieces);
+        let kernel = self.kernel(model, others.collect())?;
+        self.answered(&kernel, saying("hello"), true).await
+    }
+
+    /// One of the script's tools, with the filters a turn would have around it.
+    pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Fault> {
+        let made = self.made().map_err(Fault::Host)?;
+        let names: Vec<&str> = made.tools.iter().map(Tool::name).collect();
+        let name = match (&name, names.as_slice()) {
+            (Some(name), _) => name.as_str(),
+            (None, [only]) => only,
+            (None, []) => return Err(Fault::Host("the script has no tools".into())),
+            (None, _) => {
+                let names = names.join(", ");
+                return Err(Fault::Host(format!("the script has several tools; name one: {names}")));
+            }
+        };
+        let kernel = Kernel::builder().tools(made.tools.clone()).build();
+        let turn = self.same_turn();
+        let invoked = kernel.invoke_in(name, args, &turn).await?;
+        self.turn().context().take(&invoked.context);
+        Ok(invoked.value)
+    }
+
+    fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Fault> {
+        let made = self.made().map_err(Fault::Host)?;
+        let settings = ModelSettings {
+            hold: made.script.manifest.hold,
+            files_handled: made.script.manifest.file_handler,
+            ..ModelSettings::default()
+        };
+        let kernel = Kernel::builder()
+            .filter(made.filter.clone().sparing(spared))
+            .tools(made.tools.into_iter().chain(made.canned))
+            .settings(settings);
+        let kernel = match made.script.clone().into_pipe(made.users.clone()) {
+            Some(pipe) => kernel.provider(Arc::new(Pipes::new(vec![pipe]))),
+            None => kernel.provider(Arc::new(model)),
+        };
+        Ok(kernel.build())
+    }
+
+    async fn answered(
+        self: &Arc<Self>,
+        kernel: &Kernel,
+        body: Json,
+        stream: bool,
+    ) -> Result<(Json, Vec<Json>), Fault> {
+        if body.get("model").is_none() {
+            let offered =
+                self.made().map_err(Fault::Host)?.script.offers().first().map(|offer| offer.id.clone());
+            let model = offered.or_else(|| self.turn().facts().model.text("id").map(String::from));
+            let _ = body.set("model", model.unwrap_or_else(|| "test".into()));
+        }
+        let turn = self.same_turn();
+        let (sender, mut pieces) = tokio::sync::mpsc::channel::<Piece>(64);
+        let wish = Wish { stream: stream.then_some(sender), raw: false };
+        let collected = async {
+            let mut events = Vec::new();
+            while let Some(piece) = pieces.recv().await {
+                events.push(piece.event);
+            }
+            events
+        };
+        let (reply, events) = futures::join!(kernel.turn(body, &turn, wish), collected);
+        match reply? {
+            Reply::Answer(answer) => Ok((answer, events)),
+            Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
+        }
+    }
+}

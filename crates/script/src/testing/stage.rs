@@ -1,0 +1,306 @@
+//! The stage of one test: what it laid out, what it saw, and the script under test on it.
+
+use super::canned::{Hosts, Model, People};
+use super::failed::Wrong;
+use super::files::Files;
+use crate::argument::UserValves;
+use crate::budget::Budget;
+use crate::problem::{Problem, Severity};
+use crate::reach::{Clock, Reach, SetClock};
+use crate::{Coverage, Script, Settings, SourceFile};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+use valvehouse_config::{Grant, Grants};
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::context::{Context, Turn};
+use valvehouse_core::figures::Figures;
+use valvehouse_core::filter::Filter;
+use valvehouse_core::tool::{Retry, Tool, ToolSpec};
+use valvehouse_core::trace::{Asked, Recording, Traces};
+use valvehouse_json::{Json, Object};
+use valvehouse_os::{Folders, Programs, Variables};
+use valvehouse_store::Kv;
+
+/// When tests begin: 2026-01-01T00:00:00Z, a Thursday.
+const BEGIN: i64 = 1_767_225_600_000;
+/// Everything of one test.
+pub(super) struct Stage {
+    /// The script with its declared valves.
+    pub(super) declared: Arc<Script>,
+    settings: Settings,
+    pub(super) clock: Arc<SetClock>,
+    pub(super) model: Model,
+    pub(super) hosts: Hosts,
+    pub(super) people: People,
+    pub(super) skipped: AtomicBool,
+    /// What a failed assertion compared.
+    pub(super) wrong: Mutex<Option<Wrong>>,
+    pub(super) on: On,
+    pub(super) written: Mutex<Vec<PathBuf>>,
+    pub(super) recording: Recording,
+    laid: Mutex<Laid>,
+}
+
+/// The test that is on.
+#[derive(Default)]
+pub(super) struct On {
+    /// Its function.
+    pub(super) name: String,
+    /// Who is asked whether a value is as it was: the folder, and whether it is written anew.
+    pub(super) golden: (PathBuf, bool),
+    /// Who is told which lines of the script ran.
+    pub(super) coverage: Option<Arc<Coverage>>,
+}
+
+/// What the test laid out for the script.
+pub(super) struct Laid {
+    valves: Json,
+    pub(super) user_valves: Json,
+    pub(super) turn: Option<Turn>,
+    tools: Vec<Tool>,
+    variables: BTreeMap<String, String>,
+    files: Option<Files>,
+    /// The script as its valves, files and variables make it.
+    script: Option<Arc<Script>>,
+    /// The same as it is called.
+    made: Option<Made>,
+}
+
+/// The script, ready to be called.
+#[derive(Clone)]
+pub(super) struct Made {
+    pub(super) script: Arc<Script>,
+    pub(super) users: Arc<UserValves>,
+    pub(super) filter: Filter,
+    pub(super) tools: Vec<Tool>,
+    /// Those that the test laid out.
+    pub(super) canned: Vec<Tool>,
+}
+
+/// The script with its declared valves, or what is wrong with it.
+pub(super) fn declared(script: &SourceFile, settings: &Settings) -> Result<Arc<Script>, Vec<Problem>> {
+    let settings = Settings {
+        configured: Json::Null,
+        stored: Json::Null,
+        grants: everything(script),
+        ..settings.clone()
+    };
+    Script::compile(script, &settings).map(Arc::new)
+}
+
+impl Stage {
+    /// For one test of a script, which is given as it is with its declared valves.
+    pub(super) fn new(declared: &Arc<Script>, settings: &Settings, on: On) -> Arc<Self> {
+        let clock = Arc::new(SetClock { now: AtomicI64::new(BEGIN), began: AtomicI64::new(BEGIN) });
+        let time = clock.clone();
+        let model = Model::default();
+        let settings = Settings {
+            configured: Json::Null,
+            stored: Json::Null,
+            grants: everything(&declared.file),
+            figures: Arc::new(Figures::default()),
+            breaker: BreakerSettings { breaks: 0, ..settings.breaker },
+            stream: patient(settings.stream),
+            hook: patient(settings.hook),
+            kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),
+            models: Some(Arc::new(model.clone())),
+            ..settings.clone()
+        };
+        let stage = Arc::new(Self {
+            declared: declared.clone(),
+            settings,
+            clock,
+            model,
+            hosts: Hosts::default(),
+            people: People::default(),
+            skipped: AtomicBool::new(false),
+            wrong: Mutex::default(),
+            on,
+            written: Mutex::default(),
+            recording: Traces::new(0).begin(Asked { door: "test", ..Asked::default() }, true),
+            laid: Mutex::new(Laid {
+                valves: Json::object(),
+                user_valves: Json::object(),
+                turn: None,
+                tools: Vec::new(),
+                variables: BTreeMap::new(),
+                files: None,
+                script: None,
+                made: None,
+            }),
+        });
+        let turn = stage.turn_of(&Json::object());
+        stage.laid.lock().turn = Some(turn);
+        stage
+    }
+
+    /// What the test itself reaches: the script's own maps, its clock, and nothing else.
+    pub(super) fn reach(&self) -> Arc<Reach> {
+        Arc::new(Reach {
+            clock: Clock::Set(self.clock.clone()),
+            kv: Some(self.settings.kv.clone()),
+            ..Reach::default()
+        })
+    }
+
+    /// The turn that runs.
+    pub(super) fn turn(&self) -> Turn {
+        self.laid.lock().turn.clone().unwrap_or_default()
+    }
+
+    /// What was printed, oldest first: the level and the line.
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        self.recording
+            .trace()
+            .lines()
+            .into_iter()
+            .map(|line| (line.level, line.text.unwrap_or_default()))
+            .collect()
+    }
+
+    /// The hooks and tools that ran.
+    pub(super) fn called(&self) -> Vec<String> {
+        self.settings.figures.sums().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The script's valves from now on.
+    pub(super) fn set_valves(&self, given: &Json) -> Result<(), String> {
+        let schema = &self.declared.manifest.valves;
+        let entries =
+            given.as_object().map(Object::entries).ok_or("the valves are a map: valves(#{ name: value })")?;
+        if schema.fields().is_empty() && !entries.is_empty() {
+            return Err("the script declares no valves".into());
+        }
+        let values = Json::object();
+        for (name, value) in entries {
+            let value = schema.check(&name, &value).map_err(|wrong| wrong.to_string())?;
+            // A new value in an object of its own.
+            let _ = values.set(&name, value);
+        }
+        self.laid_anew(|laid| laid.valves = values);
+        Ok(())
+    }
+
+    /// Changes what is laid out around the script.
+    pub(super) fn laid<T>(&self, change: impl FnOnce(&mut Laid) -> T) -> T {
+        let mut laid = self.laid.lock();
+        laid.made = None;
+        change(&mut laid)
+    }
+
+    /// Changes what is laid out in it; it is compiled anew when it is next called.
+    fn laid_anew<T>(&self, change: impl FnOnce(&mut Laid) -> T) -> T {
+        self.laid(|laid| {
+            laid.script = None;
+            change(laid)
+        })
+    }
+
+    pub(super) fn add_tool(&self, name: &str, result: Json) {
+        let spec = ToolSpec { description: "laid out by a test".into(), ..ToolSpec::new(name) };
+        let tool = Tool::new(spec, move |_: Json, _: Context| std::future::ready(answer_of(&result)));
+        self.laid(|laid| laid.tools.push(tool));
+    }
+
+    pub(super) fn add_variable(&self, name: &str, value: &str) {
+        self.laid_anew(|laid| laid.variables.insert(name.to_owned(), value.to_owned()));
+    }
+
+    pub(super) fn add_file(&self, path: &str, text: &str) -> Result<(), String> {
+        self.laid_anew(|laid| {
+            let files = match laid.files.take() {
+                Some(files) => files,
+                None => Files::new()?,
+            };
+            let added = files.add(path, text);
+            laid.files = Some(files);
+            added
+        })
+    }
+
+    /// The script as it is laid out now.
+    pub(super) fn made(&self) -> Result<Made, String> {
+        let mut laid = self.laid.lock();
+        if let Some(made) = &laid.made {
+            return Ok(made.clone());
+        }
+        let script = match laid.script.take() {
+            Some(script) => script,
+            None => self.compiled(&laid)?,
+        };
+        laid.script = Some(script.clone());
+        let schema = script.manifest.user_valves.as_ref();
+        let default =
+            schema.map(|schema| schema.effective(&[&laid.user_valves]).0.freeze()).unwrap_or_default();
+        let users = Arc::new(UserValves { default, ..UserValves::default() });
+        let filter = script.clone().into_filter(users.clone());
+        let tools = script.tools(&users).into_iter().map(|scripted| without_pauses(scripted.tool)).collect();
+        let made = Made { script, users, filter, tools, canned: laid.tools.clone() };
+        laid.made = Some(made.clone());
+        Ok(made)
+    }
+
+    fn compiled(&self, laid: &Laid) -> Result<Arc<Script>, String> {
+        let settings = Settings { configured: laid.valves.clone(), ..self.settings.clone() };
+        let compiled = match &self.on.coverage {
+            Some(coverage) => Script::compile_covered(&self.declared.file, &settings, coverage),
+            None => Script::compile(&self.declared.file, &settings),
+        };
+        let mut script = compiled.map_err(|problems| told_of(&problems))?;
+        let granted = Arc::into_inner(std::mem::take(&mut script.reach)).unwrap_or_default();
+        let hosts = self.hosts.clone();
+        let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
+        script.reach = Arc::new(Reach {
+            clock: Clock::Set(self.clock.clone()),
+            web: granted.web.answered_by(move |ask| hosts.answer(ask)),
+            folders: Folders::new(&folders),
+            programs: Programs::default(),
+            variables: Variables::given(laid.variables.clone()),
+            ..granted
+        });
+        Ok(Arc::new(script))
+    }
+}
+
+/// What a script may declare here is granted: what it reaches then is laid out, or nothing. Hosts that it
+/// names itself are all it may ask.
+fn everything(script: &SourceFile) -> Grants {
+    Grants {
+        http: if script.text.contains("allow_hosts") { Grant::Nothing } else { Grant::Everything },
+        files: vec![PathBuf::from("/nowhere")],
+        shell: Grant::Only(vec!["nothing".into()]),
+        env: Grant::Everything,
+        kv: true,
+        llm: true,
+    }
+}
+
+/// The budget of production. A host that was built without optimising is twenty times slower, which is not
+/// the script's fault.
+fn patient(budget: Budget) -> Budget {
+    let times = if cfg!(debug_assertions) { 20 } else { 1 };
+    Budget { time: budget.time.saturating_mul(times), ..budget }
+}
+
+/// A tool that is tried again at once: nobody waits for a clock that stands still.
+fn without_pauses(mut tool: Tool) -> Tool {
+    let retry = Retry { delay: Duration::ZERO, ..tool.spec.retry };
+    tool.spec = Arc::new(ToolSpec { retry, ..(*tool.spec).clone() });
+    tool
+}
+
+fn answer_of(result: &Json) -> Result<valvehouse_core::tool::ToolResult, valvehouse_core::tool::ToolError> {
+    match result.text("error") {
+        Some(error) => Err(String::from(error).into()),
+        None => Ok(result.copy().into()),
+    }
+}
+
+fn told_of(problems: &[Problem]) -> String {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,174 @@
+//! A test file with its script.
+
+use super::failed::{self, Failed};
+use super::stage::{self, On, Stage};
+use super::words;
+use crate::budget::{Budget, Guard};
+use crate::call::Running;
+use crate::compile::Script;
+use crate::interpreter::Args;
+use crate::problem::{Code, Problem};
+use crate::{Coverage, Settings, SourceFile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_core::filter::Hook;
+use valvehouse_core::lanes::{self, Pace};
+
+/// How long one test may take, waiting and all.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A test file and the script it is about. Its tests run each by itself, many at a time.
+pub struct Suite {
+    /// The script as it is with its declared valves.
+    compiled: Arc<Script>,
+    tests: Arc<Script>,
+    listed: Vec<Test>,
+    settings: Settings,
+}
+
+/// One test of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Test {
+    /// Its function.
+    pub name: String,
+    /// Where that begins, from 1.
+    pub line: usize,
+}
+
+/// How a test is to be run.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Whether values that are compared with a file are written there instead.
+    pub update: bool,
+    /// Who is told which lines of the script ran.
+    pub coverage: Option<Arc<Coverage>>,
+}
+
+/// How a test went.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// By the clock on the wall.
+    pub took: Duration,
+    /// Why it failed, where it did.
+    pub failed: Option<Failed>,
+    /// What the script and the test printed: the level and the line.
+    pub printed: Vec<(&'static str, String)>,
+    /// The hooks, tools and pipes of the script that ran.
+    pub called: Vec<String>,
+    /// Files that were written, since [`Asked::update`] said so.
+    pub written: Vec<PathBuf>,
+}
+
+impl Suite {
+    /// Reads and compiles both files. The budgets of `settings` hold for the script; valves and grants that an
+    /// operator set do not: a test says what it needs.
+    pub fn open(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
+        let compiled = stage::declared(script, settings)?;
+        let compiled_tests = Script::compile_tests(tests, settings, words::modules())?;
+        let listed = listed(&compiled_tests);
+        let misplaced = compiled_tests
+            .functions()
+            .find(|function| function.name.starts_with("test_") && !function.params.is_empty());
+        if let Some(function) = misplaced {
+            let problem = Problem::of(
+                Code::TestWithParameters,
+                tests,
+                format!("the test `{}` has parameters", function.name),
+            );
+            let problem = problem.at_function(&tests.text, function.name);
+            return Err(vec![
+                problem.help("a test is called without any; call it something else if it is none"),
+            ]);
+        }
+        if listed.is_empty() {
+            let problem = Problem::of(Code::NoTest, tests, "there is no test in this file");
+            return Err(vec![problem.help("write one: fn test_it_works() { assert_eq(1 + 1, 2); }")]);
+        }
+        Ok(Self { compiled, tests: Arc::new(compiled_tests), listed, settings: settings.clone() })
+    }
+
+    /// Everything that is wrong with the test file, or with its script.
+    pub fn check(script: &SourceFile, tests: &SourceFile, settings: &Settings) -> Vec<Problem> {
+        let opened = Self::open(script, tests, settings);
+        opened.map_or_else(|problems| problems, |suite| suite.tests.warnings.clone())
+    }
+
+    /// Its tests, in the order of the file.
+    pub fn tests(&self) -> &[Test] {
+        &self.listed
+    }
+
+    /// The script's hooks.
+    pub fn hooks(&self) -> impl Iterator<Item = Hook> {
+        self.compiled.hooks()
+    }
+
+    /// The script, with its declared valves.
+    pub fn script(&self) -> &Arc<Script> {
+        &self.compiled
+    }
+
+    /// The test file.
+    pub fn file(&self) -> &SourceFile {
+        &self.tests.file
+    }
+
+    /// Runs one of its tests on a stage of its own.
+    pub async fn run(&self, test: &str, asked: &Asked) -> Ran {
+        let begun = Instant::now();
+        let golden = (golden_folder(&self.tests.file.path), asked.update);
+        let on = On { name: test.to_owned(), golden, coverage: asked.coverage.clone() };
+        let stage = Stage::new(&self.compiled, &self.settings, on);
+        let failed = self.failed(test, &stage).await;
+        Ran {
+            took: begun.elapsed(),
+            failed,
+            printed: stage.lines(),
+            called: stage.called(),
+            written: std::mem::take(&mut stage.written.lock()),
+        }
+    }
+
+    async fn failed(&self, test: &str, stage: &Arc<Stage>) -> Option<Failed> {
+        let (tests, on, name) = (self.tests.clone(), stage.clone(), test.to_owned());
+        let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
+        let run = lanes::run(Pace::Waits, move || {
+            let _guard = Guard::enter(budget);
+            let _running = Running::reaching(&tests, &on.turn(), on.reach());
+            let result = tests.evaluate(&name, Args::new());
+            result.err().map(|error| failed::told(&tests, &name, &error, on.wrong.lock().take()))
+        });
+        let failed = run.await.unwrap_or_else(|error| {
+            let problem = Problem::of(Code::TestFailed, &self.tests.file, error.to_string());
+            Some(Failed { problem, compared: None })
+        });
+        // A script may well have swallowed that nobody had an answer for it.
+        failed.or_else(|| {
+            let why = stage.model.unanswered()?;
+            let problem = Problem::of(Code::TestFailed, &self.tests.file, why);
+            Some(Failed { problem: problem.at_function(&self.tests.file.text, test), compared: None })
+        })
+    }
+}
+
+/// The tests among the functions of a file, as they stand in it.
+fn listed(tests: &Script) -> Vec<Test> {
+    let mut listed: Vec<Test> = Vec::new();
+    for function in tests.functions() {
+        let is_test = function.name.starts_with("test_") && function.params.is_empty();
+        if is_test && !listed.iter().any(|known| known.name == function.name) {
+            let place =
+                Problem::of(Code::NoTest, &tests.file, "").at_function(&tests.file.text, function.name);
+            listed.push(Test { name: function.name.to_owned(), line: place.line.unwrap_or(1) });
+        }
+    }
+    listed.sort_by_key(|test| test.line);
+    listed
+}
+
+/// `filters/turn_limit.golden` beside `filters/turn_limit.test.rhai`.
+fn golden_folder(tests: &Path) -> PathBuf {
+    let name = tests.file_name().unwrap_or_default().to_string_lossy();
+    tests.with_file_name(format!("{}.golden", name.trim_end_matches(".test.rhai")))
+}

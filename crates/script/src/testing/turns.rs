@@ -1,0 +1,105 @@
+//! The turns of a test: who asks, where, for which model.
+
+use super::stage::Stage;
+use crate::call;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
+use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::{Json, Object};
+
+/// What `turn(…)` may say.
+const FACTS: [&str; 9] =
+    ["user", "chat_id", "message_id", "model", "request", "features", "files", "metadata", "variables"];
+
+/// What is known of a request where a test does not say.
+const USUAL_REQUEST: [(&str, &str); 3] =
+    [("method", "POST"), ("path", "/v1/chat/completions"), ("client", "127.0.0.1")];
+
+/// Where the running call finds its stage.
+#[derive(Default)]
+struct Here(OnceLock<Weak<Stage>>);
+
+impl Stage {
+    /// The stage of the test that runs on this thread.
+    pub(super) fn current() -> Result<Arc<Self>, String> {
+        let call = call::current();
+        let stage = call.and_then(|call| call.turn.local::<Here>().0.get().and_then(Weak::upgrade));
+        stage.ok_or_else(|| "this can only be called in a test".to_owned())
+    }
+
+    /// Another turn begins, with these facts.
+    pub(super) fn begin_turn(self: &Arc<Self>, facts: &Json) -> Result<(), String> {
+        let entries = facts
+            .as_object()
+            .map(Object::entries)
+            .ok_or("a turn is a map: turn(#{ user: #{ id: \"ann\" } })")?;
+        if let Some((wrong, _)) = entries.iter().find(|(name, _)| !FACTS.contains(&name.as_str())) {
+            let hint = did_you_mean(wrong, FACTS);
+            return Err(format!("a turn has no `{wrong}`{hint}; it has {}", FACTS.join(", ")));
+        }
+        let facts = facts.copy();
+        let valves = facts.get("user").and_then(|user| user.remove("valves")).unwrap_or_else(Json::object);
+        let schema = &self.declared.manifest.user_valves;
+        for (name, value) in valves.as_object().map(Object::entries).unwrap_or_default() {
+            let schema = schema.as_ref().ok_or("the script declares no UserValves")?;
+            schema.check(&name, &value).map_err(|wrong| wrong.to_string())?;
+        }
+        self.skipped.store(false, Relaxed);
+        let turn = self.turn_of(&facts);
+        self.laid(|laid| {
+            laid.user_valves = valves;
+            laid.turn = Some(turn.clone());
+        });
+        call::in_turn(turn);
+        Ok(())
+    }
+
+    pub(super) fn turn_of(self: &Arc<Self>, facts: &Json) -> Turn {
+        let part = |name: &str| facts.get(name).unwrap_or_default();
+        let model = match part("model") {
+            Json::Null => {
+                Json::from([("id", "test".into()), ("name", "test".into()), ("provider", "canned".into())])
+            }
+            given => given,
+        };
+        let object = |json: Json| if json.is_null() { Json::object() } else { json };
+        let request = object(part("request"));
+        for (name, usual) in USUAL_REQUEST {
+            if request.get(name).is_none() {
+                // A new value in an object of the test's own.
+                let _ = request.set(name, usual);
+            }
+        }
+        if request.get("headers").is_none() {
+            let _ = request.set("headers", Json::object());
+        }
+        let own = TurnFacts {
+            request: request.freeze(),
+            models: Json::from(vec![model.copy()]).freeze(),
+            model: model.freeze(),
+            trace: Some(self.recording.trace().clone()),
+            ..TurnFacts::from_json(facts)
+        };
+        let context = Context::with_metadata(object(part("variables")), object(part("metadata")));
+        self.clock.began.store(self.clock.now.load(Relaxed), Relaxed);
+        self.in_turn(own, context)
+    }
+
+    /// A turn on this stage.
+    fn in_turn(self: &Arc<Self>, facts: TurnFacts, context: Context) -> Turn {
+        let (people, questions) = (self.people.clone(), Questions::default());
+        let heard = questions.clone();
+        let events = Events::listening(move |event| people.hear(event, &heard), Some(questions));
+        let facts = TurnFacts { states: Some(facts.states.clone().unwrap_or_default()), ..facts };
+        let turn = Turn::new(facts, context, events);
+        let _ = turn.local::<Here>().0.set(Arc::downgrade(self));
+        turn
+    }
+
+    /// A turn like the one that runs, for work that ends with it.
+    pub(super) fn same_turn(self: &Arc<Self>) -> Turn {
+        let turn = self.turn();
+        self.in_turn(turn.facts().clone(), turn.context().clone())
+    }
+}

@@ -1,0 +1,194 @@
+//! `assert_eq` and its siblings. What they find wrong ends the test; no `catch` sees it.
+
+use super::super::failed::{Wrong, end, is_final};
+use super::{function, stage};
+use crate::answer::Thrown;
+use crate::package::RhaiResultOf;
+use crate::problem;
+use crate::value::{error, json_of};
+use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
+use std::path::Path;
+use valvehouse_core::words::shortened;
+use valvehouse_json::Json;
+
+/// What is shown of a value in a message.
+const SHOWN: usize = 200;
+
+pub(super) fn register(module: &mut Module) {
+    function("assert", &["condition: bool", "()"], "Fails where the condition does not hold.")
+        .set_into_module(module, |ctx: NativeCallContext<'_>, condition: bool| {
+            holds(&ctx, condition, || "the condition does not hold".into())
+        });
+    function("assert", &["condition: bool", "message", "()"], "The same, and says why.").set_into_module(
+        module,
+        |ctx: NativeCallContext<'_>, condition: bool, message: Dynamic| {
+            holds(&ctx, condition, || message.to_string())
+        },
+    );
+    function(
+        "assert_eq",
+        &["actual", "expected", "()"],
+        "Fails where two values differ, and shows how. The order of keys makes no difference.",
+    )
+    .set_into_module(module, |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic| {
+        equal(&ctx, &actual, &expected, "what came is not what was expected")
+    });
+    function("assert_eq", &["actual", "expected", "message", "()"], "The same, and says why.")
+        .set_into_module(
+            module,
+            |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic, message: ImmutableString| {
+                equal(&ctx, &actual, &expected, &message)
+            },
+        );
+    function("assert_ne", &["actual", "other", "()"], "Fails where two values are the same.")
+        .set_into_module(
+            module,
+            |ctx: NativeCallContext<'_>, actual: Dynamic, other: Dynamic| -> RhaiResultOf<()> {
+                let (actual, other) = (json_of(&actual)?, json_of(&other)?);
+                holds(&ctx, actual != other, || format!("both are {}", shown(&actual)))
+            },
+        );
+    function(
+        "assert_contains",
+        &["text_or_list", "piece", "()"],
+        "Fails where a text does not contain a piece, or a list an element.",
+    )
+    .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, piece: Dynamic| {
+        contains(&ctx, &whole, &piece)
+    });
+    function(
+        "assert_near",
+        &["actual", "expected", "tolerance", "()"],
+        "Fails where two numbers lie further apart than that.",
+    )
+    .set_into_module(
+        module,
+        |ctx: NativeCallContext<'_>,
+         actual: Dynamic,
+         expected: Dynamic,
+         tolerance: Dynamic|
+         -> RhaiResultOf<()> {
+            let number = |value: &Dynamic| -> RhaiResultOf<f64> {
+                json_of(value)?.as_f64().ok_or_else(|| error(format!("assert_near: {value} is no number")))
+            };
+            let (actual, expected, tolerance) = (number(&actual)?, number(&expected)?, number(&tolerance)?);
+            holds(&ctx, (actual - expected).abs() <= tolerance, || {
+                format!("{actual} is not within {tolerance} of {expected}")
+            })
+        },
+    );
+    function("fail", &["message", "()"], "Fails.")
+        .set_into_module(module, |ctx: NativeCallContext<'_>, message: Dynamic| {
+            holds(&ctx, false, || message.to_string())
+        });
+    function(
+        "throws",
+        &["closure: FnPtr", "any"],
+        "Calls the closure and gives what it threw: `.message`, `.status`, `.retry_after`. Fails where it throws nothing.",
+    )
+    .set_into_module(module, throws);
+    function("assert_golden", &["value", "()"], "Fails where a value is not what the file NAME.golden/TEST.json beside the test file holds. `valvehouse test --update` writes it.")
+        .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic| golden(&ctx, &value, None));
+    function("assert_golden", &["value", "name: &str", "()"], "The same with a file of another name.")
+        .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic, name: ImmutableString| {
+            golden(&ctx, &value, Some(&name))
+        });
+}
+
+fn holds(ctx: &NativeCallContext<'_>, holds: bool, message: impl FnOnce() -> String) -> RhaiResultOf<()> {
+    if holds { Ok(()) } else { Err(wrong(ctx, message(), None)) }
+}
+
+/// Ends the test, and keeps what was compared.
+fn wrong(ctx: &NativeCallContext<'_>, message: String, compared: Option<(Json, Json)>) -> Box<EvalAltResult> {
+    match stage("assert") {
+        Ok(stage) => {
+            let compared = compared.map(|(actual, expected)| (actual.copy(), expected.copy()));
+            *stage.wrong.lock() = Some(Wrong { message, compared });
+            end(ctx.call_position())
+        }
+        Err(outside) => outside,
+    }
+}
+
+fn equal(
+    ctx: &NativeCallContext<'_>,
+    actual: &Dynamic,
+    expected: &Dynamic,
+    message: &str,
+) -> RhaiResultOf<()> {
+    let (actual, expected) = (json_of(actual)?, json_of(expected)?);
+    match actual == expected {
+        true => Ok(()),
+        false => Err(wrong(ctx, message.to_owned(), Some((actual, expected)))),
+    }
+}
+
+fn contains(ctx: &NativeCallContext<'_>, whole: &Dynamic, piece: &Dynamic) -> RhaiResultOf<()> {
+    let (whole, piece) = (json_of(whole)?, json_of(piece)?);
+    let found = match (&whole, &piece) {
+        (Json::Text(whole), Json::Text(piece)) => whole.contains(piece.as_str()),
+        (Json::Array(list), piece) => list.items().contains(piece),
+        (other, _) => {
+            let kind = other.kind();
+            return Err(error(format!(
+                "assert_contains: takes a text and a piece of it, or a list, not {kind}"
+            )));
+        }
+    };
+    holds(ctx, found, || format!("{} is not in {}", shown(&piece), shown(&whole)))
+}
+
+fn shown(value: &Json) -> String {
+    shortened(value.to_string(), SHOWN)
+}
+
+fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
+    match closure.call_within_context::<Dynamic>(&ctx, ()) {
+        Ok(_) => Err(wrong(&ctx, "nothing was thrown".into(), None)),
+        Err(failed) if is_final(&failed) => Err(failed),
+        Err(failed) => Ok(match failed.unwrap_inner() {
+            EvalAltResult::ErrorRuntime(value, _) if value.is::<Thrown>() => value.clone(),
+            _ => Dynamic::from(Thrown::bug(problem::summary_of_run(&failed), failed.position().line())),
+        }),
+    }
+}
+
+/// Compares with a file, or writes it.
+fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> RhaiResultOf<()> {
+    let stage = stage("assert_golden")?;
+    let name = name.unwrap_or(&stage.on.name);
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
+        return Err(error(format!(
+            "assert_golden: `{name}` cannot be a file; use letters, digits, `_` and `-`"
+        )));
+    }
+    let (folder, update) = &stage.on.golden;
+    let (path, actual) = (folder.join(format!("{name}.json")), json_of(value)?);
+    if *update {
+        write(folder, &path, &actual.pretty(2))
+            .map_err(|why| error(format!("assert_golden: cannot write {}: {why}", path.display())))?;
+        stage.written.lock().push(path);
+        return Ok(());
+    }
+    let help = "`valvehouse test --update` writes it";
+    let expected = match std::fs::read(&path) {
+        Ok(bytes) => Json::parse(&bytes),
+        Err(why) => {
+            return Err(wrong(ctx, format!("cannot read {}: {why}; {help}", path.display()), None));
+        }
+    };
+    match expected {
+        Ok(expected) if expected == actual => Ok(()),
+        Ok(expected) => {
+            let message = format!("the value is not that of {}; {help}", path.display());
+            Err(wrong(ctx, message, Some((actual, expected))))
+        }
+        Err(why) => Err(wrong(ctx, format!("{} is no JSON: {why}; {help}", path.display()), None)),
+    }
+}
+
+fn write(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(path, format!("{text}\n"))
+}

@@ -1,0 +1,154 @@
+//! Between Rhai's values and JSON.
+
+use super::{List, Map, Shape};
+use crate::answer::Thrown;
+use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Position};
+use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
+
+type Error = Box<EvalAltResult>;
+
+/// An error of a host function: a bug of the script unless it catches it.
+pub(crate) fn error(message: impl Into<String>) -> Error {
+    Thrown::bug(message.into(), None).into_error(Position::NONE)
+}
+
+pub(super) fn misplaced(error_of_json: MisplacedValue) -> Error {
+    error(error_of_json.to_string())
+}
+
+/// A value as scripts see it; containers stay live.
+pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
+    match json {
+        Json::Null => Dynamic::UNIT,
+        Json::Bool(value) => (*value).into(),
+        Json::Number(Number::Int(value)) => (*value).into(),
+        Json::Number(number) => number.as_f64().into(),
+        Json::Text(text) => ImmutableString::from(text.as_str()).into(),
+        Json::Array(array) => Dynamic::from(List { shape, array: array.clone() }),
+        Json::Object(object) => Dynamic::from(Map { shape, object: object.clone() }),
+    }
+}
+
+/// An independent copy, as large as a script may hold twice: nothing looks at its memory meanwhile.
+pub(super) fn copied(json: &Json) -> Result<Json, Error> {
+    const MOST: usize = 100_000;
+    if json.has_more_containers_than(MOST) {
+        return Err(error(format!("a value of more than {MOST} lists and maps cannot be copied")));
+    }
+    Ok(json.copy())
+}
+
+/// A container as text, as long as a script may hold it.
+pub(super) fn written(json: &Json) -> Result<String, Error> {
+    const LONGEST: usize = 8 << 20;
+    let bytes = json.encode_within(LONGEST).map_err(|why| error(format!("a value is {why}")))?;
+    String::from_utf8(bytes).map_err(|why| error(why.to_string()))
+}
+
+/// An independent copy in Rhai's own values, for constants and arguments that nobody shares.
+pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
+    match json {
+        Json::Array(array) => array.items().iter().map(dynamic_of).collect::<rhai::Array>().into(),
+        Json::Object(object) => {
+            let mut map = rhai::Map::new();
+            object.for_each(|key, value| {
+                map.insert(key.into(), dynamic_of(value));
+            });
+            map.into()
+        }
+        plain => live(plain, Shape::Plain),
+    }
+}
+
+/// Most that is copied at once, in bytes: a value of a script's own may stand in many places.
+const MOST_COPIED: usize = 16 << 20;
+/// What a value takes besides its text.
+const EACH: usize = 16;
+
+/// A script's value as JSON. What is live is shared, what is Rhai's own is copied, up to 16 MB.
+pub(crate) fn json_of(value: &Dynamic) -> Result<Json, Error> {
+    convert(value, 0, &mut { MOST_COPIED })
+}
+
+/// `rest` is what may still be copied.
+fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Error> {
+    if depth > MAX_DEPTH {
+        return Err(error(format!("values may be nested {MAX_DEPTH} deep at most")));
+    }
+    if value.is_shared() {
+        return convert(&value.flatten_clone(), depth, rest);
+    }
+    take(rest, EACH)?;
+    if value.is_string() {
+        let text = value.as_immutable_string_ref().map_err(error)?;
+        take(rest, text.len())?;
+        return Ok(text.as_str().into());
+    }
+    if value.is_unit() {
+        return Ok(Json::Null);
+    }
+    if let Ok(value) = value.as_bool() {
+        return Ok(value.into());
+    }
+    if let Ok(value) = value.as_int() {
+        return Ok(value.into());
+    }
+    if let Ok(value) = value.as_float() {
+        return if value.is_finite() {
+            Ok(value.into())
+        } else {
+            Err(error(format!("{value} is a number that JSON cannot say")))
+        };
+    }
+    if let Ok(value) = value.as_char() {
+        return Ok(value.to_string().into());
+    }
+    if let Some(list) = value.read_lock::<List>() {
+        return Ok(Json::Array(list.array.clone()));
+    }
+    if let Some(map) = value.read_lock::<Map>() {
+        return Ok(Json::Object(map.object.clone()));
+    }
+    if let Ok(array) = value.as_array_ref() {
+        let items = array.iter().map(|item| convert(item, depth + 1, rest)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Json::Array(Array::new(items)));
+    }
+    if let Ok(map) = value.as_map_ref() {
+        let mut entries = Vec::with_capacity(map.len());
+        for (key, value) in map.iter() {
+            take(rest, key.len())?;
+            entries.push((key.as_str().into(), convert(value, depth + 1, rest)?));
+        }
+        return Ok(Json::Object(entries.into_iter().collect::<Object>()));
+    }
+    if value.is::<FnPtr>() {
+        return Err(error("a function is no JSON value"));
+    }
+    Err(error(format!("a value of type {} is no JSON value", value.type_name())))
+}
+
+fn take(rest: &mut usize, bytes: usize) -> Result<(), Error> {
+    let left = rest.checked_sub(bytes);
+    *rest = left.ok_or_else(|| error(format!("a new value may have {} MB at most", MOST_COPIED >> 20)))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_many_places_is_not_copied_without_end() {
+        let text = Dynamic::from("x".repeat(1 << 20));
+        let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
+        assert!(many(15).is_ok());
+        let told = crate::problem::summary_of_run(&many(17).unwrap_err());
+        assert_eq!(told, "a new value may have 16 MB at most");
+        let mut doubled = Dynamic::from(vec![text]);
+        for _ in 0..20 {
+            let shared = doubled.into_shared();
+            doubled = Dynamic::from(vec![shared.clone(), shared]);
+        }
+        assert!(json_of(&doubled).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Every array and map function of Rhai, lent to live values.
+//!
+//! A function that does not know live values is called again with Rhai's own array or map of the
+//! same live elements; where it changes its first argument, the change is written back.
+
+use super::convert::json_of;
+use super::{List, Map};
+use crate::testing;
+use rhai::{Dynamic, Engine, EvalAltResult, EvalContext};
+use std::collections::HashSet;
+use std::sync::OnceLock;
+use valvehouse_json::{Array, Object};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Functions that change an array or map in place.
+const CHANGING: [&str; 14] = [
+    "chop",
+    "dedup",
+    "drain",
+    "fill_with",
+    "order",
+    "order_desc",
+    "pad",
+    "resize",
+    "retain",
+    "reverse",
+    "sort",
+    "sort_desc",
+    "splice",
+    "truncate",
+];
+
+/// Functions that answer with some of the elements; the answer is as live as they are.
+const SELECTING: [&str; 4] = ["drain", "extract", "filter", "splice"];
+
+/// Lets an engine call on live values whatever it can call on arrays and maps.
+pub(crate) fn lend_missing_functions(engine: &mut Engine) {
+    #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
+    engine.on_missing_function(|name, args, _, context| lend(name, args, context));
+}
+
+fn lend(
+    name: &str,
+    args: &mut [&mut Dynamic],
+    mut context: EvalContext<'_, '_, '_, '_, '_, '_>,
+) -> Answer<Option<Dynamic>> {
+    // Called for every failure, ours included: only what we do not have ourselves is lent.
+    if !args.iter().any(|arg| arg.is::<List>() || arg.is::<Map>()) || own_names().contains(name) {
+        return Ok(None);
+    }
+    let max = context.engine().max_array_size();
+    let mut plain = args.iter().map(|arg| plain_of(arg, max)).collect::<Answer<Vec<Dynamic>>>()?;
+    let mut refs: Vec<&mut Dynamic> = plain.iter_mut().collect();
+    let answer = match context.call_native_fn_raw(name, true, &mut refs) {
+        Ok(answer) => answer,
+        Err(error) => {
+            return match *error {
+                EvalAltResult::ErrorFunctionNotFound(ref signature, _)
+                    if signature.split([' ', '(']).next() == Some(name) =>
+                {
+                    Ok(None)
+                }
+                _ => Err(error),
+            };
+        }
+    };
+    let list = args.first().and_then(|first| first.read_lock::<List>().map(|list| list.clone()));
+    if CHANGING.contains(&name) {
+        write_back(args, plain)?;
+    }
+    match list {
+        Some(list) if SELECTING.contains(&name) && answer.is_array() => {
+            let items = json_of(&answer)?.items();
+            Ok(Some(Dynamic::from(List { shape: list.shape, array: Array::new(items) })))
+        }
+        _ => Ok(Some(answer)),
+    }
+}
+
+fn plain_of(value: &Dynamic, max: usize) -> Answer<Dynamic> {
+    let too_many = || EvalAltResult::ErrorDataTooLarge("Size of array/BLOB".into(), rhai::Position::NONE);
+    if let Some(list) = value.read_lock::<List>() {
+        if list.array.len() > max {
+            return Err(too_many().into());
+        }
+        return Ok(list.elements().into());
+    }
+    if let Some(map) = value.read_lock::<Map>() {
+        if map.object.len() > max {
+            return Err(too_many().into());
+        }
+        return Ok(map.fields().into());
+    }
+    Ok(value.clone())
+}
+
+fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
+    let (Some(first), Some(changed)) = (args.first_mut(), plain.into_iter().next()) else { return Ok(()) };
+    if !first.is::<List>() && !first.is::<Map>() {
+        // One of the script's own, changed by what is live.
+        **first = changed;
+        return Ok(());
+    }
+    if let Some(list) = first.read_lock::<List>()
+        && changed.is_array()
+    {
+        let items = json_of(&changed)?.items();
+        return list.array.replace(items).map_err(super::convert::misplaced);
+    }
+    if let (Some(map), Ok(fields)) = (first.read_lock::<Map>(), changed.as_map_ref()) {
+        for key in map.object.keys() {
+            if !fields.contains_key(key.as_str()) {
+                map.object.remove(&key);
+            }
+        }
+        let fields = json_of(&changed)?;
+        for (key, value) in fields.as_object().map(Object::entries).unwrap_or_default() {
+            map.object.set(&key, value).map_err(super::convert::misplaced)?;
+        }
+    }
+    Ok(())
+}
+
+fn own_names() -> &'static HashSet<String> {
+    static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        // What a test called and failed is not called once more, either.
+        let modules =
+            [super::functions()].into_iter().chain(testing::modules().iter().map(|(_, it)| it.clone()));
+        let signatures =
+            modules.flat_map(|module| module.gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>());
+        signatures.filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
+    })
+}

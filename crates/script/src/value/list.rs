@@ -1,0 +1,164 @@
+//! Methods of live arrays that the host has itself. All others are lent by `delegate`.
+
+use super::convert::{copied, error, json_of, live, misplaced, written};
+use super::map::{AT, COPIES, COPY, FINDS};
+use super::{List, Shape, method, pure};
+use crate::budget;
+use rhai::{Dynamic, EvalAltResult, INT, Module};
+use std::ops::{Range, RangeInclusive};
+use valvehouse_json::{Array, Json};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+impl List {
+    fn new(shape: Shape, items: Vec<Json>) -> Self {
+        Self { shape, array: Array::new(items) }
+    }
+
+    fn element(&self, json: &Json) -> Dynamic {
+        live(json, self.shape.below_index())
+    }
+
+    /// The elements as Rhai's own array; containers among them stay live.
+    pub(crate) fn elements(&self) -> rhai::Array {
+        self.array.items().iter().map(|item| self.element(item)).collect()
+    }
+
+    /// The elements of a range, live. As in Python, what lies outside is left out and a negative
+    /// place counts from the end.
+    fn slice(&self, start: INT, end: INT) -> Self {
+        let items = self.array.items();
+        let place = |index: INT| match usize::try_from(index) {
+            Ok(index) => index.min(items.len()),
+            Err(_) => items.len().saturating_sub(index.unsigned_abs() as usize),
+        };
+        let (start, end) = (place(start), place(end));
+        Self::new(self.shape, items[start..end.max(start)].to_vec())
+    }
+
+    fn position(&self, index: INT) -> Answer<usize> {
+        self.array.position(index).ok_or_else(|| {
+            error(format!("index {index} is out of range: the array has {} elements", self.array.len()))
+        })
+    }
+}
+
+pub(super) fn register(module: &mut Module) {
+    module.set_custom_type::<List>("array");
+
+    for name in ["len", "get$len"] {
+        pure(name).set_into_module(module, |list: &mut List| list.array.len() as INT);
+    }
+    for name in ["is_empty", "get$is_empty"] {
+        pure(name).set_into_module(module, |list: &mut List| list.array.is_empty());
+    }
+    pure("index$get$").set_into_module(module, |list: &mut List, index: INT| -> Answer<Dynamic> {
+        let position = list.position(index)?;
+        Ok(list.array.get(position).map_or(Dynamic::UNIT, |item| list.element(&item)))
+    });
+    // `messages[-4..]`, `messages[1..3]`
+    pure("index$get$")
+        .set_into_module(module, |list: &mut List, range: Range<INT>| list.slice(range.start, range.end));
+    pure("index$get$").set_into_module(module, |list: &mut List, range: RangeInclusive<INT>| {
+        // `..=-1` ends with the last element.
+        let end = if *range.end() == -1 { INT::MAX } else { range.end().saturating_add(1) };
+        list.slice(*range.start(), end)
+    });
+    pure("index$set$").set_into_module(module, |list: &mut List, index: INT, value: Dynamic| -> Answer<()> {
+        let position = list.position(index)?;
+        list.array.set(position, json_of(&value)?).map_err(misplaced)
+    });
+    for name in ["push", "+="] {
+        pure(name).set_into_module(module, |list: &mut List, value: Dynamic| -> Answer<()> {
+            list.array.push(json_of(&value)?).map_err(misplaced)
+        });
+    }
+    // `list += [a, b]` appends the elements, as it does for Rhai's own arrays.
+    pure("+=").set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
+    pure("append").set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
+    for name in ["append", "+="] {
+        pure(name).set_into_module(module, |list: &mut List, other: List| -> Answer<()> {
+            other.array.items().into_iter().try_for_each(|item| list.array.push(item)).map_err(misplaced)
+        });
+    }
+    // A list of the script's own takes the elements of a live one, too.
+    for name in ["append", "+="] {
+        pure(name).set_into_module(module, |own: &mut rhai::Array, other: List| own.extend(other.elements()));
+    }
+    pure("insert").set_into_module(module, |list: &mut List, index: INT, value: Dynamic| -> Answer<()> {
+        let len = list.array.len();
+        let position = match index {
+            negative if negative < 0 => len.saturating_sub(negative.unsigned_abs() as usize),
+            positive => (positive as usize).min(len),
+        };
+        list.array.insert(position, json_of(&value)?).map_err(misplaced)
+    });
+    pure("remove").set_into_module(module, |list: &mut List, index: INT| -> Answer<Dynamic> {
+        let position = list.position(index)?;
+        Ok(list.array.remove(position).map_or(Dynamic::UNIT, |item| list.element(&item)))
+    });
+    pure("pop").set_into_module(module, |list: &mut List| {
+        let last = list.array.len().checked_sub(1);
+        last.and_then(|last| list.array.remove(last)).map_or(Dynamic::UNIT, |item| list.element(&item))
+    });
+    pure("shift").set_into_module(module, |list: &mut List| {
+        list.array.remove(0).map_or(Dynamic::UNIT, |item| list.element(&item))
+    });
+    pure("clear").set_into_module(module, |list: &mut List| -> Answer<()> {
+        list.array.replace(Vec::new()).map_err(misplaced)
+    });
+    pure("contains").set_into_module(module, |list: &mut List, value: Dynamic| -> Answer<bool> {
+        let value = json_of(&value)?;
+        Ok(list.array.items().contains(&value))
+    });
+
+    pure("==").set_into_module(module, |a: &mut List, b: List| Json::from(a.array.clone()) == b.array.into());
+    pure("!=").set_into_module(module, |a: &mut List, b: List| Json::from(a.array.clone()) != b.array.into());
+    pure("==").set_into_module(module, |a: &mut List, b: rhai::Array| equals(a, b));
+    pure("!=").set_into_module(module, |a: &mut List, b: rhai::Array| !equals(a, b));
+    pure("==").set_into_module(module, |a: rhai::Array, b: List| equals(&b, a));
+    pure("!=").set_into_module(module, |a: rhai::Array, b: List| !equals(&b, a));
+
+    pure("+").set_into_module(module, |a: &mut List, b: List| -> Answer<List> {
+        reserve_items(a.array.len() + b.array.len())?;
+        Ok(List::new(a.shape, [a.array.items(), b.array.items()].concat()))
+    });
+    pure("+").set_into_module(module, |a: &mut List, b: rhai::Array| -> Answer<List> {
+        Ok(List::new(a.shape, [a.array.items(), json_items(b)?].concat()))
+    });
+    pure("+").set_into_module(module, |a: rhai::Array, b: List| -> Answer<List> {
+        Ok(List::new(b.shape, [json_items(a)?, b.array.items()].concat()))
+    });
+
+    method("copy", COPY, COPIES).set_into_module(module, |list: &mut List| {
+        copied(&list.array.clone().into()).map(|copy| live(&copy, list.shape))
+    });
+    method("at", AT, FINDS).set_into_module(module, |list: &mut List, path: &str| {
+        live(&Json::from(list.array.clone()).at_path(path), Shape::Plain)
+    });
+    for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
+        pure(name).set_into_module(module, |list: &mut List| written(&list.array.clone().into()));
+    }
+    module.set_iter(std::any::TypeId::of::<List>(), |list: Dynamic| {
+        let list = list.cast::<List>();
+        Box::new(list.elements().into_iter())
+    });
+}
+
+/// Checks that a call may hold this many elements more, while they are copied twice.
+fn reserve_items(count: usize) -> Answer<()> {
+    budget::reserve(count * 2 * size_of::<Json>()).map_err(budget::ended)
+}
+
+/// The elements of an array of Rhai's own, converted together: they share one limit.
+fn json_items(array: rhai::Array) -> Answer<Vec<Json>> {
+    Ok(json_of(&array.into())?.items())
+}
+
+fn extend(list: &mut List, other: rhai::Array) -> Answer<()> {
+    json_items(other)?.into_iter().try_for_each(|item| list.array.push(item)).map_err(misplaced)
+}
+
+fn equals(list: &List, other: rhai::Array) -> bool {
+    json_items(other).is_ok_and(|items| items == list.array.items())
+}

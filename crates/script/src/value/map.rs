@@ -1,0 +1,223 @@
+//! Methods and properties of live maps that the host has itself.
+
+use super::convert::{copied, error, json_of, live, misplaced, written};
+use super::message::Property;
+use super::{Map, Shape, method, pure};
+use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use valvehouse_json::{Json, Object};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+pub(super) const COPY: &[&str] = &["value: &mut any", "any"];
+pub(super) const COPIES: &str = "An independent copy: what is changed in it stays in it.";
+pub(super) const AT: &[&str] = &["value: &mut any", "path: &str", "any"];
+pub(super) const FINDS: &str =
+    "What a path of keys and places leads to, `body.at(\"messages.0.content\")`; `()` where nothing is.";
+
+impl Map {
+    fn json(&self) -> Json {
+        Json::Object(self.object.clone())
+    }
+
+    /// What stands under a key; absent reads as `()`.
+    pub(super) fn field(&self, key: &str) -> Dynamic {
+        // A tool's ctx is the context itself; a filter's has it as a field.
+        if self.shape == Shape::Context && key == "context" {
+            return Dynamic::from(self.clone());
+        }
+        let below = self.shape.below_key(key);
+        self.object.with(key, |value| value.map_or(Dynamic::UNIT, |value| live(value, below)))
+    }
+
+    fn set_field(&self, key: &str, value: &Dynamic) -> Answer<()> {
+        self.object.set(key, json_of(value)?).map_err(misplaced)
+    }
+
+    /// Keys and values as Rhai's own map; containers among them stay live.
+    pub(super) fn fields(&self) -> rhai::Map {
+        let mut map = rhai::Map::new();
+        self.object.for_each(|key, value| {
+            map.insert(key.into(), live(value, self.shape.below_key(key)));
+        });
+        map
+    }
+}
+
+/// Getters and setters for the properties a script names: found at once, where a key looked up by
+/// an index would first have to fail as a property.
+pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Module {
+    let mut module = Module::new();
+    for name in names {
+        let special = Property::named(name);
+        let key = name.to_owned();
+        register(&mut module, format!("get${name}"), move |map: &mut Map| -> Answer<Dynamic> {
+            match special.filter(|special| special.stands_for(&key, map)) {
+                Some(special) => (special.read)(map),
+                None => Ok(map.field(&key)),
+            }
+        });
+        let key = name.to_owned();
+        let special = Property::named(name);
+        register(&mut module, format!("set${name}"), move |map: &mut Map, value: Dynamic| -> Answer<()> {
+            match special.filter(|special| special.stands_for(&key, map)) {
+                Some(special) => (special.write)(map, &value),
+                None => map.set_field(&key, &value),
+            }
+        });
+    }
+    return module;
+
+    fn register<A: 'static, const N: usize, const X: bool, R: rhai::Variant + Clone, const F: bool>(
+        module: &mut Module,
+        name: String,
+        function: impl rhai::RhaiNativeFunc<A, N, X, R, F> + Send + Sync + 'static,
+    ) {
+        FuncRegistration::new(name)
+            .with_purity(true)
+            .with_namespace(FnNamespace::Global)
+            .set_into_module(module, function);
+    }
+}
+
+pub(super) fn register(module: &mut Module) {
+    module.set_custom_type::<Map>("map");
+
+    pure("index$get$").set_into_module(module, |map: &mut Map, key: &str| -> Answer<Dynamic> {
+        match Property::named(key).filter(|special| special.stands_for(key, map)) {
+            Some(special) => (special.read)(map),
+            None => Ok(map.field(key)),
+        }
+    });
+    pure("index$set$").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| {
+        match Property::named(key).filter(|special| special.stands_for(key, map)) {
+            Some(special) => (special.write)(map, &value),
+            None => map.set_field(key, &value),
+        }
+    });
+    pure("len").set_into_module(module, |map: &mut Map| map.object.len() as rhai::INT);
+    pure("is_empty").set_into_module(module, |map: &mut Map| map.object.is_empty());
+    pure("contains").set_into_module(module, |map: &mut Map, key: &str| map.object.contains(key));
+    pure("keys").set_into_module(module, |map: &mut Map| -> rhai::Array {
+        map.object.keys().into_iter().map(|key| key.as_str().into()).collect()
+    });
+    pure("values").set_into_module(module, |map: &mut Map| -> rhai::Array {
+        let entries = map.object.entries();
+        entries.iter().map(|(key, value)| live(value, map.shape.below_key(key))).collect()
+    });
+    pure("get").set_into_module(module, |map: &mut Map, key: &str| variables(map).field(key));
+    let get = &["map: &mut map", "key: &str", "fallback", "any"];
+    let gets = "The value of a key, or the fallback where the key is not there.";
+    method("get", get, gets).set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
+        let map = variables(map);
+        if map.object.contains(key) { map.field(key) } else { fallback }
+    });
+    pure("set").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| -> Answer<Map> {
+        variables(map).set_field(key, &value)?;
+        Ok(map.clone())
+    });
+    pure("remove").set_into_module(module, |map: &mut Map, key: &str| {
+        map.object.remove(key).map_or(Dynamic::UNIT, |value| live(&value, map.shape.below_key(key)))
+    });
+    pure("clear").set_into_module(module, |map: &mut Map| map.object.clear());
+    for name in ["mixin", "+="] {
+        pure(name).set_into_module(module, |map: &mut Map, other: rhai::Map| -> Answer<()> {
+            entries_of(other)?
+                .into_iter()
+                .try_for_each(|(key, value)| map.object.set(&key, value))
+                .map_err(misplaced)
+        });
+        pure(name).set_into_module(module, |map: &mut Map, other: Map| mix_in(&map.object, &other));
+    }
+    pure("+").set_into_module(module, |map: &mut Map, other: rhai::Map| -> Answer<Map> {
+        let sum = Map { shape: map.shape, object: map.object.entries().into_iter().collect() };
+        entries_of(other)?
+            .into_iter()
+            .try_for_each(|(key, value)| sum.object.set(&key, value))
+            .map_err(misplaced)?;
+        Ok(sum)
+    });
+    pure("+").set_into_module(module, |map: &mut Map, other: Map| -> Answer<Map> {
+        let sum: Object = map.object.entries().into_iter().collect();
+        mix_in(&sum, &other)?;
+        Ok(Map { shape: map.shape, object: sum })
+    });
+
+    // A map of the script's own takes the fields of a live one, too.
+    for name in ["mixin", "+="] {
+        pure(name).set_into_module(module, |own: &mut rhai::Map, other: Map| own.extend(other.fields()));
+    }
+    pure("+").set_into_module(module, |own: rhai::Map, other: Map| {
+        let mut sum = own;
+        sum.extend(other.fields());
+        sum
+    });
+
+    pure("==").set_into_module(module, |a: &mut Map, b: Map| a.json() == b.json());
+    pure("!=").set_into_module(module, |a: &mut Map, b: Map| a.json() != b.json());
+    pure("==").set_into_module(module, |a: &mut Map, b: rhai::Map| equals(a, b));
+    pure("!=").set_into_module(module, |a: &mut Map, b: rhai::Map| !equals(a, b));
+    pure("==").set_into_module(module, |a: rhai::Map, b: Map| equals(&b, a));
+    pure("!=").set_into_module(module, |a: rhai::Map, b: Map| !equals(&b, a));
+
+    method("copy", COPY, COPIES)
+        .set_into_module(module, |map: &mut Map| copied(&map.json()).map(|copy| live(&copy, map.shape)));
+    method("at", AT, FINDS)
+        .set_into_module(module, |map: &mut Map, path: &str| live(&map.json().at_path(path), Shape::Plain));
+    method(
+        "ensure",
+        &["map: &mut map", "path: &str", "default", "any"],
+        "What a path of keys leads to; where nothing is, the default is put there and given: `body.ensure(\"metadata.features\", #{})`.",
+    )
+    .set_into_module(
+        module,
+        |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
+            let there = map.json().ensure_path(path, json_of(&default)?).map_err(misplaced)?;
+            Ok(live(&there, if path.contains('.') { Shape::Plain } else { map.shape.below_key(path) }))
+        },
+    );
+    for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
+        pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
+    }
+    module.set_iter(std::any::TypeId::of::<Map>(), |map: Dynamic| {
+        let map = map.cast::<Map>();
+        Box::new(map.object.keys().into_iter().map(|key| Dynamic::from(key.to_string())))
+    });
+    // Rhai's own maps in the same words.
+    module.set_iter(std::any::TypeId::of::<rhai::Map>(), |map: Dynamic| {
+        let map = map.cast::<rhai::Map>();
+        Box::new(map.into_keys().map(|key| Dynamic::from(key.to_string())))
+    });
+    method("get", get, gets).set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
+        map.get(key).cloned().unwrap_or(fallback)
+    });
+    method("copy", COPY, COPIES).set_into_module(module, |map: &mut rhai::Map| map.clone());
+    method("copy", COPY, COPIES).set_into_module(module, |array: &mut rhai::Array| array.clone());
+    method("at", AT, FINDS).set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
+        Ok(live(&json_of(&map.clone().into())?.at_path(path), Shape::Plain))
+    });
+    pure("empty").set_into_module(module, |value: Dynamic| -> Answer<bool> {
+        Ok(!value.is::<rhai::FnPtr>()
+            && json_of(&value).map_err(|_| error("empty() takes a JSON value"))?.is_empty())
+    });
+}
+
+/// `get` and `set` of a context mean its variables.
+fn variables(map: &Map) -> Map {
+    match (map.shape, map.object.get("variables")) {
+        (Shape::Context, Some(Json::Object(object))) => Map { shape: Shape::Plain, object },
+        _ => map.clone(),
+    }
+}
+
+/// The entries of a map of Rhai's own, converted together: they share one limit.
+fn entries_of(map: rhai::Map) -> Answer<Vec<(compact_str::CompactString, Json)>> {
+    Ok(json_of(&map.into())?.as_object().map(Object::entries).unwrap_or_default())
+}
+
+fn mix_in(object: &Object, other: &Map) -> Answer<()> {
+    other.object.entries().into_iter().try_for_each(|(key, value)| object.set(&key, value)).map_err(misplaced)
+}
+
+fn equals(map: &Map, other: rhai::Map) -> bool {
+    json_of(&other.into()).is_ok_and(|other| other == map.json())
+}

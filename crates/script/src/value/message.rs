@@ -1,0 +1,347 @@
+//! The words of chat: `message.text`, `messages.last(role)`, `event.text`.
+
+use super::convert::{error, json_of, live, misplaced};
+use super::{List, Map, Shape, method, pure};
+use crate::reference::Type;
+use rhai::{Dynamic, EvalAltResult, INT, ImmutableString, Module};
+use valvehouse_core::chat::{event, history, message};
+use valvehouse_json::{Array, Json};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+fn text_dynamic(text: &str) -> Dynamic {
+    ImmutableString::from(text).into()
+}
+
+fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
+    match value.as_immutable_string_ref() {
+        Ok(text) => Ok(text.clone()),
+        Err(_) if value.is_unit() => Ok(ImmutableString::new()),
+        Err(kind) => Err(error(format!("text must be a string, is {kind}"))),
+    }
+}
+
+/// The properties that are no keys, on every shape.
+pub(crate) const PROPERTIES: [Property; 9] = [
+    Property {
+        name: "text",
+        shapes: &[Shape::Event, Shape::Message],
+        kind: Type::Text,
+        is_writable: true,
+        about: "What is said, as one text. Written, it takes the place of all text and leaves images where they are.",
+        read: |map| match map.shape {
+            Shape::Event => read_event_text(map),
+            _ => Ok(text_dynamic(&message::text_of(&json(map)))),
+        },
+        write: |map, value| match map.shape {
+            Shape::Event => write_event_text(map, value),
+            _ => {
+                let (message, text) = (json(map), text_argument(value)?);
+                if message::text_of(&message) != text.as_str() {
+                    message::set_text(&message, &text);
+                }
+                Ok(())
+            }
+        },
+    },
+    Property {
+        name: "data",
+        shapes: &[Shape::Event],
+        kind: Type::Text,
+        is_writable: true,
+        about: "The same as `text`, under the name that pipelines have for it.",
+        read: read_event_text,
+        write: write_event_text,
+    },
+    Property {
+        name: "reasoning",
+        shapes: &[Shape::Event],
+        kind: Type::Text,
+        is_writable: true,
+        about: "What the model thinks, where the service tells it; \"\" else.",
+        read: |map| Ok(text_dynamic(&event::reasoning(&json(map)))),
+        write: |map, value| {
+            event::set_reasoning(&json(map), &text_argument(value)?);
+            Ok(())
+        },
+    },
+    Property {
+        name: "finish_reason",
+        shapes: &[Shape::Event],
+        kind: Type::Any,
+        is_writable: true,
+        about: "Why the answer ends with this event: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …; `()` while it goes on.",
+        read: |map| {
+            let reason = choice(map).and_then(|choice| choice.get("finish_reason"));
+            Ok(live(&reason.unwrap_or_default(), Shape::Plain))
+        },
+        write: |map, value| match choice(map) {
+            Some(choice) => choice.set("finish_reason", json_of(value)?).map_err(misplaced),
+            None => map.object.set("finish_reason", json_of(value)?).map_err(misplaced),
+        },
+    },
+    Property {
+        name: "index",
+        shapes: &[Shape::Event],
+        kind: Type::Integer,
+        is_writable: true,
+        about: "Which of several answers the event belongs to, from 0.",
+        read: |map| {
+            let index = choice(map).and_then(|choice| choice.get("index"));
+            Ok(live(&index.unwrap_or_else(|| 0_i64.into()), Shape::Plain))
+        },
+        write: |map, value| match choice(map) {
+            Some(choice) => choice.set("index", json_of(value)?).map_err(misplaced),
+            None => map.object.set("index", json_of(value)?).map_err(misplaced),
+        },
+    },
+    Property {
+        name: "tool_calls",
+        shapes: &[Shape::Event],
+        kind: Type::Array,
+        is_writable: true,
+        about: "The pieces of tool calls in this event, a list; `()` where there are none.",
+        read: |map| {
+            let calls = event::delta(&json(map)).and_then(|delta| delta.get("tool_calls"));
+            Ok(live(&calls.unwrap_or_default(), Shape::Plain))
+        },
+        write: |map, value| match event::delta(&json(map)) {
+            Some(delta) => delta.set("tool_calls", json_of(value)?).map_err(misplaced),
+            None => map.object.set("tool_calls", json_of(value)?).map_err(misplaced),
+        },
+    },
+    Property {
+        name: "texts",
+        shapes: &[Shape::Event, Shape::Message, Shape::Body],
+        kind: Type::ListOf("text_place"),
+        is_writable: false,
+        about: "Every place in which text travels: content, thinking, refusals, arguments of tools, log probabilities, citations. What has to be hidden is looked for in all of them.",
+        read: |map| {
+            let places = event::texts(&json(map));
+            Ok(places.into_iter().map(Dynamic::from).collect::<rhai::Array>().into())
+        },
+        write: |_, value| read_only("texts", value),
+    },
+    Property {
+        name: "images",
+        shapes: &[Shape::Message],
+        kind: Type::Array,
+        is_writable: false,
+        about: "The parts of the content that are images.",
+        read: |map| {
+            let parts = map.object.get("content").map(|content| content.items()).unwrap_or_default();
+            let is_image = |part: &Json| part.text("type").is_some_and(|kind| kind.contains("image"));
+            let images = parts.into_iter().filter(is_image).collect();
+            Ok(Dynamic::from(List { shape: Shape::Plain, array: Array::new(images) }))
+        },
+        write: |_, value| read_only("images", value),
+    },
+    Property {
+        name: "parts",
+        shapes: &[Shape::Message],
+        kind: Type::Array,
+        is_writable: true,
+        about: "The content as a list of parts, also where it is one text.",
+        read: |map| Ok(live(&parts(map), Shape::Plain)),
+        write: |map, value| {
+            let value = json_of(value)?;
+            if value == parts(map) { Ok(()) } else { map.object.set("content", value).map_err(misplaced) }
+        },
+    },
+];
+
+/// A property that is no key.
+#[derive(Clone, Copy)]
+pub(crate) struct Property {
+    pub(crate) name: &'static str,
+    shapes: &'static [Shape],
+    pub(crate) kind: Type,
+    pub(crate) is_writable: bool,
+    pub(crate) about: &'static str,
+    pub(super) read: fn(&Map) -> Answer<Dynamic>,
+    pub(super) write: fn(&Map, &Dynamic) -> Answer<()>,
+}
+
+impl Property {
+    /// The property of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        static ALL: [Property; PROPERTIES.len()] = PROPERTIES;
+        ALL.iter().find(|property| property.name == name)
+    }
+
+    /// Returns `true` if the property is meant by a key of this map: a field of that name that the map has itself
+    /// is not hidden by what can only be read.
+    pub(super) fn stands_for(&self, key: &str, map: &Map) -> bool {
+        self.is_of(map.shape) && (self.is_writable || !map.object.contains(key))
+    }
+
+    /// Whether maps of this shape have it.
+    pub(crate) fn is_of(&self, shape: Shape) -> bool {
+        self.shapes.contains(&shape)
+    }
+}
+
+fn json(map: &Map) -> Json {
+    Json::Object(map.object.clone())
+}
+
+/// Rhai hands back what a getter gave after calling a method on it; that is no assignment.
+fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
+    if value.is::<List>() || value.is_array() {
+        return Ok(());
+    }
+    Err(error(format!("`{name}` can only be read")))
+}
+
+fn read_event_text(map: &Map) -> Answer<Dynamic> {
+    Ok(text_dynamic(&event::text(&json(map))))
+}
+
+fn write_event_text(map: &Map, value: &Dynamic) -> Answer<()> {
+    event::set_text(&json(map), &text_argument(value)?);
+    Ok(())
+}
+
+fn choice(map: &Map) -> Option<Json> {
+    map.object.get("choices")?.at(0)
+}
+
+/// The content as a list of parts; plain text is one part.
+fn parts(map: &Map) -> Json {
+    match map.object.get("content") {
+        Some(parts @ Json::Array(_)) => parts,
+        Some(Json::Text(text)) => {
+            let part = Json::object();
+            let _ = part.set("type", "text");
+            let _ = part.set("text", text);
+            vec![part].into()
+        }
+        _ => Json::array(),
+    }
+}
+
+pub(super) fn register(module: &mut Module) {
+    method("last", &["messages: &mut messages", "message"], "The last message; `()` where there is none.")
+        .set_into_module(module, |list: &mut List| {
+            list.array.last().map_or(Dynamic::UNIT, |item| live(&item, list.shape.below_index()))
+        });
+    method(
+        "last",
+        &["messages: &mut messages", "role: &str", "message"],
+        "The last message of a role, `\"user\"` for example; `()` where there is none.",
+    )
+    .set_into_module(module, |list: &mut List, role: &str| {
+        let found =
+            list.array.with(|items| items.iter().rev().find(|item| history::is_role(item, role)).cloned());
+        found.map_or(Dynamic::UNIT, |item| live(&item, Shape::Message))
+    });
+    method("count", &["messages: &mut messages", "role: &str", "integer"], "How many messages have a role.")
+        .set_into_module(module, |list: &mut List, role: &str| {
+            list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
+        });
+    method(
+        "tail",
+        &["messages: &mut messages", "count: integer", "messages"],
+        "The last `count` messages, as a list of its own.",
+    )
+    .set_into_module(module, |list: &mut List, count: INT| {
+        let items = list.array.items();
+        let from = items.len().saturating_sub(usize::try_from(count).unwrap_or(0));
+        List { shape: list.shape, array: Array::new(items[from..].to_vec()) }
+    });
+    // Shortens the list and hands it back, so that both `messages.keep_last(4);` and
+    // `body.messages = body.messages.keep_last(4);` say what they mean.
+    method(
+        "keep_last",
+        &["messages: &mut messages", "count: integer", "messages"],
+        "Shortens the list to its last `count` messages and gives it. System messages stay, and a tool's result is never parted from its call.",
+    )
+    .set_into_module(module, |list: &mut List, count: INT| -> Answer<List> {
+        let kept = history::keep_last(&list.array.items(), usize::try_from(count).unwrap_or(0));
+        if kept.len() != list.array.len() {
+            list.array.replace(kept).map_err(misplaced)?;
+        }
+        Ok(list.clone())
+    });
+    method(
+        "get$system",
+        &["messages: &mut messages", "text"],
+        "The text of the system message, `()` where there is none. Written, it takes the place of that text, or becomes the first message.",
+    )
+    .set_into_module(module, |list: &mut List| {
+        system(list).map_or(Dynamic::UNIT, |found| text_dynamic(&message::text_of(&found)))
+    });
+    method("set$system", &["messages: &mut messages", "text: &str"], "").set_into_module(
+        module,
+        |list: &mut List, text: Dynamic| -> Answer<()> {
+            write_system(list, &text_argument(&text)?, |_, new| new.to_owned())
+        },
+    );
+    method(
+        "append_system",
+        &["messages: &mut messages", "text: &str"],
+        "Adds a paragraph at the end of the system message; makes one where there is none.",
+    )
+    .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
+        write_system(list, text, |old, new| format!("{old}\n\n{new}"))
+    });
+    method(
+        "prepend_system",
+        &["messages: &mut messages", "text: &str"],
+        "Adds a paragraph at the beginning of the system message; makes one where there is none.",
+    )
+    .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
+        write_system(list, text, |old, new| format!("{new}\n\n{old}"))
+    });
+
+    module.set_custom_type::<event::TextPlace>("text");
+    method("get$text", &["place: &mut text_place", "text"], "The text that stands there.")
+        .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
+    method("set$text", &["place: &mut text_place", "text: &str"], "").set_into_module(
+        module,
+        |place: &mut event::TextPlace, text: Dynamic| -> Answer<()> {
+            place.set_text(&text_argument(&text)?);
+            Ok(())
+        },
+    );
+    method(
+        "get$kind",
+        &["place: &mut text_place", "text"],
+        "What it is: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
+    )
+    .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
+    for name in ["to_string", "to_debug", "print", "debug"] {
+        pure(name).set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
+    }
+}
+
+fn system(list: &List) -> Option<Json> {
+    list.array.with(|items| {
+        items
+            .iter()
+            .find(|item| history::is_role(item, "system") || history::is_role(item, "developer"))
+            .cloned()
+    })
+}
+
+/// Bytes of a system message that a script writes.
+const MAX_SYSTEM: usize = 8 << 20;
+
+fn write_system(list: &List, text: &str, join: fn(&str, &str) -> String) -> Answer<()> {
+    match system(list) {
+        Some(found) => {
+            let old = message::text_of(&found);
+            let bytes = old.len() + text.len();
+            if bytes > MAX_SYSTEM {
+                let most = MAX_SYSTEM >> 20;
+                return Err(error(format!(
+                    "cannot write the system message: {bytes} bytes; at most {most} MiB"
+                )));
+            }
+            let text = if old.is_empty() { text.to_owned() } else { join(&old, text) };
+            message::set_text(&found, &text);
+            Ok(())
+        }
+        None => list.array.insert(0, message::system(text)).map_err(misplaced),
+    }
+}

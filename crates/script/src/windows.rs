@@ -1,0 +1,111 @@
+//! What waits in a script's windows (`stream::window`) when a stream ends, or goes on without the script.
+
+use compact_str::CompactString;
+use std::convert::Infallible;
+use valvehouse_core::chat::{event, window};
+use valvehouse_json::{Json, Object};
+
+/// Lets everything out as it is.
+struct Open;
+
+impl window::Look for Open {
+    type Error = Infallible;
+
+    fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {
+        Ok(text.into())
+    }
+
+    fn unfinished(&mut self, _text: &str) -> Result<usize, Infallible> {
+        Ok(0)
+    }
+}
+
+/// The maps in which a script's windows may keep what waits: its state, and maps in that.
+fn keepers(state: &Json) -> Vec<Json> {
+    let below = state.as_object().map(Object::entries).unwrap_or_default();
+    let below = below.into_iter().map(|(_, value)| value).filter(|value| value.as_object().is_some());
+    std::iter::once(state.clone()).chain(below).collect()
+}
+
+/// What waits now, of each keeper.
+pub(super) fn held(state: &Json) -> Vec<(Json, Json)> {
+    keepers(state).into_iter().map(|kept| (kept.clone(), window::held(&kept).copy())).collect()
+}
+
+/// What waited before a call waits again.
+pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
+    for kept in keepers(state) {
+        let was = before.iter().find(|(keeper, _)| keeper.is_same(&kept)).map(|(_, held)| held.copy());
+        window::set_held(&kept, was.unwrap_or_default());
+    }
+}
+
+/// The event with what of its texts waited before it.
+pub(super) fn release(state: &Json, event: Json) -> Json {
+    for kept in keepers(state) {
+        if !window::waiting(&kept).is_empty() {
+            let Ok(()) = window::pass(&event, &kept, usize::MAX, &mut Open);
+        }
+    }
+    event
+}
+
+/// An event to come ahead of this one, with nothing in it yet, where texts wait that are over before this one.
+pub(super) fn ending_lanes(state: &Json, event: &Json) -> Option<Json> {
+    let mut any = false;
+    for kept in keepers(state) {
+        any |= window::ends_lanes(event, &kept);
+    }
+    any.then(|| event::with_delta(event, Json::object()))
+}
+
+/// Returns `true` if nothing in an event is for a client.
+pub(super) fn is_hollow(event: &Json) -> bool {
+    window::is_hollow(event)
+}
+
+/// An event for each choice of which texts wait though it is over, with nothing in it yet.
+pub(super) fn ends(state: &Json) -> Vec<Json> {
+    let mut events = Vec::new();
+    for kept in keepers(state) {
+        for choice in window::waiting(&kept) {
+            window::end(&kept, choice);
+            let delta = Json::from([("index", choice.into())]);
+            events.push(event::complete(&delta, &Json::object()));
+        }
+    }
+    events
+}
+
+/// All that waits, as it is.
+pub(super) fn rest(state: &Json) -> Json {
+    let events = ends(state).into_iter().map(|event| release(state, event));
+    events.flat_map(said).collect::<Vec<_>>().into()
+}
+
+/// Of events, what they say: a list of deltas, each with the index of its choice.
+pub(super) fn said(events: Json) -> Vec<Json> {
+    let events = match events {
+        Json::Array(events) => events.items(),
+        one => vec![one],
+    };
+    let said = events.into_iter().filter_map(|event| {
+        let Some(delta) = event::delta(&event) else { return Some(event).filter(|event| !event.is_null()) };
+        if delta.is_empty() {
+            return None;
+        }
+        let _ = delta.set("index", event::choice_index(&event));
+        Some(delta)
+    });
+    said.collect()
+}
+
+/// Some events, and then what a hook made.
+pub(super) fn joined(first: Vec<Json>, then: Json) -> Json {
+    let then = match then {
+        Json::Array(events) => events.items(),
+        Json::Null => Vec::new(),
+        one => vec![one],
+    };
+    [first, then].concat().into()
+}

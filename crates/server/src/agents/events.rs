@@ -1,0 +1,134 @@
+//! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
+
+use crate::asked::{Id, refused};
+use crate::openai::{KeepAlive, as_events, named_event};
+use axum::extract::State;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, StreamExt};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{self, error::RecvError};
+use valvehouse_agent::{checkpoint_to_json, run_to_json, standing};
+use valvehouse_core::fault::Fault;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_store::Run;
+
+/// How often a run is looked at that may have gone on in another process, which tells us nothing.
+const ELSEWHERE: Duration = Duration::from_secs(1);
+/// Of a conversation's checkpoints the newest are looked through for those of the run.
+const STEPS: u64 = 1000;
+
+/// Steps, changes of its status, what it waits for, and its end.
+pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+    // Before the first look, so that nothing falls in between.
+    let moved = app.runs.moved();
+    let run = match app.runs.run(&id).await {
+        Ok(run) => run,
+        Err(fault) => return refused(fault),
+    };
+    let keep_alive_ms = app.config.server.keep_alive_ms;
+    let stopped = app.stopped();
+    let following = Following { app, run, moved, told: Told::default() };
+    let bytes = stream::unfold(Some(following), |following| async { following?.next().await });
+    let bytes = bytes.take_until(stopped);
+    let mut response = Response::default();
+    as_events(&mut response, KeepAlive::new(bytes.boxed(), keep_alive_ms));
+    response
+}
+
+struct Following {
+    app: Arc<App>,
+    run: Run,
+    moved: broadcast::Receiver<Arc<str>>,
+    told: Told,
+}
+
+/// What the client has been told.
+#[derive(Default)]
+struct Told {
+    /// The latest of the run's steps.
+    step: u64,
+    status: Option<&'static str>,
+    pending: Json,
+}
+
+impl Following {
+    /// What is new, and who goes on from there: nobody once the run has ended.
+    async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
+        loop {
+            match self.news().await {
+                Ok(news) if is_over(&self.run) => {
+                    let end = named_event("end", &run_to_json(&self.run, &self.agent().await));
+                    return Some(([news, end].concat().into(), None));
+                }
+                Ok(news) if news.is_empty() => self.moves().await,
+                Ok(news) => return Some((news, Some(self))),
+                Err(fault) => {
+                    tracing::warn!(run = self.run.id, "failed to follow a run: {fault}");
+                    let error = crate::reply::body(&fault);
+                    return Some((named_event("error", &error), None));
+                }
+            }
+        }
+    }
+
+    /// Waits until the run may have moved.
+    async fn moves(&mut self) {
+        let id = self.run.id.clone();
+        let told = async {
+            loop {
+                match self.moved.recv().await {
+                    Ok(moved) if *moved != *id => {}
+                    // Some were missed, this one's perhaps.
+                    Ok(_) | Err(RecvError::Lagged(_)) => return,
+                    // The host ends.
+                    Err(RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        };
+        // Whether anything is new shows in the store.
+        let _ = tokio::time::timeout(ELSEWHERE, told).await;
+    }
+
+    /// What the store knows and the client does not yet.
+    async fn news(&mut self) -> Result<Bytes, Fault> {
+        self.run = self.app.runs.run(&self.run.id).await?;
+        let mut out = BytesMut::new();
+        if self.run.step > self.told.step {
+            let store = self.app.runs.store();
+            let steps = store.checkpoints(&self.run.conversation, STEPS).await?;
+            // Not further than the run was when it was looked at.
+            let is_new = |step: u64| step > self.told.step && step <= self.run.step;
+            for step in steps.iter().rev().filter(|step| step.run == self.run.id && is_new(step.step)) {
+                out.extend_from_slice(&named_event("step", &checkpoint_to_json(step)));
+            }
+            self.told.step = self.run.step;
+        }
+        let status = standing(&self.run);
+        let summary = run_to_json(&self.run, "");
+        if self.told.status.replace(status) != Some(status) {
+            let news = [("status", status.into()), ("error", summary.get("error").unwrap_or_default())];
+            out.extend_from_slice(&named_event("status", &Json::from(news)));
+        }
+        let pending = summary.get("pending_action").unwrap_or_default();
+        if pending != self.told.pending {
+            if !pending.is_null() {
+                out.extend_from_slice(&named_event("pending_action", &pending));
+            }
+            self.told.pending = pending;
+        }
+        Ok(out.freeze())
+    }
+
+    async fn agent(&self) -> String {
+        let conversation = self.app.runs.conversation(&self.run.conversation).await;
+        conversation.map(|conversation| conversation.agent).unwrap_or_default()
+    }
+}
+
+/// Whether nothing more comes of it by itself. One that failed can be tried again, by another request.
+fn is_over(run: &Run) -> bool {
+    matches!(standing(run), "done" | "failed" | "cancelled")
+}

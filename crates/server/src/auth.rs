@@ -1,0 +1,276 @@
+//! Who may ask, and who that is.
+
+use super::client::peer;
+use super::reply::OpenAiError;
+use super::{facts, session};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::is_loopback;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::access::{Digest, Holder};
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+tokio::task_local! {
+    /// Where the request under way comes from, for those who guess keys.
+    static CLIENT: IpAddr;
+}
+
+/// Does the work of a request that comes from there.
+pub(super) async fn coming_from<T>(client: Option<IpAddr>, work: impl Future<Output = T>) -> T {
+    match client {
+        Some(client) => CLIENT.scope(client, work).await,
+        None => work.await,
+    }
+}
+
+/// The user bound to the key of a request; null where the key is nobody's, or none is needed.
+pub(crate) fn user_of_key(app: &App, headers: &HeaderMap) -> Result<Json, Fault> {
+    if app.config.server.keys.is_empty() {
+        return Ok(Json::Null);
+    }
+    let Some(given) = given_key(headers) else {
+        return Err(unauthenticated(
+            "no API key: send `Authorization: Bearer KEY` with a key of [server] keys",
+        ));
+    };
+    match app.access.keys.holder(given) {
+        Some(Holder::User(user)) => Ok(user.clone()),
+        Some(Holder::Admin) => Ok(Json::Null),
+        None => Err(wrong_key(app, given, "this API key is not one of [server] keys")),
+    }
+}
+
+/// Lets operators by: whoever has the key of `[admin]` or is signed in with it or, where there is none,
+/// whoever sits at this machine.
+pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match operator(&app, &parts) {
+        Ok(operator) => {
+            parts.extensions.insert(operator);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(fault) => OpenAiError(fault).into_response(),
+    }
+}
+
+/// Who changes something, as it is written down: handlers behind [`operators_only`] take it as an extension.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator(pub(crate) String);
+
+/// The operator that a request comes from.
+pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
+    let headers = &parts.headers;
+    if !app.access.keys.has_admin() {
+        at_this_machine(parts)?;
+        if changes(&parts.method) && is_of_page(headers) {
+            from_our_page(app, parts)?;
+        }
+        let session = session::of(app, parts).map(|session| Operator(session.by));
+        return Ok(session.unwrap_or_else(|| named("local", headers)));
+    }
+    match given_key(headers) {
+        Some(given) => with_key(app, given).map(|()| named("admin", headers)),
+        None => signed_in(app, parts),
+    }
+}
+
+/// Whether a program has the operators' key or, where there is none, runs on this machine. Nothing is refused
+/// for the lack of it, so no wrong key is remembered.
+pub(super) fn may_operate(app: &App, parts: &Parts) -> bool {
+    match app.access.keys.has_admin() {
+        true => given_key(&parts.headers).is_some_and(|given| app.access.keys.is_admin(given)),
+        false => at_this_machine(parts).is_ok(),
+    }
+}
+
+/// Returns `true` if a request carries the operators' key rather than a user's.
+pub(super) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
+    let holder = given_key(&parts.headers).and_then(|given| app.access.keys.holder(given));
+    matches!(holder, Some(Holder::Admin))
+}
+
+/// Whether this is the operators' key.
+pub(super) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
+    if app.access.keys.is_admin(given) {
+        return Ok(());
+    }
+    let message = "this is for operators: send `Authorization: Bearer KEY` with the key of [admin]";
+    Err(wrong_key(app, given, message))
+}
+
+fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
+    let session = session::of(app, parts).ok_or_else(|| {
+        unauthenticated(
+            "this is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
+        )
+    })?;
+    if changes(&parts.method) {
+        from_our_page(app, parts)?;
+    }
+    Ok(Operator(session.by))
+}
+
+/// A page of another site may send a form here; the token of ours it cannot know.
+fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
+    let given = parts.headers.get(session::CSRF).and_then(|value| value.to_str().ok());
+    let session = session::of(app, parts);
+    if session.zip(given).is_some_and(|(session, given)| session.has_csrf(given)) {
+        return Ok(());
+    }
+    Err(Fault::Request {
+        message: "what a page changes needs the header `x-valvehouse-csrf` with the token that GET \
+                  /api/v1/session gives: load the page again"
+            .into(),
+        param: None,
+        code: Some("csrf_token_needed"),
+        kind: RequestFault::Forbidden,
+    })
+}
+
+/// Whether this may change something.
+pub(super) fn changes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Whether a browser sends this for a page.
+fn is_of_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
+}
+
+/// A role, with the name that its holder gives.
+pub(super) fn named(role: &str, headers: &HeaderMap) -> Operator {
+    let given = headers.get("x-valvehouse-by").and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    Operator(with_name(role, given.unwrap_or_default()))
+}
+
+/// The longest name that is written down.
+const LONGEST_NAME: usize = 64;
+
+/// `admin (Ann)`
+pub(super) fn with_name(role: &str, name: &str) -> String {
+    let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect();
+    if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
+}
+
+/// Refuses a wrong key and records the attempt: after many attempts an address has to wait. A valid key never
+/// waits, even from the same address. A key that is valid for another endpoint does not count as an attempt.
+fn wrong_key(app: &App, key: &str, message: &str) -> Fault {
+    if app.access.keys.holder(key).is_some() {
+        return unauthenticated(message);
+    }
+    // Requests without a socket come from our own program.
+    let wait = CLIENT.try_with(|client| {
+        let wait = app.access.attempts.wait(*client);
+        if wait.is_none() {
+            app.access.attempts.failed(*client, key);
+        }
+        wait
+    });
+    match wait.ok().flatten() {
+        Some(wait) => too_often("too many wrong keys came from this address", "too_many_wrong_keys", wait),
+        None => unauthenticated(message),
+    }
+}
+
+/// A request that comes too often.
+pub(super) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
+    let seconds = wait.as_secs_f64().ceil();
+    Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
+}
+
+/// Returns an identifier of the requester for comparisons only: the user's id, else the digest of a known key, else
+/// an empty string.
+pub(super) fn asker(app: &App, headers: &HeaderMap) -> String {
+    if let Some(user) = user_id(app, headers) {
+        return format!("user {user}");
+    }
+    let key = given_key(headers).filter(|key| app.access.keys.holder(key).is_some());
+    key.map(|key| format!("key {}", Digest::of(key))).unwrap_or_default()
+}
+
+/// The id of the user who asks, as far as that is certain: the key's user or, where they are trusted, the one
+/// that headers name.
+pub(super) fn user_id(app: &App, headers: &HeaderMap) -> Option<String> {
+    let of_key = user_of_key(app, headers).ok()?;
+    if let Some(id) = of_key.text("id").filter(|id| !id.is_empty()) {
+        return Some(id.to_string());
+    }
+    facts::trusted_user(app, headers)?.text("id").filter(|id| !id.is_empty()).map(String::from)
+}
+
+fn unauthenticated(message: &str) -> Fault {
+    Fault::Request {
+        message: message.into(),
+        param: None,
+        code: Some("invalid_api_key"),
+        kind: RequestFault::Unauthenticated,
+    }
+}
+
+/// Neither from another machine, also through a proxy on this one, nor from another site's page in a
+/// browser on this one.
+pub(super) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
+    let headers = &parts.headers;
+    let is_near = peer(parts).is_none_or(|client| client.is_loopback());
+    let is_passed_on =
+        ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
+    let host = host_of(parts).unwrap_or_default();
+    let is_here = host.is_empty() || name_of(host).is_some_and(is_loopback);
+    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
+    if is_near && !is_passed_on && is_here && origin.is_none_or(|origin| is_own(origin, host)) {
+        return Ok(());
+    }
+    Err(Fault::Request {
+        message: "this is for operators, and only for this machine as long as [admin] key is not set".into(),
+        param: None,
+        code: Some("admin_key_needed"),
+        kind: RequestFault::Forbidden,
+    })
+}
+
+/// The host that a request is for, with its port.
+pub(super) fn host_of(parts: &Parts) -> Option<&str> {
+    let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
+}
+
+/// The name of a host, without port and brackets; none where it is not exactly a name or an address with, at
+/// most, a port.
+pub(super) fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (name, rest) = rest.split_once(']')?;
+            (name.parse::<Ipv6Addr>().is_ok().then_some(name)?, rest)
+        }
+        None => {
+            let end = host.find(':').unwrap_or(host.len());
+            let (name, rest) = host.split_at(end);
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            (name.bytes().all(is_plain).then_some(name)?, rest)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
+}
+
+/// Whether a page of this origin came from this host.
+pub(super) fn is_own(origin: &str, host: &str) -> bool {
+    origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
+}
+
+/// The key that a request shows.
+pub(super) fn given_key(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = bearer.and_then(|value| {
+        let (scheme, key) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
+}

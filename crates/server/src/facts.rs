@@ -1,0 +1,286 @@
+//! What a request says about itself, as scripts see it.
+
+use super::client::Client;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use std::net::SocketAddr;
+use valvehouse_core::context::{Context, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_host::Ready;
+use valvehouse_host::app::App;
+use valvehouse_json::{Json, Object};
+
+/// Words of headers that carry credentials: no script sees those. `x-goog-api-key` has one of them.
+const CREDENTIALS: [&str; 20] = [
+    "authorization",
+    "authentication",
+    "auth",
+    "token",
+    "accesstoken",
+    "key",
+    "apikey",
+    "secret",
+    "password",
+    "passwd",
+    "cookie",
+    "cookie2",
+    "credential",
+    "credentials",
+    "jwt",
+    "assertion",
+    "signature",
+    "csrf",
+    "xsrf",
+    "otp",
+];
+/// Headers that contain one of the `CREDENTIALS` words but are not a credential.
+const HARMLESS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "sec-websocket-key"];
+/// The prefixes, in lower case, that mark the value of any header as a credential.
+const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
+
+/// Names the conversation where an Open WebUI is set to tell whom it asks for.
+const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
+
+/// Whether a request is an Open WebUI's: it says so in a header or, asking what it takes for a pipeline, names
+/// the user in all words, which no other client does.
+pub(crate) fn is_open_webui(headers: &HeaderMap, body: &Json) -> bool {
+    headers.contains_key(OPEN_WEBUI_CHAT) || body.get("user").is_some_and(|user| user.get("id").is_some())
+}
+
+/// The facts of a chat request.
+pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, ready: &Ready) -> TurnFacts {
+    of_body(app, parts, body, key_user, ready.facts.clone(), ready.models.clone())
+}
+
+/// The same for any body, with what is known of its model and of all models.
+pub(crate) fn of_body(
+    app: &App,
+    parts: &Parts,
+    body: &Json,
+    key_user: &Json,
+    model: Json,
+    models: Json,
+) -> TurnFacts {
+    let headers = &parts.headers;
+    let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let metadata = body.get("metadata").unwrap_or_default();
+    let chat_id = text(body.get("chat_id"))
+        .or_else(|| text(metadata.get("chat_id")))
+        .or_else(|| header("x-valvehouse-chat-id"))
+        .or_else(|| header(OPEN_WEBUI_CHAT))
+        .unwrap_or_default();
+    let message_id = text(body.get("id"))
+        .or_else(|| text(metadata.get("message_id")))
+        .or_else(|| header("x-openwebui-message-id"));
+    TurnFacts {
+        user: user(app, headers, body, key_user),
+        models,
+        request: request(parts).freeze(),
+        chat_id,
+        message_id: message_id.unwrap_or_default(),
+        features: body.get("features").or_else(|| metadata.get("features")).unwrap_or_default(),
+        files: body.get("files").or_else(|| metadata.get("files")).unwrap_or_default(),
+        filter_ids: filter_ids(body),
+        variables: configured_variables(&model, key_user),
+        client: client_variables(&metadata),
+        model,
+        callers: Vec::new(),
+        trace: None,
+        states: None,
+    }
+}
+
+/// The toggle filters a request asks for.
+pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
+    let within = || body.get("metadata")?.get("filter_ids");
+    let ids = body.get("filter_ids").or_else(within).unwrap_or_default();
+    ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
+}
+
+/// Returns the filters a request asks for.
+///
+/// # Errors
+/// Returns a request fault if they are not a list of texts: a name that is not read would not be missed.
+pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Fault> {
+    let within = || body.get("metadata")?.get("filter_ids");
+    let given = body.get("filter_ids").or_else(within).filter(|given| !given.is_null());
+    let is_list = |given: &Json| match given {
+        Json::Array(ids) => ids.items().iter().all(|id| id.as_str().is_some()),
+        _ => false,
+    };
+    match given {
+        Some(given) if !is_list(&given) => {
+            Err(Fault::invalid("`filter_ids` must be a list of texts", Some("filter_ids")))
+        }
+        _ => Ok(filter_ids(body)),
+    }
+}
+
+/// Returns the variables configured for a model, overridden by those configured for the user of the key.
+fn configured_variables(model: &Json, key_user: &Json) -> Json {
+    let all: Object = [model, key_user]
+        .into_iter()
+        .filter_map(|owner| owner.get("variables"))
+        .flat_map(|variables| variables.as_object().map(Object::entries).unwrap_or_default())
+        .map(|(name, value)| (name, value.copy()))
+        .collect();
+    if all.is_empty() { Json::Null } else { all.into() }
+}
+
+/// Returns the object `variables` of the client's metadata, or null.
+fn client_variables(metadata: &Json) -> Json {
+    match metadata.get("variables") {
+        Some(variables @ Json::Object(_)) => variables.copy(),
+        _ => Json::Null,
+    }
+}
+
+/// The context of a request: the variables that the configuration sets, those of the client's that it lets
+/// through, and the request's metadata as the turn's own.
+pub(crate) fn context(app: &App, facts: &TurnFacts, body: &Json) -> Context {
+    context_with(app, facts, body, Json::object())
+}
+
+/// The same of an operator's request: whatever variables it names are plain ones.
+pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> Context {
+    let context = context(app, facts, body);
+    let configured = facts.variables.as_object();
+    for (name, value) in facts.client.as_object().map(Object::entries).unwrap_or_default() {
+        if !configured.is_some_and(|configured| configured.contains(&name)) {
+            context.set(&name, value.copy());
+        }
+    }
+    context
+}
+
+/// The same where earlier parts of the turn have put something into its metadata already.
+pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: Json) -> Context {
+    let given = body.get("metadata").unwrap_or_default();
+    let variables = Json::object();
+    let entries = |of: &Json| of.as_object().map(Object::entries).unwrap_or_default();
+    let is_let_through = |name: &str| app.config.server.client_variables.iter().any(|known| known == name);
+    let own = entries(&facts.client).into_iter().filter(|(name, _)| is_let_through(name));
+    for (name, value) in own.chain(entries(&facts.variables)) {
+        // Copies in an object of their own: they fit.
+        let _ = variables.set(&name, value.copy());
+    }
+    let context = Context::with_metadata(variables, metadata);
+    if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
+        for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
+            // A copy: the body's metadata goes its own way.
+            let _ = own.set(&key, value.copy());
+        }
+    }
+    context
+}
+
+/// The key's user; else, where they are trusted, Open WebUI's headers; else the body's `user`.
+fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
+    if let Json::Object(_) = key_user {
+        let user = key_user.copy();
+        // Those are the turn's, and no part of who asks.
+        user.remove("variables");
+        return user;
+    }
+    if let Some(user) = trusted_user(app, headers) {
+        return user;
+    }
+    match body.get("user") {
+        Some(Json::Text(id)) => Json::from([("id", id.into())]),
+        Some(user @ Json::Object(_)) if user.get("id").is_some() => user.copy(),
+        _ => Json::object(),
+    }
+}
+
+/// The user that Open WebUI's headers name, where they are trusted.
+pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
+    if !app.config.server.trust_user_headers {
+        return None;
+    }
+    let named = [
+        ("id", "x-openwebui-user-id"),
+        ("name", "x-openwebui-user-name"),
+        ("email", "x-openwebui-user-email"),
+        ("role", "x-openwebui-user-role"),
+    ];
+    let found = named.iter().filter_map(|(key, header)| {
+        let value = headers.get(*header)?.to_str().ok()?;
+        Some(((*key).into(), Json::from(decoded(value))))
+    });
+    let user: Object = found.collect();
+    (!user.is_empty()).then(|| user.into())
+}
+
+/// Open WebUI percent-encodes what is no ASCII.
+fn decoded(value: &str) -> String {
+    percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
+}
+
+fn request(parts: &Parts) -> Json {
+    let headers: Object = parts
+        .headers
+        .iter()
+        .filter(|(name, value)| !is_credential(name, value))
+        .map(|(name, value)| {
+            (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()).into_owned().into())
+        })
+        .collect();
+    let socket = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>();
+    let client = match parts.extensions.get::<Client>() {
+        Some(client) => Some(client.0.to_string()),
+        None => socket.map(|socket| socket.0.to_string()),
+    };
+    Json::from([
+        ("method", parts.method.as_str().into()),
+        ("path", parts.uri.path().into()),
+        ("headers", headers.into()),
+        ("client", client.into()),
+    ])
+}
+
+/// Returns `true` if a header is a secret of its sender, by its name or its value.
+fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
+    let name = name.as_str();
+    let is_named =
+        !HARMLESS.contains(&name) && name.split(['-', '_', '.']).any(|word| CREDENTIALS.contains(&word));
+    let begins = |scheme: &&str| {
+        let beginning = value.as_bytes().get(..scheme.len());
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    is_named || SCHEMES.iter().any(begins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_by_name_or_value() {
+        let is = |name: &str, value: &'static str| {
+            is_credential(&name.parse().unwrap(), &HeaderValue::from_static(value))
+        };
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "x-api-key",
+            "api-key",
+            "x-goog-api-key",
+            "x-auth-token",
+            "x-forwarded-access-token",
+            "x-amz-security-token",
+            "cf-access-jwt-assertion",
+            "x-openwebui-user-jwt",
+            "x-valvehouse-csrf",
+            "ocp-apim-subscription-key",
+            "x-vault-token",
+        ] {
+            assert!(is(name, "x"), "{name}");
+        }
+        assert!(is("x-upstream", "Bearer abc") && is("x-upstream", "basic YTpi"));
+        for name in ["user-agent", "content-type", "idempotency-key", "x-request-id", "x-openwebui-user-id"] {
+            assert!(!is(name, "x"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A plugin in the shape of Open WebUI's functions.
+
+use super::answer::answer;
+use crate::asked::{Id, Words};
+use crate::problem;
+use axum::extract::State;
+use axum::response::Response;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+use valvehouse_host::admin::Refused;
+use valvehouse_host::app::App;
+use valvehouse_host::{Plugin, Snapshot};
+use valvehouse_json::{Json, Object};
+use valvehouse_script::{Kind, beginning};
+use valvehouse_store::{Span, hash};
+
+/// `GET /api/v1/functions/`: all of them, without their text.
+pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
+    answer(&app, all(&app, With::Nothing).await)
+}
+
+/// `GET /api/v1/functions/export?include_valves=true`: all of them, with their text; secrets stay here.
+pub(super) async fn export(State(app): State<Arc<App>>, words: Words) -> Response {
+    let with = match words.text("include_valves").as_deref() {
+        Some("true" | "1") => With::ContentAndValves,
+        _ => With::Content,
+    };
+    answer(&app, all(&app, with).await)
+}
+
+/// `GET /api/v1/functions/id/{id}`
+pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+    answer(&app, one(&app, &app.host.snapshot(), &id).await)
+}
+
+/// One function with its text, as it stands in a snapshot.
+pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Json, Refused> {
+    let plugin = valvehouse_host::admin::known(snapshot, id)?;
+    let spans = app.host.store().spans().await?;
+    let span = spans.iter().find(|span| *span.plugin == *plugin.id);
+    Ok(told(app, plugin, span, With::Content))
+}
+
+/// How much is told of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum With {
+    Nothing,
+    Content,
+    ContentAndValves,
+}
+
+async fn all(app: &App, with: With) -> Result<Json, Refused> {
+    let spans = app.host.store().spans().await?;
+    let snapshot = app.host.snapshot();
+    let mut all = Vec::with_capacity(snapshot.plugins.len());
+    for plugin in snapshot.plugins.values() {
+        let span = spans.binary_search_by(|span| (*span.plugin).cmp(&plugin.id)).ok();
+        let function = told(app, plugin, span.map(|place| &spans[place]), with);
+        if with == With::ContentAndValves {
+            // A fresh object takes any key.
+            let _ = function.set("valves", app.admin.stored_valves(&plugin.id, None).await?);
+        }
+        all.push(function);
+    }
+    Ok(all.into())
+}
+
+fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: With) -> Json {
+    let title = plugin.script.as_ref().map_or(&*plugin.id, |script| script.manifest.title(&plugin.id));
+    let written = || seconds_of_file(plugin);
+    let mut fields: Vec<(&str, Json)> = vec![
+        ("id", (*plugin.id).into()),
+        ("user_id", "".into()),
+        ("name", title.into()),
+        ("type", plugin.kind.word().into()),
+        ("meta", meta(plugin)),
+        ("is_active", plugin.enabled.into()),
+        ("is_global", plugin.global.into()),
+        ("created_at", span.map_or_else(written, |span| span.first_at / 1000).into()),
+        ("updated_at", span.map_or_else(written, |span| span.last_at / 1000).into()),
+        ("kind", plugin.kind.word().into()),
+        ("state", plugin.word().into()),
+        ("version", span.map(|span| span.last).into()),
+        ("problems", problem::of_plugin(app, plugin).into()),
+    ];
+    if with != With::Nothing {
+        let content = content(plugin);
+        fields.insert(4, ("hash", hash(&content).into()));
+        fields.insert(4, ("content", content.into()));
+    }
+    let function: Object = fields.into_iter().map(|(key, value)| (key.into(), value)).collect();
+    function.into()
+}
+
+/// What is in the file; what ran last, where that is gone.
+fn content(plugin: &Plugin) -> String {
+    let text = beginning(&plugin.path);
+    match &plugin.script {
+        Some(script) if text.is_empty() && !plugin.path.exists() => script.file.text.to_string(),
+        _ => text,
+    }
+}
+
+fn meta(plugin: &Plugin) -> Json {
+    let manifest = plugin.script.as_ref().map(|script| &script.manifest);
+    let words = manifest.map(|manifest| manifest.frontmatter.as_slice()).unwrap_or_default();
+    let words: Object =
+        words.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+    let description = manifest.and_then(|manifest| manifest.get("description")).unwrap_or_default();
+    Json::from([
+        ("description", description.into()),
+        ("manifest", words.into()),
+        ("toggle", (plugin.kind == Kind::Filter && plugin.is_toggle()).into()),
+    ])
+}
+
+/// When the file was written, where no history tells; in seconds since 1970.
+fn seconds_of_file(plugin: &Plugin) -> i64 {
+    let written = std::fs::metadata(&plugin.path).and_then(|metadata| metadata.modified()).ok();
+    let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
+}

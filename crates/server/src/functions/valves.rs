@@ -1,0 +1,104 @@
+//! Valves of functions, of operators and of single users. Secrets go in and never come out.
+
+use super::answer::answer;
+use super::gate::Asker;
+use crate::asked::{Id, Words, json};
+use crate::auth::Operator;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use std::sync::Arc;
+use valvehouse_core::valve::Schema;
+use valvehouse_host::Plugin;
+use valvehouse_host::admin::Refused;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// `GET …/valves`: what is stored, not what is in force.
+pub(super) async fn stored(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+    answer(&app, app.admin.stored_valves(&id, None).await)
+}
+
+/// `GET …/valves/spec`: JSON Schema; null where it has no valves.
+pub(super) async fn spec(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+    let schema = |plugin: Arc<Plugin>| plugin.script.as_ref().map(|script| spec_of(&script.manifest.valves));
+    answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).unwrap_or_default()))
+}
+
+/// `GET …/valves/effective`: what is in force, and where each value comes from.
+pub(super) async fn effective(State(app): State<Arc<App>>, Id(id): Id) -> Response {
+    answer(&app, app.admin.effective_valves(&id))
+}
+
+/// `POST …/valves/update`: these in place of all that were stored.
+pub(super) async fn update(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    Extension(Operator(by)): Extension<Operator>,
+    body: Body,
+) -> Response {
+    let updated = async {
+        let values = json(&app, body).await?;
+        app.admin.replace_valves(&id, None, &values, &by).await
+    };
+    answer(&app, updated.await)
+}
+
+/// `GET …/valves/user?user=`: what a user set for themselves.
+pub(super) async fn of_user(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    words: Words,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let stored = async {
+        let (user, _) = asked(&app, &parts, &words)?;
+        user_schema(&app, &id)?;
+        app.admin.stored_valves(&id, Some(&user)).await
+    };
+    answer(&app, stored.await)
+}
+
+/// `GET …/valves/user/spec`: JSON Schema; null where it has no user valves.
+pub(super) async fn user_spec(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let spec = || {
+        Asker::of(&app, &parts)?;
+        let plugin = app.admin.plugin(&id)?;
+        let schema = plugin.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
+        Ok(schema.map(spec_of).unwrap_or_default())
+    };
+    answer(&app, spec())
+}
+
+/// `POST …/valves/user/update?user=`: these in place of all that the user had set.
+pub(super) async fn update_user(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    words: Words,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let updated = async {
+        let (user, by) = asked(&app, &parts, &words)?;
+        let values = json(&app, body).await?;
+        app.admin.replace_valves(&id, Some(&user), &values, &by).await
+    };
+    answer(&app, updated.await)
+}
+
+fn asked(app: &App, parts: &Parts, words: &Words) -> Result<(String, String), Refused> {
+    Ok(Asker::of(app, parts)?.means(words.text("user"))?)
+}
+
+fn user_schema(app: &App, id: &str) -> Result<(), Refused> {
+    let plugin = app.admin.plugin(id)?;
+    valvehouse_host::admin::schema(&plugin, Some("")).map(drop)
+}
+
+fn spec_of(schema: &Schema) -> Json {
+    if schema.fields().is_empty() { Json::Null } else { schema.json_schema() }
+}

@@ -1,0 +1,72 @@
+//! Which door a request is at, told by its path before any route is: what it may be asked for, and in
+//! whose words it refuses.
+
+use crate::messages::{AnthropicError, speaks_anthropic};
+use crate::reply::{Detail, OpenAiError};
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use valvehouse_core::fault::Fault;
+
+/// A kind of door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    /// Models, asked in OpenAI's words,
+    OpenAi,
+    /// or in Anthropic's.
+    Anthropic,
+    /// A pipelines server's, as Open WebUI asks it.
+    Pipelines,
+    /// The Functions API, for operators as well.
+    Functions,
+    /// Other routes for operators, and all that is unknown.
+    Operators,
+}
+
+impl Door {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let path = parts.uri.path();
+        let bare = path.strip_prefix("/v1").unwrap_or(path);
+        let is_in =
+            |door: &str| bare.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if path.starts_with("/api/v1/questions/") {
+            Self::OpenAi
+        } else if path.starts_with("/api/v1/functions") {
+            Self::Functions
+        } else if path.starts_with("/api/") {
+            Self::Operators
+        } else if is_in("/messages") || is_in("/models") && speaks_anthropic(&parts.headers) {
+            Self::Anthropic
+        } else if is_in("/models") || is_in("/chat/completions") {
+            Self::OpenAi
+        } else if is_in("/pipelines") || bare.contains("/filter/") || bare.contains("/valves") {
+            Self::Pipelines
+        } else {
+            Self::Operators
+        }
+    }
+
+    /// Whether pages of other sites may ever use it.
+    pub(super) fn may_be_shared(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Anthropic)
+    }
+
+    /// Whether its answers are for operators only.
+    pub(super) fn is_operators(self) -> bool {
+        matches!(self, Self::Functions | Self::Pipelines | Self::Operators)
+    }
+
+    /// Whether this asks a model or a filter to work.
+    pub(super) fn is_asked(self, method: &Method) -> bool {
+        *method == Method::POST && matches!(self, Self::OpenAi | Self::Anthropic | Self::Pipelines)
+    }
+
+    /// A refusal as its clients read it.
+    pub(super) fn refused(self, fault: Fault) -> Response {
+        match self {
+            Self::Anthropic => AnthropicError(fault).into_response(),
+            Self::OpenAi | Self::Operators => OpenAiError(fault).into_response(),
+            Self::Functions | Self::Pipelines => Detail(fault).into_response(),
+        }
+    }
+}

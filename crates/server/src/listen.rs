@@ -1,0 +1,127 @@
+//! From a socket to who answers: connections that say nothing for long are let go, and all are let finish.
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::response::Response;
+use futures::FutureExt as _;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use valvehouse_net::Yielding;
+
+/// So long the head of a request may take, counted from when one may come.
+const HEAD: Duration = Duration::from_secs(30);
+/// So often it is looked whether the other end of a connection of many requests is still there.
+const PULSE: Duration = Duration::from_secs(30);
+/// After a failure that is the system's, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves until `shutdown` comes; requests under way are finished.
+pub(super) async fn serve<F>(
+    listener: TcpListener,
+    answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()>
+where
+    F: Future<Output = Response> + Send + 'static,
+{
+    let open = GracefulShutdown::new();
+    let builder = builder();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, client)) => {
+                tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, answer.clone()));
+            }
+            Err(error) if is_of_one(&error) => tracing::debug!("a client was gone at once: {error}"),
+            Err(error) => {
+                tracing::warn!("a connection could not be accepted: {error}");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    open.shutdown().await;
+    Ok(())
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PULSE);
+    builder
+}
+
+/// Serves one connection to its end.
+async fn connection<F>(
+    builder: Builder<TokioExecutor>,
+    watcher: Watcher,
+    stream: TcpStream,
+    client: SocketAddr,
+    answer: impl Fn(Request<Body>) -> F,
+) where
+    F: Future<Output = Response> + Send + 'static,
+{
+    // Answers are written as they come: none waits for a fuller packet.
+    let _ = stream.set_nodelay(true);
+    let asked = Arc::new(AtomicBool::new(false));
+    let has_asked = asked.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        has_asked.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(ConnectInfo(client));
+        answer(request.map(Body::new)).map(Ok::<_, Infallible>)
+    });
+    let connection = watcher.watch(builder.serve_connection(Yielding::new(TokioIo::new(stream)), service));
+    let mut connection = std::pin::pin!(connection);
+    let ended = match timeout(HEAD, &mut connection).await {
+        Ok(ended) => ended,
+        // Neither version of the protocol counts the time before it is known which one is spoken.
+        Err(_) if !asked.load(Ordering::Relaxed) => return,
+        Err(_) => connection.await,
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%client, "a connection broke off: {error}");
+    }
+}
+
+/// Whether a connection failed by itself, and the next one need not.
+fn is_of_one(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_does_not_finish_a_head_is_let_go() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, |_| std::future::ready(Response::default()), std::future::pending()));
+        for begun in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost: loc", "GET / HTTP/1.1\r\n\r\n"]
+        {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(begun.as_bytes()).await.unwrap();
+            let mut rest = Vec::new();
+            let ended = timeout(HEAD * 100, stream.read_to_end(&mut rest)).await;
+            assert!(ended.is_ok(), "{begun:?} is still being waited for");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Models in Anthropic's words.
+
+use axum::http::HeaderMap;
+use valvehouse_json::Json;
+
+/// Whether a client is one of Anthropic's: all of those say which version they speak.
+pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
+    headers.contains_key("anthropic-version")
+}
+
+/// All models, on one page.
+pub(crate) fn list(models: &[Json]) -> Json {
+    let models: Vec<Json> = models.iter().map(entry).collect();
+    let id = |model: Option<&Json>| model.and_then(|model| model.get("id")).unwrap_or_default();
+    Json::from([
+        ("first_id", id(models.first())),
+        ("last_id", id(models.last())),
+        ("has_more", false.into()),
+        ("data", models.into()),
+    ])
+}
+
+/// One model, from what OpenAI's list says of it.
+pub(crate) fn entry(model: &Json) -> Json {
+    let id = model.get("id").unwrap_or_default();
+    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
+    let created = jiff::Timestamp::from_second(created).unwrap_or_default();
+    Json::from([
+        ("type", "model".into()),
+        ("id", id.clone()),
+        ("display_name", model.get("display_name").unwrap_or(id)),
+        ("created_at", model.get("created_at").unwrap_or_else(|| created.to_string().into())),
+        ("lifecycle", model.get("lifecycle").unwrap_or_else(|| "active".into())),
+    ])
+}

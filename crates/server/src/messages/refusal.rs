@@ -1,0 +1,36 @@
+//! A fault as Anthropic's clients read it: `{"type": "error", "error": {type, message}}`.
+
+use crate::reply::{self, json_response};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use valvehouse_core::anthropic::{kind_of_status, status_of};
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+
+pub(crate) struct AnthropicError(pub(crate) Fault);
+
+impl IntoResponse for AnthropicError {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(reply::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = json_response(status, &body(&self.0));
+        if let Some(after) = reply::retry_after(&self.0) {
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
+        response
+    }
+}
+
+/// What is told of a fault, in an answer of its own or in the middle of a stream.
+pub(super) fn body(fault: &Fault) -> Json {
+    let told = reply::body(fault);
+    let error = told.get("error").unwrap_or_default();
+    let is_known = error.text("type").is_some_and(|kind| status_of(&kind).is_some());
+    if is_known && told.text("type").is_some_and(|kind| kind == "error") {
+        // Anthropic's own.
+        return told;
+    }
+    let kind = kind_of_status(reply::status(fault));
+    let error = [("type", kind.into()), ("message", error.get("message").unwrap_or_default())];
+    Json::from([("type", "error".into()), ("error", Json::from(error))])
+}

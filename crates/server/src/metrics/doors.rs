@@ -1,0 +1,89 @@
+//! Requests: every one that comes in, at whatever door.
+
+use super::families::Families;
+use crate::followed::Follower;
+use crate::openai;
+use axum::extract::MatchedPath;
+use valvehouse_core::figures::{Answering, Doors};
+
+/// The door of those who look after the host.
+pub(crate) const OPERATIONS: &str = "operations";
+
+/// How the routes of doors begin; the first that fits names the door.
+const ROUTES: [(&str, &str); 16] = [
+    ("/v1/chat/completions", openai::DOOR),
+    ("/v1/messages", "messages"),
+    ("/v1/models", "models"),
+    ("/api/v1/agents", "agents"),
+    ("/api/v1/questions", "questions"),
+    ("/api/v1/functions", "functions"),
+    ("/api/v1/traces", "traces"),
+    ("/api/v1/try", "traces"),
+    ("/api/v1/events", "events"),
+    ("/api/v1/session", "session"),
+    ("/api/v1/", "page"),
+    ("/page", "page"),
+    ("/livez", OPERATIONS),
+    ("/readyz", OPERATIONS),
+    ("/metrics", OPERATIONS),
+    ("/openapi.json", OPERATIONS),
+];
+
+/// The name of the door that a route belongs to: what a client may make up names none.
+pub(crate) fn door_of(route: Option<&MatchedPath>) -> &'static str {
+    match route.map(MatchedPath::as_str) {
+        Some("/") => "page",
+        Some(route) => {
+            let found = ROUTES.iter().find(|(begin, _)| route.starts_with(begin));
+            // Open WebUI's pipelines stand anywhere else.
+            found.map_or("pipelines", |(_, name)| *name)
+        }
+        None => "none",
+    }
+}
+
+impl Follower for Answering {
+    fn streams(&mut self) {
+        Self::streams(self);
+    }
+
+    fn sends(&mut self) {
+        Self::sends(self);
+    }
+
+    fn done(self) {
+        Self::done(self);
+    }
+}
+
+pub(super) fn collect(doors: &Doors, families: &mut Families) {
+    let used: Vec<_> = doors.iter().filter(|(_, door)| door.times().count + door.running() > 0).collect();
+    let mut requests = families.counter(
+        "http_requests_total",
+        "Requests that are over, by door and class of status; gone: the client left before there was one.",
+    );
+    for (name, door) in &used {
+        for (class, count) in door.answered() {
+            requests.add(&[("door", name), ("status", class)], count as f64);
+        }
+    }
+    let mut left = families.counter(
+        "http_answers_left_total",
+        "Answers that began and that the client did not read to their end.",
+    );
+    used.iter().for_each(|(name, door)| left.add(&[("door", name)], door.left() as f64));
+    let mut running = families.gauge("http_requests_running", "Requests under way, streams included.");
+    used.iter().for_each(|(name, door)| running.add(&[("door", name)], door.running() as f64));
+    let mut streams = families.gauge("http_streams_open", "Answers under way that come bit by bit.");
+    used.iter().for_each(|(name, door)| streams.add(&[("door", name)], door.streams() as f64));
+    let mut times = families.histogram(
+        "http_request_duration_seconds",
+        "From a request to the end of its answer, a stream's last byte included.",
+    );
+    used.iter().for_each(|(name, door)| times.spread(&[("door", name)], &door.times()));
+    let mut first = families.histogram(
+        "http_time_to_first_byte_seconds",
+        "From a request to the first bytes of its answer's body.",
+    );
+    used.iter().for_each(|(name, door)| first.spread(&[("door", name)], &door.first()));
+}

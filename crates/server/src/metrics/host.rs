@@ -1,0 +1,58 @@
+//! The host itself: its generation, its reloads, its store.
+
+use super::families::Families;
+use crate::ready;
+use valvehouse_core::lanes;
+use valvehouse_host::app::App;
+
+pub(super) async fn collect(app: &App, families: &mut Families) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    families.gauge("build_info", "Always 1; its label says which version runs.").add(&version, 1.0);
+    let generation = app.host.snapshot().generation;
+    families.gauge("generation", "The generation that runs.").add(&[], generation as f64);
+    let looks = app.host.looks();
+    let mut reloads = families.counter(
+        "reloads_total",
+        "Generations that came; faulty: with a plugin or file in them that does not load.",
+    );
+    for (result, count) in looks.reloads() {
+        reloads.add(&[("result", result)], count as f64);
+    }
+    let times = looks.times();
+    families
+        .histogram("reload_duration_seconds", "From a look at the folders to the swap.")
+        .spread(&[], &times);
+    let ago = looks.ago().as_secs_f64();
+    families
+        .gauge("last_look_age_seconds", "Since the folders and the store were last looked at.")
+        .add(&[], ago);
+    let running = app.traces.running();
+    families.gauge("turns_running", "Chats and runs under way.").add(&[], running as f64);
+    families
+        .counter("script_threads_lost_total", "Threads left behind with a script that was stuck.")
+        .add(&[], lanes::lost_so_far() as f64);
+    families
+        .gauge("script_threads_lost", "Those of them that still compute.")
+        .add(&[], lanes::lost_now() as f64);
+    store(app, families).await;
+}
+
+async fn store(app: &App, families: &mut Families) {
+    let hosts = ready::hosts(app).await;
+    let up = u8::from(hosts.is_ok());
+    families.gauge("store_up", "1 while the store answers.").add(&[], up.into());
+    if let Ok(hosts) = hosts {
+        families.gauge("hosts", "Hosts on the same store.").add(&[], hosts.all as f64);
+        families
+            .gauge("hosts_agreeing", "Those that have applied the latest change in the store.")
+            .add(&[], hosts.agreeing as f64);
+    }
+    let mut failures = families.counter("store_failures_total", "What the store did not do, by its trouble.");
+    for (trouble, count) in app.host.store().troubles() {
+        failures.add(&[("trouble", trouble.word())], count as f64);
+    }
+    let waiting = app.host.kv().waiting();
+    families
+        .gauge("kv_writes_pending", "Changes of what scripts keep that wait to be written.")
+        .add(&[], waiting as f64);
+}

@@ -1,0 +1,116 @@
+//! Plugins and tools.
+
+use super::families::Families;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use valvehouse_core::figures::Tally;
+use valvehouse_host::{Plugin, Snapshot};
+use valvehouse_script::{Kind, Severity};
+
+/// Every word for how a plugin stands.
+const STATES: [&str; 5] = ["live", "stale", "broken", "missing", "resting"];
+
+pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
+    states(snapshot, families);
+    problems(snapshot, families);
+    let plugins = || snapshot.plugins.values();
+    let mut resting =
+        families.gauge("plugin_resting", "1 while a plugin is left alone since it broke again and again.");
+    for plugin in plugins() {
+        resting.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "resting").into());
+    }
+    let tallies = plugins().flat_map(|plugin| tallies(plugin).into_iter());
+    calls(&tallies.collect::<Vec<_>>(), families);
+    tools(snapshot, families);
+}
+
+fn states(snapshot: &Snapshot, families: &mut Families) {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for kind in [Kind::Filter, Kind::Tool] {
+        counts.extend(STATES.map(|state| ((kind.word(), state), 0)));
+    }
+    for plugin in snapshot.plugins.values() {
+        *counts.entry((plugin.kind.word(), plugin.word())).or_default() += 1;
+    }
+    let mut plugins = families.gauge("plugins", "Plugins by what they are for and how they stand.");
+    for ((kind, state), count) in counts {
+        plugins.add(&[("kind", kind), ("state", state)], count as f64);
+    }
+}
+
+fn problems(snapshot: &Snapshot, families: &mut Families) {
+    let of_plugins = snapshot.plugins.values().flat_map(|plugin| {
+        let warnings = plugin.script.iter().flat_map(|script| &script.warnings);
+        plugin.state.problems().iter().chain(warnings)
+    });
+    let (mut errors, mut warnings) = (0_u64, 0_u64);
+    for problem in of_plugins.chain(&snapshot.problems) {
+        match problem.severity {
+            Severity::Error => errors += 1,
+            _ => warnings += 1,
+        }
+    }
+    let mut problems = families.gauge("problems", "What is wrong with files and settings now.");
+    problems.add(&[("severity", "error")], errors as f64);
+    problems.add(&[("severity", "warning")], warnings as f64);
+}
+
+/// A plugin's id, the name of a hook, and what its calls came to.
+type Called = (Arc<str>, String, Arc<Tally>);
+
+/// Of what a plugin was called for at all, or would have been if it did not rest.
+fn tallies(plugin: &Plugin) -> Vec<Called> {
+    let Some(script) = &plugin.script else { return Vec::new() };
+    let called = script.figures().tallies().into_iter().filter(|(_, tally)| {
+        let outcomes = tally.outcomes();
+        outcomes.iter().any(|(_, count)| *count > 0)
+    });
+    called.map(|(hook, tally)| (plugin.id.clone(), hook, tally)).collect()
+}
+
+fn calls(tallies: &[Called], families: &mut Families) {
+    let mut calls = families.counter(
+        "plugin_calls_total",
+        "Calls of a plugin's hooks, callbacks and tools by how they ended; rests: it was not called.",
+    );
+    for (plugin, hook, tally) in tallies {
+        for (outcome, count) in tally.outcomes() {
+            calls.add(&[("plugin", plugin), ("hook", hook), ("outcome", outcome)], count as f64);
+        }
+    }
+    let mut operations = families
+        .counter("plugin_operations_total", "Operations of the interpreter that a plugin's calls took.");
+    for (plugin, hook, tally) in tallies {
+        operations.add(&[("plugin", plugin), ("hook", hook)], tally.sum().operations as f64);
+    }
+    let mut memory =
+        families.gauge("plugin_memory_peak_bytes", "The most memory that one call of a plugin held.");
+    for (plugin, hook, tally) in tallies {
+        memory.add(&[("plugin", plugin), ("hook", hook)], tally.sum().most_memory as f64);
+    }
+    let mut times = families.histogram(
+        "plugin_call_duration_seconds",
+        "Own running time of a plugin's calls, without waiting. A sample: the first calls, then one in eight.",
+    );
+    for (plugin, hook, tally) in tallies {
+        times.spread(&[("plugin", plugin), ("hook", hook)], &tally.times());
+    }
+}
+
+fn tools(snapshot: &Snapshot, families: &mut Families) {
+    let used = || snapshot.tools.iter().filter(|tool| tool.figures().times().count > 0);
+    let mut calls =
+        families.counter("tool_calls_total", "Calls of tools by how they ended, further tries included.");
+    for tool in used() {
+        for (outcome, count) in tool.figures().outcomes() {
+            calls.add(&[("tool", tool.name()), ("outcome", outcome)], count as f64);
+        }
+    }
+    let mut times = families.histogram(
+        "tool_call_duration_seconds",
+        "How long calls of tools took, waiting and further tries included.",
+    );
+    for tool in used() {
+        times.spread(&[("tool", tool.name())], &tool.figures().times());
+    }
+}

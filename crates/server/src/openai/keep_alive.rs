@@ -1,0 +1,108 @@
+//! A comment line whenever a stream has been silent for long: what stands between a client and us
+//! takes silence for an end.
+
+use bytes::Bytes;
+use futures::Stream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+const COMMENT: &[u8] = b": keep-alive\n\n";
+
+/// The same bytes; comments come between events only, so that no event is torn.
+pub(crate) struct KeepAlive<S> {
+    bytes: S,
+    every: Duration,
+    timer: Pin<Box<Sleep>>,
+    heard: Instant,
+    end: End,
+}
+
+impl<S> KeepAlive<S> {
+    /// A comment after so many milliseconds of silence; 0: never.
+    pub(crate) fn new(bytes: S, every_ms: u64) -> Self {
+        // A year is never.
+        let never = Duration::from_secs(365 * 24 * 3600);
+        let every = if every_ms == 0 { never } else { Duration::from_millis(every_ms) };
+        Self { bytes, every, timer: Box::pin(sleep(every)), heard: Instant::now(), end: End::default() }
+    }
+
+    /// Whether it is time for a comment. The timer is only wound up again when it has run down:
+    /// events come thousands of times a second.
+    fn is_time(&mut self, context: &mut Context<'_>) -> bool {
+        while self.timer.as_mut().poll(context).is_ready() {
+            let silent = self.heard.elapsed();
+            if silent >= self.every {
+                self.heard = Instant::now();
+            }
+            self.timer.as_mut().reset(self.heard + self.every);
+            if silent >= self.every && self.end.is_between_events() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl<S: Stream<Item = Bytes> + Unpin> Stream for KeepAlive<S> {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match Pin::new(&mut self.bytes).poll_next(context) {
+            Poll::Ready(Some(bytes)) => {
+                self.heard = Instant::now();
+                self.end.follow(&bytes);
+                Poll::Ready(Some(bytes))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending if self.is_time(context) => Poll::Ready(Some(Bytes::from_static(COMMENT))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// The last bytes that went out.
+#[derive(Default)]
+pub(super) struct End {
+    bytes: Vec<u8>,
+}
+
+impl End {
+    /// As many bytes tell whether an event is over.
+    const LENGTH: usize = 4;
+
+    pub(super) fn follow(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::LENGTH)..]);
+        self.bytes.drain(..self.bytes.len().saturating_sub(Self::LENGTH));
+    }
+
+    /// Whether nothing went out or the last that did was an empty line.
+    pub(super) fn is_between_events(&self) -> bool {
+        let ends = |end: &[u8]| self.bytes.ends_with(end);
+        self.bytes.is_empty() || ends(b"\n\n") || ends(b"\r\r") || ends(b"\n\r\n") || ends(b"\r\n\r")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_over_with_an_empty_line_however_lines_end_and_bytes_come() {
+        for (pieces, between) in [
+            (vec![], true),
+            (vec!["data: a\n\n"], true),
+            (vec!["data: a\n"], false),
+            (vec!["data: a\n", "\n"], true),
+            (vec!["data: a\r\n\r", "\n"], true),
+            (vec!["data: a\r\n"], false),
+            (vec!["data: a", "\r", "\r"], true),
+            (vec!["a\n\n", "data: b\n"], false),
+        ] {
+            let mut end = End::default();
+            pieces.iter().for_each(|piece| end.follow(piece.as_bytes()));
+            assert_eq!(end.is_between_events(), between, "{pieces:?}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A provider's answer, byte for byte; only a failure adds to it.
+
+use super::keep_alive::{End, KeepAlive};
+use super::wire;
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, BoxStream, StreamExt};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Forwarded, Passed};
+use valvehouse_core::trace::Trace;
+use valvehouse_net::MAX_BODY;
+use valvehouse_net::sse::{self, MAX_LINE, Parser, TooLong};
+
+/// As much of a stream is looked at when it is over, to tell a proper end from a cut.
+const TAIL: usize = 16 * 1024;
+
+/// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
+/// there. How it fails is told in its trace.
+pub(super) async fn relay(
+    forwarded: Forwarded,
+    keep_alive_ms: u64,
+    trace: Option<Arc<Trace>>,
+) -> Result<Response, Fault> {
+    let is_stream =
+        forwarded.content_type.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let body = match forwarded.body {
+        Passed::Whole(bytes) => Body::from(bytes),
+        Passed::Stream(body) if is_stream => {
+            let relay = Relay {
+                provider: forwarded.provider,
+                body,
+                tail: VecDeque::new(),
+                held: BytesMut::new(),
+                trace,
+            };
+            let relayed = stream::unfold(Some(relay), |relay| async { relay?.next().await });
+            let relayed = KeepAlive::new(relayed.boxed(), keep_alive_ms);
+            Body::from_stream(relayed.map(Ok::<_, std::convert::Infallible>))
+        }
+        // Whole before it begins: one that breaks off is then told by its status.
+        Passed::Stream(body) => Body::from(whole(body).await?),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(forwarded.status).unwrap_or(StatusCode::OK);
+    if let Some(kind) = forwarded.content_type.and_then(|kind| HeaderValue::from_str(&kind).ok()) {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    if is_stream {
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    Ok(response)
+}
+
+async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Bytes, Fault> {
+    let mut all = BytesMut::new();
+    while let Some(bytes) = body.next().await {
+        all.extend_from_slice(&bytes?);
+        if all.len() > MAX_BODY {
+            let message = format!("an answer is larger than {} MiB", MAX_BODY >> 20);
+            return Err(Fault::Provider { message: message.into(), timeout: false });
+        }
+    }
+    Ok(all.freeze())
+}
+
+/// Whole lines go on at once. The rest of a line waits for its end, so that a cut within an event
+/// never reaches the client as half an event.
+struct Relay {
+    provider: Arc<str>,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    tail: VecDeque<Bytes>,
+    held: BytesMut,
+    trace: Option<Arc<Trace>>,
+}
+
+impl Relay {
+    async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
+        loop {
+            match self.body.next().await {
+                Some(Ok(bytes)) => {
+                    if let Some(lines) = self.lines(bytes) {
+                        self.remember(lines.clone());
+                        return Some((lines, Some(self)));
+                    }
+                    if self.held.len() > MAX_LINE {
+                        self.held.clear();
+                        let fault = self.broke_off(&TooLong::Line.to_string());
+                        return self.end(Some(&fault)).map(|bytes| (bytes, None));
+                    }
+                }
+                Some(Err(fault)) => return self.end(Some(&fault)).map(|bytes| (bytes, None)),
+                None => return self.end(None).map(|bytes| (bytes, None)),
+            }
+        }
+    }
+
+    fn lines(&mut self, mut bytes: Bytes) -> Option<Bytes> {
+        let Some(end) = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) else {
+            self.held.extend_from_slice(&bytes);
+            return None;
+        };
+        let rest = bytes.split_off(end + 1);
+        if !self.held.is_empty() {
+            self.held.extend_from_slice(&bytes);
+            bytes = self.held.split().freeze();
+        }
+        self.held.extend_from_slice(&rest);
+        Some(bytes)
+    }
+
+    fn remember(&mut self, lines: Bytes) {
+        // A copy: these bytes are part of a whole read buffer, which they would keep alive.
+        self.tail.push_back(Bytes::copy_from_slice(&lines));
+        let mut size: usize = self.tail.iter().map(Bytes::len).sum();
+        while let Some(first) = self.tail.front()
+            && size - first.len() >= TAIL
+        {
+            size -= first.len();
+            self.tail.pop_front();
+        }
+    }
+
+    fn broke_off(&self, why: &str) -> Fault {
+        let message = format!("the answer of provider {} broke off: {why}", self.provider);
+        Fault::Provider { message: message.into(), timeout: false }
+    }
+
+    /// What the stream still lacks when its bytes are over.
+    fn end(mut self, fault: Option<&Fault>) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        if is_event(&self.held) {
+            // Only its line's end is missing.
+            self.held.extend_from_slice(b"\n\n");
+            out.extend_from_slice(&self.held);
+            self.tail.push_back(self.held.split().freeze());
+        }
+        let mut end = End::default();
+        self.tail.iter().for_each(|lines| end.follow(lines));
+        let ended = Ended::of(&self.tail);
+        if ended != Ended::Done && !end.is_between_events() {
+            // An event whose frame is still open is closed first.
+            out.extend_from_slice(b"\n");
+        }
+        match ended {
+            Ended::Done => {}
+            Ended::Properly => out.extend_from_slice(wire::DONE),
+            Ended::Not => {
+                let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
+                let fault = fault.unwrap_or(&cut);
+                tracing::warn!("a stream ended with an error: {fault}");
+                if let Some(trace) = &self.trace {
+                    trace.fail(&fault.to_string());
+                }
+                out.extend_from_slice(&wire::failed(fault));
+            }
+        }
+        (!out.is_empty()).then(|| out.freeze())
+    }
+}
+
+/// Whether a line is an event of its own.
+fn is_event(line: &[u8]) -> bool {
+    let Some(data) = line.strip_prefix(b"data:") else { return false };
+    data.trim_ascii() == b"[DONE]" || serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
+}
+
+/// How a stream ended, by its last events.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// With the word for it: nothing is added.
+    Done,
+    /// With an error, or a reason for the end of each choice.
+    Properly,
+    /// In the middle of something.
+    Not,
+}
+
+impl Ended {
+    fn of(tail: &VecDeque<Bytes>) -> Self {
+        let mut parser = Parser::default();
+        tail.iter().for_each(|lines| parser.push(lines));
+        parser.finish();
+        let mut choices = BTreeMap::new();
+        let mut error = false;
+        for event in parser.flatten() {
+            if event.data.trim_ascii() == b"[DONE]" {
+                return Self::Done;
+            }
+            let Ok(json) = serde_json::from_slice::<serde_json::Value>(&event.data) else { continue };
+            if is_end_elsewhere(&json) {
+                return Self::Done;
+            }
+            error |= is_error(&event, &json);
+            for (place, choice) in json["choices"].as_array().into_iter().flatten().enumerate() {
+                let index = choice["index"].as_u64().unwrap_or(place as u64);
+                let ends = choice["finish_reason"].as_str().is_some_and(|why| !why.is_empty());
+                *choices.entry(index).or_insert(false) |= ends;
+            }
+        }
+        let all_ended = !choices.is_empty() && choices.values().all(|ended| *ended);
+        if error || all_ended { Self::Properly } else { Self::Not }
+    }
+}
+
+fn is_error(event: &sse::Event, json: &serde_json::Value) -> bool {
+    event.name.as_deref() == Some("error") || json.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// The last event of another API's stream, which has no `[DONE]`.
+fn is_end_elsewhere(json: &serde_json::Value) -> bool {
+    let ends = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
+    json["type"].as_str().is_some_and(|kind| ends.contains(&kind))
+}

@@ -1,0 +1,94 @@
+//! `/api/v1/models/{id}/chain`: which filters the requests of a model go through, in which order, and why
+//! the others do not run.
+
+use crate::asked::Words;
+use crate::reply::{OpenAiError, json_response};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use valvehouse_core::filter::Hook;
+use valvehouse_host::app::App;
+use valvehouse_host::{Decision, HostPart, Part, Plugin};
+use valvehouse_json::Json;
+
+/// `GET /api/v1/models/{id}/chain?user=&filter_ids=`: the toggles that a request asks for are separated by commas.
+pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>, words: Words) -> Response {
+    let snapshot = app.host.snapshot();
+    let toggles: Vec<String> = words
+        .text("filter_ids")
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
+        .collect();
+    // A model nobody knows would get a fine chain, of nothing.
+    if let Err(fault) = snapshot.ready_for(&model, &toggles) {
+        return OpenAiError(fault).into_response();
+    }
+    let user = words.text("user");
+    let parts = snapshot.parts(&model, &toggles, Plugin::rests);
+    let filters = parts.iter().map(|part| as_json(part, user.as_deref()));
+    let own = snapshot.host_parts(&model, &toggles);
+    let chain = Json::from([
+        ("model", model.as_str().into()),
+        ("stages", Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts, &own)).collect::<Vec<_>>().into()),
+        ("filters", filters.collect::<Vec<_>>().into()),
+        ("host_filters", own.iter().map(of_host).collect::<Vec<_>>().into()),
+    ]);
+    json_response(StatusCode::OK, &chain)
+}
+
+/// Returns the filters that act at a hook, in running order; `None` if there are none.
+fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
+    let place = |part: &Part| match part.decision {
+        Decision::Refuses(_) => f64::NEG_INFINITY,
+        _ => part.plugin.priority().unwrap_or(0.0),
+    };
+    let of_plugins = parts.iter().filter(|part| acts(part, hook)).map(|part| (place(part), &*part.plugin.id));
+    let of_host = own.iter().filter(|part| part.hooks.contains(&hook.name()));
+    let mut acting: Vec<(f64, &str)> =
+        of_plugins.chain(of_host.map(|part| (part.priority, part.id.as_str()))).collect();
+    acting.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut ids: Vec<&str> = acting.into_iter().map(|(_, id)| id).collect();
+    ids.dedup();
+    let ids: Vec<Json> = ids.into_iter().map(Json::from).collect();
+    (!ids.is_empty()).then(|| Json::from([("hook", hook.name().into()), ("filters", ids.into())]))
+}
+
+fn acts(part: &Part, hook: Hook) -> bool {
+    match part.decision {
+        Decision::Runs => part.plugin.hooks().contains(&hook.name()),
+        // Requests come to the refusal first, and no further.
+        Decision::Refuses(_) => hook == Hook::Inlet,
+        _ => false,
+    }
+}
+
+/// Returns the JSON of a part of the chain that is not a plugin, such as middleware.
+fn of_host(part: &HostPart) -> Json {
+    let hooks = part.hooks.iter().map(|hook| Json::from(*hook)).collect::<Vec<_>>();
+    Json::from([
+        ("id", part.id.as_str().into()),
+        ("decision", if part.refuses.is_some() { "refuses" } else { "runs" }.into()),
+        ("reason", part.reason.as_str().into()),
+        ("priority", Some(part.priority).filter(|priority| priority.is_finite()).into()),
+        ("hooks", hooks.into()),
+    ])
+}
+
+fn as_json(part: &Part, user: Option<&str>) -> Json {
+    let plugin = &part.plugin;
+    let hooks = plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>();
+    let state = if plugin.is_held() { "held" } else { plugin.word() };
+    Json::from([
+        ("id", (*plugin.id).into()),
+        ("decision", part.word().into()),
+        ("reason", part.reason.as_str().into()),
+        ("priority", plugin.priority().into()),
+        ("hooks", hooks.into()),
+        ("state", state.into()),
+        ("user_valves", user.map_or(Json::Null, |user| plugin.valves_of_user(user))),
+    ])
+}

@@ -1,0 +1,121 @@
+//! The page's own files: compiled in, so that it works without a network, and named by what is in them, so
+//! that a browser asks for each only once.
+
+use crate::reply::OpenAiError;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::words::hex;
+
+/// What the page may do: nothing but what it brought along, with nobody but this host.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const PICTURE: &str = "image/svg+xml";
+
+struct File {
+    name: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+    tag: String,
+}
+
+macro_rules! files {
+    ($($name:literal $kind:ident),* $(,)?) => {
+        vec![$(File::new($name, $kind, include_bytes!(concat!("files/", $name)))),*]
+    };
+}
+
+static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
+    files![
+        "api.js" SCRIPT,
+        "chain.js" SCRIPT,
+        "create.js" SCRIPT,
+        "diff.js" SCRIPT,
+        "dom.js" SCRIPT,
+        "editor.js" SCRIPT,
+        "feed.js" SCRIPT,
+        "fields.js" SCRIPT,
+        "history.js" SCRIPT,
+        "home.js" SCRIPT,
+        "icon.svg" PICTURE,
+        "index.html" HTML,
+        "main.js" SCRIPT,
+        "plugin.js" SCRIPT,
+        "plugins.js" SCRIPT,
+        "problems.js" SCRIPT,
+        "replay.js" SCRIPT,
+        "requests.js" SCRIPT,
+        "route.js" SCRIPT,
+        "session.js" SCRIPT,
+        "source.js" SCRIPT,
+        "state.js" SCRIPT,
+        "steps.js" SCRIPT,
+        "style.css" STYLE,
+        "theme.js" SCRIPT,
+        "try.js" SCRIPT,
+        "valves.js" SCRIPT,
+        "words.js" SCRIPT,
+    ]
+});
+
+impl File {
+    fn new(name: &'static str, kind: &'static str, bytes: &'static [u8]) -> Self {
+        let tag = format!("\"{}\"", &hex(&Sha256::digest(bytes))[..20]);
+        Self { name, kind, bytes, tag }
+    }
+
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let is_known = known.flat_map(|tags| tags.split(',')).any(|tag| tag.trim() == self.tag);
+        let mut response = match is_known {
+            true => StatusCode::NOT_MODIFIED.into_response(),
+            false => Body::from(self.bytes).into_response(),
+        };
+        let own = response.headers_mut();
+        let safe: [(HeaderName, &'static str); 6] = [
+            (header::CONTENT_TYPE, self.kind),
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        ];
+        own.extend(safe.map(|(name, value)| (name, HeaderValue::from_static(value))));
+        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
+            own.insert(header::ETAG, tag);
+        }
+        response
+    }
+}
+
+/// The page.
+pub(super) fn page(headers: &HeaderMap) -> Response {
+    answer("index.html", headers)
+}
+
+/// `GET /page/{name}`
+pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    answer(&name, &headers)
+}
+
+fn answer(name: &str, headers: &HeaderMap) -> Response {
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        let message = format!("the page has no file `{name}`");
+        return OpenAiError(Fault::Request {
+            message,
+            param: None,
+            code: Some("not_found"),
+            kind: RequestFault::NotFound,
+        })
+        .into_response();
+    };
+    file.answer(headers)
+}

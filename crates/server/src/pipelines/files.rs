@@ -1,0 +1,168 @@
+//! Scripts that operators add by their address, upload and delete, as Open WebUI's page of pipelines does it.
+
+use super::named::known_filter;
+use crate::asked;
+use crate::auth::Operator;
+use crate::reply::{Detail, json_response};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Multipart, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::Grant;
+use valvehouse_core::fault::Fault;
+use valvehouse_host::admin::Expected;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_net::Web;
+use valvehouse_net::web::Ask;
+use valvehouse_script::Kind;
+
+/// How long a script's address may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// `POST /pipelines/add {url}`
+pub(super) async fn add(
+    State(app): State<Arc<App>>,
+    Extension(by): Extension<Operator>,
+    body: Body,
+) -> Response {
+    answer(added(&app, &by, body).await)
+}
+
+async fn added(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
+    let sent = asked::json(app, body).await?;
+    let url =
+        sent.text("url").ok_or_else(|| Fault::invalid("send {\"url\": \"https://…/NAME.rhai\"}", None))?;
+    let url = raw(url.trim());
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let id = id_of(path.rsplit('/').next().unwrap_or_default())?;
+    let text = downloaded(&url).await?;
+    write(app, by, &id, text).await?;
+    Ok(format!("Pipeline added successfully: {id}"))
+}
+
+/// `POST /pipelines/upload`, a form with the part `file`
+pub(super) async fn upload(
+    State(app): State<Arc<App>>,
+    Extension(by): Extension<Operator>,
+    form: Result<Multipart, axum::extract::multipart::MultipartRejection>,
+) -> Response {
+    let uploaded = match form {
+        Ok(form) => uploaded(&app, &by, form).await,
+        Err(error) => Err(wrong_form(&error.body_text())),
+    };
+    answer(uploaded)
+}
+
+async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<String, Fault> {
+    while let Some(part) = form.next_field().await.map_err(|error| wrong_form(&error.body_text()))? {
+        if part.name() != Some("file") {
+            continue;
+        }
+        let id = id_of(part.file_name().unwrap_or_default())?;
+        let text = part.bytes().await.map_err(|error| wrong_form(&error.body_text()))?;
+        write(app, by, &id, text.to_vec()).await?;
+        return Ok(format!("Pipeline uploaded successfully: {id}"));
+    }
+    Err(wrong_form("it has no part called `file`"))
+}
+
+/// `DELETE /pipelines/delete {id}`
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(by): Extension<Operator>,
+    body: Body,
+) -> Response {
+    answer(deleted(&app, &by, body).await)
+}
+
+async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
+    let sent = asked::json(app, body).await?;
+    let id = sent.text("id").ok_or_else(|| Fault::invalid("send {\"id\": \"NAME\"}", None))?;
+    let id = known_filter(&app.host.snapshot(), &id)?.id.clone();
+    // Whoever deletes a guard here was not asked whether they mean it.
+    app.admin.delete(&id, false, &by.0).await.map_err(|refused| refused.fault)?;
+    Ok(format!("Pipeline {id} deleted successfully"))
+}
+
+async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), Fault> {
+    let text = String::from_utf8(text)
+        .map_err(|_| Fault::invalid(format!("{id}.rhai is no text: a script is written in UTF-8"), None))?;
+    let written = app.admin.write(Kind::guess(&text), id, &text, Expected::Whatever, &by.0).await;
+    written.map(drop).map_err(|refused| refused.fault)
+}
+
+/// A file's name without its end: the plugin's id.
+fn id_of(name: &str) -> Result<String, Fault> {
+    match name.strip_suffix(".rhai") {
+        Some(id) if valvehouse_core::words::is_id(id) => Ok(id.to_owned()),
+        Some(_) => Err(Fault::invalid(
+            format!("{name:?} is no name for a plugin: 1 to 64 of a-z, 0-9, _ and - before .rhai"),
+            None,
+        )),
+        None => Err(Fault::invalid("Only Rhai scripts (.rhai) are allowed.", None)),
+    }
+}
+
+async fn downloaded(url: &str) -> Result<Vec<u8>, Fault> {
+    let failed = |why: String| Fault::invalid(format!("failed to download {url}: {why}"), None);
+    let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.join("; ")))?;
+    let ask = Ask::new("GET", url)
+        .and_then(|ask| ask.within(PATIENCE))
+        .map_err(|error| failed(error.to_string()))?;
+    let answer = web.ask(ask).await.map_err(|error| failed(error.to_string()))?;
+    match answer.status {
+        200 => Ok(answer.body.to_vec()),
+        status => Err(failed(format!("it answered {status}"))),
+    }
+}
+
+/// The file itself where GitHub shows it on a page.
+fn raw(url: &str) -> String {
+    let page = url.strip_prefix("https://github.com/").and_then(|path| path.split_once("/blob/"));
+    match page {
+        Some((repository, path)) => format!("https://raw.githubusercontent.com/{repository}/{path}"),
+        None => url.to_owned(),
+    }
+}
+
+fn wrong_form(why: &str) -> Fault {
+    Fault::invalid(format!("the upload could not be read: {why}"), None)
+}
+
+fn answer(done: Result<String, Fault>) -> Response {
+    match done {
+        Ok(detail) => {
+            let told = Json::from([("status", true.into()), ("detail", detail.into())]);
+            json_response(StatusCode::OK, &told)
+        }
+        Err(fault) => Detail(fault).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_github_is_taken_for_its_file() {
+        assert_eq!(
+            raw("https://github.com/ann/filters/blob/main/a/limit.rhai"),
+            "https://raw.githubusercontent.com/ann/filters/main/a/limit.rhai"
+        );
+        for other in ["https://example.com/blob/limit.rhai", "https://github.com/ann/filters"] {
+            assert_eq!(raw(other), other);
+        }
+    }
+
+    #[test]
+    fn only_a_scripts_name_is_taken() {
+        assert_eq!(id_of("limit.rhai").ok().as_deref(), Some("limit"));
+        for wrong in ["limit.py", "../limit.rhai", "a/b.rhai", "Limit.rhai", ".rhai", ""] {
+            assert!(id_of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

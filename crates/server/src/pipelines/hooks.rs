@@ -1,0 +1,227 @@
+//! Inlets and outlets of single filters: an Open WebUI asks for one after the other, in the order of their
+//! priorities, and takes each answer for the body of the next.
+
+use super::gate::KeyUser;
+use super::named;
+use super::part;
+use crate::openai::{EVENTS, events_header, parsed, read};
+use crate::reply::{self, Detail, json_response};
+use crate::{GENERATION, facts, watched};
+use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hyper::ext::ReasonPhrase;
+use std::sync::Arc;
+use valvehouse_core::chat::message;
+use valvehouse_core::context::{Events, Parted, Turn};
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_host::app::App;
+use valvehouse_host::{Plugin, Snapshot};
+use valvehouse_json::Json;
+
+/// Letters of a refusal beside its status.
+const LONGEST_REASON: usize = 300;
+
+/// `POST /{id}/filter/inlet`
+pub(super) async fn inlet(
+    app: State<Arc<App>>,
+    names: Path<Vec<(String, String)>>,
+    request: Request,
+) -> Response {
+    answer(app.0, &names, Hook::Inlet, request).await
+}
+
+/// `POST /{id}/filter/outlet`
+pub(super) async fn outlet(
+    app: State<Arc<App>>,
+    names: Path<Vec<(String, String)>>,
+    request: Request,
+) -> Response {
+    answer(app.0, &names, Hook::Outlet, request).await
+}
+
+async fn answer(app: Arc<App>, names: &[(String, String)], hook: Hook, request: Request) -> Response {
+    let snapshot = app.host.snapshot();
+    let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
+    let answered = run(&app, &snapshot, &names.join("/"), hook, request).await;
+    let mut response = answered.unwrap_or_else(refused);
+    response.headers_mut().insert(GENERATION, HeaderValue::from(snapshot.generation));
+    response
+}
+
+/// Open WebUI shows a refusal's detail, it means to; what it really gets hold of is the words beside the status.
+fn refused(fault: Fault) -> Response {
+    reply::log(&fault);
+    let detail = reply::body(&fault).at_path("error.message");
+    let line: String = detail.as_str().unwrap_or_default().chars().take(LONGEST_REASON).collect();
+    let line = line.replace(|letter: char| letter.is_control(), " ");
+    let mut response = Detail(fault).into_response();
+    if let Ok(reason) = ReasonPhrase::try_from(line.into_bytes()) {
+        response.extensions_mut().insert(reason);
+    }
+    response
+}
+
+/// A call of a hook, read.
+struct Call {
+    hook: Hook,
+    body: Json,
+    user: Json,
+}
+
+async fn run(
+    app: &Arc<App>,
+    snapshot: &Snapshot,
+    name: &str,
+    hook: Hook,
+    request: Request,
+) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(body, app.config.server.max_body_mb).await?;
+    let call = Call::read(hook, &parsed(&bytes)?, &parts)?;
+    let Some(plugin) = named::filter(snapshot, name) else {
+        return call.of_model(app, snapshot, name);
+    };
+    if let Some(message) = plugin.refusal().filter(|_| plugin.enabled) {
+        return Err(Fault::Unguarded { plugin: plugin.id.to_string(), message });
+    }
+    if !call.concerns(plugin) {
+        return Ok(json_response(StatusCode::OK, &call.body));
+    }
+    call.of_filter(app, snapshot, plugin, &parts).await
+}
+
+impl Call {
+    fn read(hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Fault> {
+        let body = sent.get("body").unwrap_or_default();
+        if !matches!(body.get("messages"), Some(Json::Array(_))) {
+            let message = "send {\"body\": {\"model\": …, \"messages\": […]}, \"user\": {…}}";
+            return Err(Fault::invalid(message, Some("body")));
+        }
+        let user = match sent.get("user") {
+            Some(user @ Json::Object(_)) => user,
+            _ => parts.extensions.get::<KeyUser>().map(|user| user.0.clone()).unwrap_or_default(),
+        };
+        Ok(Self { hook, body, user })
+    }
+
+    /// Whether a filter has something to do with it. What was switched off since the client asked for its
+    /// name, or never loaded, is as if it were not there.
+    fn concerns(&self, plugin: &Plugin) -> bool {
+        let has_hook =
+            plugin.script.as_ref().is_some_and(|script| script.hooks().any(|own| own == self.hook));
+        let is_wanted =
+            || !plugin.is_toggle() || facts::filter_ids(&self.body).iter().any(|id| **id == *plugin.id);
+        plugin.enabled && has_hook && is_wanted()
+    }
+
+    async fn of_filter(
+        &self,
+        app: &Arc<App>,
+        snapshot: &Snapshot,
+        plugin: &Plugin,
+        parts: &Parts,
+    ) -> Result<Response, Fault> {
+        let Self { hook, body, user } = self;
+        let part = part::of_hook(snapshot, body, user, *hook);
+        let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
+        if *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id) {
+            return Ok(json_response(StatusCode::OK, body));
+        }
+        let model = named::model(snapshot, &body.text("model").unwrap_or_default());
+        let model = model.map(|ready| ready.facts).unwrap_or_default();
+        let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
+        facts.states = Some(parted.states().clone());
+        let watch = watched::begin(app, hook.name(), false, snapshot.generation, &parts.headers, &mut facts);
+        let context = facts::context_with(app, &facts, body, parted.metadata().clone());
+        let turn = Turn::new(facts, context, Events::default());
+        let ran = self.chain(snapshot, plugin, &turn, &parted).await;
+        let mut response = match ran {
+            Ok(body) => {
+                if let Some(part) = part {
+                    if *hook == Hook::Inlet {
+                        part::mark(snapshot, &body, &part);
+                    }
+                    app.parted.keep(part, &parted);
+                }
+                json_response(StatusCode::OK, &body)
+            }
+            Err(fault) => refused(watch.failed(fault)),
+        };
+        if let Some(events) = events_header(&turn.events().take()) {
+            response.headers_mut().insert(EVENTS, events);
+        }
+        Ok(watched::until_end(watch, response))
+    }
+
+    async fn chain(
+        &self,
+        snapshot: &Snapshot,
+        plugin: &Plugin,
+        turn: &Turn,
+        parted: &Parted,
+    ) -> Result<Json, Fault> {
+        let comes_here = part::comes_here(snapshot, &self.body);
+        let chain = Chain::new(plugin.filter().into_iter().collect());
+        let work = async { turn.flushed(chain.run(self.hook, self.body.clone(), turn).await).await };
+        let outcome = turn.lasting(work).await?;
+        let (body, handles_files) = match outcome {
+            Outcome::Done(body) => {
+                let script = plugin.script.as_ref();
+                (body, script.is_some_and(|script| script.manifest.file_handler))
+            }
+            // The chat itself will ask it again, and there it can give its answer.
+            Outcome::Skipped(_) if self.hook == Hook::Inlet && comes_here => return Ok(self.body.clone()),
+            Outcome::Skipped(value) => return self.skipped(plugin, value),
+        };
+        if self.hook == Hook::Inlet {
+            parted.inlet_ran(&plugin.id);
+            if handles_files {
+                body.remove("files");
+                body.get("metadata").and_then(|metadata| metadata.remove("files"));
+                turn.metadata().remove("files");
+            }
+        }
+        Ok(body)
+    }
+
+    /// An answer in place of the model's cannot be given here: the client asks its model whatever we say, unless
+    /// we refuse. What takes the place of an answer that is there can.
+    fn skipped(&self, plugin: &Plugin, value: Json) -> Result<Json, Fault> {
+        if self.hook == Hook::Inlet {
+            let text = message::text_of(&value);
+            let text = value.as_str().map_or(text.into(), str::to_owned);
+            return Err(Fault::Refused(Refusal { plugin: plugin.id.to_string(), ..Refusal::new(text) }));
+        }
+        if matches!(value.get("messages"), Some(Json::Array(_))) {
+            return Ok(value);
+        }
+        let content = value.get("content").unwrap_or(value);
+        if let Some(last) = self.body.get("messages").and_then(|messages| messages.at(-1)) {
+            // A copy holds nothing of the body it goes into.
+            let _ = last.set("content", content.copy());
+        }
+        Ok(self.body.clone())
+    }
+
+    /// The hooks of a model, which Open WebUI asks for after the inlets of all filters and before their
+    /// outlets: there are none, and what it sends comes back, with the name of the turn in it where the chat
+    /// itself will come here as well.
+    fn of_model(self, app: &App, snapshot: &Snapshot, name: &str) -> Result<Response, Fault> {
+        let is_asked = self.body.text("model").is_some_and(|model| model == name);
+        let is_model = is_asked && named::model(snapshot, name).is_some();
+        if !is_model {
+            return Err(named::unknown(name));
+        }
+        if self.hook == Hook::Inlet
+            && let Some(part) = part::of_model(&self.body, &self.user)
+        {
+            part::mark(snapshot, &self.body, &part);
+            let parted = app.parted.find(&part).unwrap_or_default();
+            app.parted.keep(part, &parted);
+        }
+        Ok(json_response(StatusCode::OK, &self.body))
+    }
+}

@@ -1,0 +1,175 @@
+//! `GET /readyz`: whether this host should be sent requests, and if not, why.
+//!
+//! Strangers are told yes or no and which part; who is an operator also reads how everything stands.
+
+use super::auth;
+use super::reply::json_response;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
+use valvehouse_json::{Json, Object};
+use valvehouse_store::{StoreError, Trouble};
+
+/// How long the store may take to answer: a busy machine is no reason to turn requests away.
+const STORE_PATIENCE: Duration = Duration::from_secs(10);
+/// Folders and store are looked at every two seconds, more or less.
+const LOOKS_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The hosts on the same store.
+pub(super) struct Hosts {
+    pub(super) all: usize,
+    /// Those that have applied the latest change.
+    pub(super) agreeing: usize,
+    pub(super) stored: u64,
+}
+
+/// What the store says of its hosts. Why it says nothing, where it does not.
+pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
+    let store = app.host.store();
+    let asked = async {
+        let stored = store.generation().await?;
+        let hosts = store.hosts().await?;
+        let agreeing = hosts.iter().filter(|host| host.applied_generation >= stored).count();
+        Ok::<_, StoreError>(Hosts { all: hosts.len(), agreeing, stored })
+    };
+    match timeout(STORE_PATIENCE, asked).await {
+        Ok(answered) => answered.map_err(|error| format!("failed to {error}")),
+        Err(_) => Err(format!("the store did not answer within {} s", STORE_PATIENCE.as_secs())),
+    }
+}
+
+/// One part of the whole.
+struct Check {
+    name: &'static str,
+    /// Whether it stands as it should.
+    well: bool,
+    /// Whether requests had better go elsewhere while it does not.
+    needed: bool,
+    says: String,
+}
+
+impl Check {
+    fn needed(name: &'static str, well: bool, says: String) -> Self {
+        Self { name, well, needed: true, says }
+    }
+
+    fn told(name: &'static str, well: bool, says: String) -> Self {
+        Self { name, well, needed: false, says }
+    }
+
+    fn into_json(self) -> Json {
+        Json::from([
+            ("name", self.name.into()),
+            ("ok", self.well.into()),
+            ("needed", self.needed.into()),
+            ("says", self.says.into()),
+        ])
+    }
+}
+
+pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let snapshot = app.host.snapshot();
+    let checks = checks(&app, &snapshot).await;
+    let lacking: Vec<&str> =
+        checks.iter().filter(|check| check.needed && !check.well).map(|check| check.name).collect();
+    let status = if lacking.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let reason = (!lacking.is_empty()).then(|| lacking.join(", "));
+    let answer = Json::from([("ready", lacking.is_empty().into()), ("reason", reason.into())]);
+    if auth::operator(&app, &parts).is_ok() {
+        let is_verbose = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+            .any(|(name, value)| name == "verbose" && !matches!(&*value, "0" | "false"));
+        let checks = is_verbose.then(|| checks.into_iter().map(Check::into_json).collect::<Vec<_>>());
+        let (plugins, providers) = (plugins(&snapshot), providers(&snapshot));
+        for (name, part) in [
+            ("generation", Some(snapshot.generation.into())),
+            ("plugins", Some(plugins.into())),
+            ("providers", Some(providers.into())),
+            ("checks", checks.map(Json::from)),
+        ] {
+            // New values in a new object: they fit.
+            let _ = part.map(|part| answer.set(name, part));
+        }
+    }
+    json_response(status, &answer)
+}
+
+/// Why writes fail now, where they do: a full disk, a lock that another process holds.
+async fn unwritable(app: &App) -> Option<String> {
+    let store = app.host.store();
+    let locked = store.probe().await.err();
+    // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
+    let lasts = |error: &StoreError| error.trouble != Trouble::Busy;
+    let why = locked.or_else(|| app.host.kv().failure().or_else(|| store.failing()).filter(lasts));
+    why.map(|error| format!("cannot {error}"))
+}
+
+async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
+    let (hosts, unwritable) = tokio::join!(hosts(app), unwritable(app));
+    let hosts = hosts.and_then(|hosts| unwritable.map_or(Ok(hosts), Err));
+    let stopping = app.is_stopping();
+    let goes_on = if stopping { "it finishes what is under way" } else { "it takes requests" };
+    let ago = app.host.looks().ago();
+    let folders = snapshot.plan().folders_exist();
+    let mut checks = vec![
+        Check::needed("serving", !stopping, goes_on.into()),
+        Check::needed("generation", snapshot.generation > 0, format!("{} runs", snapshot.generation)),
+        match &hosts {
+            Ok(hosts) => Check::needed("store", true, format!("it answers, at its change {}", hosts.stored)),
+            Err(why) => Check::needed("store", false, why.clone()),
+        },
+        Check::told(
+            "folders",
+            ago < LOOKS_PATIENCE,
+            format!("looked at {:.1} s ago; {folders}", ago.as_secs_f64()),
+        ),
+    ];
+    if let Ok(Hosts { all, agreeing, .. }) = hosts {
+        let says = format!("{agreeing} of {all} on this store have applied its latest change");
+        checks.push(Check::told("hosts", agreeing == all, says));
+    }
+    let resting: Vec<&str> = snapshot
+        .plan()
+        .providers
+        .iter()
+        .filter(|plan| plan.provider.rests().is_some())
+        .map(|plan| plan.provider.name())
+        .collect();
+    checks.push(Check::told("providers", resting.is_empty(), listed("left alone", &resting)));
+    let refusals: Vec<String> = snapshot.filters().filter_map(|plugin| plugin.refusal()).collect();
+    let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
+    checks.push(Check::told("guards", refusals.is_empty(), listed("requests are refused", &refusals)));
+    let unwell: Vec<&str> = snapshot
+        .plugins
+        .values()
+        .filter(|plugin| plugin.word() != "live")
+        .map(|plugin| &*plugin.id)
+        .collect();
+    checks.push(Check::told("plugins", unwell.is_empty(), listed("not as they should be", &unwell)));
+    checks
+}
+
+fn listed(what: &str, names: &[&str]) -> String {
+    if names.is_empty() { "all well".into() } else { format!("{what}: {}", names.join(", ")) }
+}
+
+fn plugins(snapshot: &Snapshot) -> Object {
+    let plugins = snapshot.plugins.values().map(|plugin| {
+        let id: &str = &plugin.id;
+        (id.into(), Json::from(plugin.word()))
+    });
+    plugins.collect()
+}
+
+fn providers(snapshot: &Snapshot) -> Object {
+    let providers = snapshot.plan().providers.iter().map(|plan| {
+        let word = if plan.provider.rests().is_some() { "resting" } else { "used" };
+        (plan.provider.name().into(), Json::from(word))
+    });
+    providers.collect()
+}

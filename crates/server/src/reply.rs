@@ -1,0 +1,235 @@
+//! From a fault to an answer: the only file that knows status codes.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_json::Json;
+
+/// A fault as OpenAI's clients read it: `{"error": {message, type, param, code}}`.
+pub(crate) struct OpenAiError(pub(crate) Fault);
+
+impl IntoResponse for OpenAiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = json_response(status, &body(&self.0));
+        if let Some(after) = retry_after(&self.0) {
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
+        response
+    }
+}
+
+/// A fault as Open WebUI and pipelines servers tell it: `{"detail": text}`.
+pub(crate) struct Detail(pub(crate) Fault);
+
+impl IntoResponse for Detail {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let text = body(&self.0).at_path("error.message");
+        let mut response = json_response(status, &Json::from([("detail", text)]));
+        if let Some(after) = retry_after(&self.0) {
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
+        response
+    }
+}
+
+/// A JSON answer.
+pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
+    let bytes = value.encode_as_spelt().unwrap_or_else(|error| {
+        tracing::error!("an answer could not be written: {error}");
+        Vec::new()
+    });
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The HTTP status that stands for an error.
+pub fn status(fault: &Fault) -> u16 {
+    match fault {
+        Fault::Request { kind, .. } => match kind {
+            RequestFault::Invalid => 400,
+            RequestFault::Unauthenticated => 401,
+            RequestFault::Forbidden => 403,
+            RequestFault::NotFound => 404,
+            RequestFault::Method => 405,
+            RequestFault::TooLarge => 413,
+            RequestFault::Conflict => 409,
+            RequestFault::Unusable => 422,
+        },
+        Fault::TooOften { .. } => 429,
+        Fault::Refused(refusal) => refusal.status,
+        Fault::Unguarded { .. } => 503,
+        Fault::Answered { status, .. } => *status,
+        Fault::Resting { .. } | Fault::Unstored { .. } => 503,
+        Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
+        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Misshapen { .. } => 502,
+        Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Paused | Fault::Host(_) => 500,
+    }
+}
+
+/// Logs a fault: clients are not told where a provider or the store is, so operators read it here.
+pub(crate) fn log(fault: &Fault) {
+    match fault {
+        Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Unstored { .. } => {
+            tracing::warn!("a request failed: {fault}");
+        }
+        _ => tracing::debug!("refused: {fault}"),
+    }
+}
+
+/// What is told of a fault. What only concerns us stays in the log.
+pub(crate) fn body(fault: &Fault) -> Json {
+    let error = |message: String, kind: &str, param: Json, code: Json| {
+        let error = Json::from([
+            ("message", message.into()),
+            ("type", kind.into()),
+            ("param", param),
+            ("code", code),
+        ]);
+        Json::from([("error", error)])
+    };
+    match fault {
+        Fault::Request { message, param, code, kind } => {
+            let (word, usual) = match kind {
+                RequestFault::Unauthenticated => ("authentication_error", Some("invalid_api_key")),
+                RequestFault::Forbidden => ("permission_error", None),
+                _ => ("invalid_request_error", None),
+            };
+            let param = param.map_or(Json::Null, Json::from);
+            error(message.clone(), word, param, code.or(usual).map_or(Json::Null, Json::from))
+        }
+        Fault::TooOften { message, code, .. } => {
+            error(message.clone(), "rate_limit_error", Json::Null, Json::from(*code))
+        }
+        Fault::Refused(refusal) => {
+            let kind = if refusal.status == 429 { "rate_limit_error" } else { "policy_violation" };
+            error(refusal.message.clone(), kind, Json::Null, refusal.plugin.as_str().into())
+        }
+        Fault::Broken(breakage) => error(
+            format!(
+                "the plugin `{}` failed in its {}; its operator finds the reason in the log",
+                breakage.plugin, breakage.hook
+            ),
+            "server_error",
+            Json::Null,
+            "plugin_failed".into(),
+        ),
+        Fault::Unguarded { plugin, message } => {
+            error(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
+        }
+        Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
+        Fault::Resting { message, .. } => {
+            error(message.public().into(), "upstream_error", Json::Null, "upstream_resting".into())
+        }
+        Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. } => {
+            let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };
+            error(message.public().into(), "upstream_error", Json::Null, code.into())
+        }
+        Fault::Misshapen { message } => {
+            error(message.clone(), "upstream_error", Json::Null, "response_format".into())
+        }
+        Fault::ToolLoop { .. } => {
+            error(fault.to_string(), "server_error", Json::Null, "max_tool_iterations".into())
+        }
+        Fault::Paused => error(fault.to_string(), "server_error", Json::Null, Json::from("paused")),
+        Fault::Unstored { message, code } => {
+            error(message.public().into(), "server_error", Json::Null, Json::from(*code))
+        }
+        Fault::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
+    }
+}
+
+/// A service's own error: as it is where it has our shape, in our shape where it has not.
+fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
+    if let Some(Json::Object(_)) = body.get("error") {
+        return body.clone();
+    }
+    let text = |key: &str| body.text(key).map(String::from);
+    let message =
+        text("error").or_else(|| text("message")).or_else(|| text("detail")).or_else(|| match body {
+            Json::Text(text) if !text.is_empty() => Some(text.to_string()),
+            Json::Null => None,
+            other => Some(other.to_string()),
+        });
+    let message = message.unwrap_or_else(|| format!("provider {provider} answered {status} without a word"));
+    let error = Json::from([
+        ("message", message.into()),
+        ("type", "upstream_error".into()),
+        ("param", Json::Null),
+        ("code", body.get("code").unwrap_or_default()),
+    ]);
+    Json::from([("error", error)])
+}
+
+pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
+    match fault {
+        Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
+        Fault::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
+        Fault::Resting { rest, .. } => whole_seconds(rest.as_secs_f64().max(1.0)),
+        Fault::Answered { retry_after, .. } => {
+            let given = retry_after.as_deref()?;
+            // Parts of a second are some services' own; the header knows whole ones and dates.
+            match given.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite()) {
+                Some(seconds) => whole_seconds(seconds),
+                None => HeaderValue::from_str(given).ok(),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn whole_seconds(seconds: f64) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("{:.0}", seconds.ceil().clamp(0.0, 1.0e9))).ok()
+}
+
+/// New requests while those under way are finished: another host takes them, or this one's successor.
+pub(crate) fn stopping() -> Response {
+    let error = Json::from([
+        ("message", "this host is stopping; ask again in a moment".into()),
+        ("type", "server_error".into()),
+        ("param", Json::Null),
+        ("code", "stopping".into()),
+    ]);
+    let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &Json::from([("error", error)]));
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// No such route.
+pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
+    let fault = Fault::Request {
+        message: format!("there is no {method} {path}{hint}"),
+        param: None,
+        code: Some("not_found"),
+        kind: RequestFault::NotFound,
+    };
+    in_protocol(&uri, &headers, fault)
+}
+
+/// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
+/// below its route.
+fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Fault) -> Response {
+    match uri.path().starts_with("/v1/messages") || super::messages::speaks_anthropic(headers) {
+        true => super::messages::AnthropicError(fault).into_response(),
+        false => OpenAiError(fault).into_response(),
+    }
+}
+
+/// A route that takes another method.
+pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let fault = Fault::Request {
+        message: format!("{} does not take {method}", uri.path()),
+        param: None,
+        code: Some("method_not_allowed"),
+        kind: RequestFault::Method,
+    };
+    in_protocol(&uri, &headers, fault)
+}

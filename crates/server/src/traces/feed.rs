@@ -1,0 +1,124 @@
+//! `GET /api/v1/events`: what happens, as it happens, until the listener leaves or this host stops.
+
+use crate::openai::{KeepAlive, as_events, named_event};
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use valvehouse_core::trace::News;
+use valvehouse_host::app::App;
+use valvehouse_host::{Change, Report};
+use valvehouse_json::{Json, Object};
+
+/// How often figures are told that have changed.
+const FIGURES: Duration = Duration::from_secs(2);
+/// After so long without an event a comment says that the host is there.
+const KEEP_ALIVE_MS: u64 = 15_000;
+
+/// Requests as they begin and end, what plugins emit in them, new generations, figures. Who listens too
+/// slowly hears `lost`, with how many, and goes on from there.
+pub(super) async fn follow(State(app): State<Arc<App>>) -> Response {
+    let mut figures = interval(FIGURES);
+    figures.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stopped = app.stopped();
+    let feed =
+        Feed { news: app.traces.news(), reports: app.host.reports(), figures, told: Told::default(), app };
+    let hello = stream::once(std::future::ready(Bytes::from_static(b": what happens here\n\n")));
+    let events = stream::unfold(feed, |mut feed| async { Some((feed.next().await?, feed)) });
+    let bytes = hello.chain(events).take_until(stopped);
+    let mut response = Response::default();
+    as_events(&mut response, KeepAlive::new(bytes.boxed(), KEEP_ALIVE_MS));
+    response
+}
+
+struct Feed {
+    app: Arc<App>,
+    news: Receiver<News>,
+    reports: Receiver<Arc<Report>>,
+    figures: Interval,
+    told: Told,
+}
+
+/// The figures that were told last.
+#[derive(Default)]
+struct Told {
+    running: Option<usize>,
+    /// How often each plugin had been called.
+    calls: HashMap<Arc<str>, u64>,
+}
+
+impl Feed {
+    /// The next event; None when the host is gone.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            tokio::select! {
+                news = self.news.recv() => return told(news, of_request),
+                report = self.reports.recv() => return told(report, |report| of_report(&report)),
+                _ = self.figures.tick() => {
+                    if let Some(figures) = self.told.news(&self.app) {
+                        return Some(named_event("figures", &figures));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn told<T>(heard: Result<T, RecvError>, tell: impl FnOnce(T) -> Bytes) -> Option<Bytes> {
+    match heard {
+        Ok(news) => Some(tell(news)),
+        Err(RecvError::Lagged(missed)) => Some(named_event("lost", &Json::from([("missed", missed.into())]))),
+        Err(RecvError::Closed) => None,
+    }
+}
+
+fn of_request(news: News) -> Bytes {
+    match news {
+        News::Begun(trace) => named_event("begun", &trace.summary()),
+        News::Ended(trace) => named_event("ended", &trace.summary()),
+        News::Emitted { trace, plugin, kind, event } => {
+            let told = Json::from([
+                ("trace", trace.into()),
+                ("plugin", plugin.into()),
+                ("type", kind.into()),
+                ("event", event.into()),
+            ]);
+            named_event("emitted", &told)
+        }
+    }
+}
+
+fn of_report(report: &Report) -> Bytes {
+    let change = |change: &Change| Json::from([("what", change.word().into()), ("id", change.id().into())]);
+    let changes: Vec<Json> = report.changes.iter().map(change).collect();
+    let told = Json::from([("generation", report.generation.into()), ("changes", changes.into())]);
+    named_event("snapshot", &told)
+}
+
+impl Told {
+    /// How many requests run, and the plugins that were called since this was last told; None where that is
+    /// as it was.
+    fn news(&mut self, app: &App) -> Option<Json> {
+        let running = app.traces.running();
+        let snapshot = app.host.snapshot();
+        let plugins = Object::default();
+        for plugin in snapshot.plugins.values() {
+            let sum = plugin.sum();
+            if self.calls.get(&plugin.id).copied().unwrap_or(0) != sum.calls {
+                self.calls.insert(plugin.id.clone(), sum.calls);
+                // A new object takes any value.
+                let _ = plugins.set(&plugin.id, sum.in_short());
+            }
+        }
+        if plugins.is_empty() && self.running == Some(running) {
+            return None;
+        }
+        self.running = Some(running);
+        Some(Json::from([("running", running.into()), ("plugins", plugins.into())]))
+    }
+}

@@ -1,0 +1,188 @@
+//! `POST /api/v1/traces/{id}/replay`: what a plugin saw in a request, seen once more by its script or by
+//! another text in its place.
+
+use super::list::{find, known};
+use crate::asked::{Id, answer, object, text};
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::filter::{Filter, Hook, Outcome, Told, told};
+use valvehouse_core::tool::Tool;
+use valvehouse_core::trace::{Record, Trace};
+use valvehouse_host::Plugin;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_json::diff::{Change, diff};
+use valvehouse_script::Script;
+
+/// How long all of it may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is different from the request itself.
+const NOTE: &str =
+    "no other host, model, file or program is reached, nobody is asked, and what is put into kv is forgotten";
+
+/// `{plugin, source?}`
+pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) -> Response {
+    let replayed = async {
+        let body = object(&app, body).await?;
+        let plugin = text(&body, "plugin")?;
+        let plugin = plugin.ok_or_else(|| Fault::invalid("`plugin` must name a plugin", Some("plugin")))?;
+        let trace = find(&app, &id)?;
+        known(&app, &plugin)?;
+        let snapshot = app.host.snapshot();
+        let own = snapshot.plugins.get(&*plugin);
+        let recorded = recorded(&trace, &plugin)?;
+        let stage = own.map(|own| Stage::of(own, text(&body, "source")?.as_deref())).transpose()?;
+        let Some(stage) = stage else { return Err(Fault::Host(format!("the plugin `{plugin}` is gone"))) };
+        let turn = turn(&trace, snapshot.listed());
+        let steps = tokio::time::timeout(PATIENCE, turn.lasting(stage.play(&recorded, &turn))).await;
+        let steps = steps.map_err(|_| {
+            let seconds = PATIENCE.as_secs();
+            refused(format!("the replay did not end within {seconds} s"), "replay_too_long")
+        })?;
+        Ok(Json::from([("plugin", plugin.into()), ("note", NOTE.into()), ("steps", steps.into())]))
+    };
+    answer(replayed.await)
+}
+
+fn refused(message: String, code: &'static str) -> Fault {
+    Fault::Request { message, param: None, code: Some(code), kind: RequestFault::Unusable }
+}
+
+/// The steps of a plugin whose values are kept.
+fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<Record>, Fault> {
+    let own = |record: &Record| record.plugin() == Some(plugin) && !record.details().values.is_empty();
+    let records: Vec<Record> = trace.records().into_iter().filter(own).collect();
+    if records.is_empty() {
+        return Err(refused(
+            format!(
+                "nothing is kept of what `{plugin}` saw in this request: keep its contents (PUT \
+                 /api/v1/traces/contents/{plugin} {{\"keep\": true}}) or send the request with the header \
+                 x-valvehouse-trace: content, and try it on a later one"
+            ),
+            "no_contents",
+        ));
+    }
+    Ok(records)
+}
+
+/// A turn as the one of the trace was when it began.
+fn turn(trace: &Trace, models: &Json) -> Turn {
+    let (facts, context) = begun_again(trace);
+    Turn::new(TurnFacts { models: models.clone(), ..facts }, context, Events::default())
+}
+
+/// A script that is tried out.
+struct Stage {
+    script: Arc<Script>,
+    filter: Filter,
+    tools: Vec<Tool>,
+}
+
+impl Stage {
+    fn of(plugin: &Plugin, source: Option<&str>) -> Result<Self, Fault> {
+        let nothing = || {
+            refused(format!("`{}` has never loaded, so there is nothing to replay", plugin.id), "not_loaded")
+        };
+        let script = plugin.script.as_ref().ok_or_else(nothing)?;
+        let script = script.rehearsal(source).map_err(|problems| {
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Fault::Request {
+                message: format!("the script does not load: {}", told.join("; ")),
+                param: Some("source"),
+                code: Some("script_does_not_load"),
+                kind: RequestFault::Unusable,
+            }
+        })?;
+        let script = Arc::new(script);
+        let tools = script.tools(&plugin.users).into_iter().map(|scripted| scripted.tool).collect();
+        Ok(Self { filter: script.clone().into_filter(plugin.users.clone()), script, tools })
+    }
+
+    /// Every call of the records once more, in their order.
+    async fn play(&self, records: &[Record], turn: &Turn) -> Vec<Json> {
+        let mut steps = Vec::new();
+        for record in records {
+            for (before, after) in &record.details().values {
+                let replayed = self.call(record, before, turn).await;
+                steps.push(compared(record, after.as_ref(), &replayed));
+            }
+        }
+        steps
+    }
+
+    async fn call(&self, record: &Record, before: &Json, turn: &Turn) -> Replayed {
+        let tool = record.name.rsplit('/').next().unwrap_or_default();
+        let tally = self.script.figures().of(if record.hook == "tool" { tool } else { record.hook });
+        let (operations, begun) = (tally.sum().operations, Instant::now());
+        let (word, cause, after) = match Hook::ALL.into_iter().find(|hook| hook.name() == record.hook) {
+            Some(hook) => self.hook(hook, before.copy(), turn).await,
+            None => self.tool(tool, before.copy(), turn).await,
+        };
+        let took = begun.elapsed();
+        Replayed { word, cause, after, took, operations: tally.sum().operations - operations }
+    }
+
+    async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> Came {
+        if !self.filter.hooks().contains(hook) {
+            return ("no_hook", None, Some(value));
+        }
+        let Told { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
+        match outcome {
+            Ok(Outcome::Done(value) | Outcome::Skipped(value)) => (word, cause, Some(value)),
+            Err(_) => (word, cause, None),
+        }
+    }
+
+    async fn tool(&self, name: &str, args: Json, turn: &Turn) -> Came {
+        let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
+            return ("no_tool", None, None);
+        };
+        match tool.invoke(args, turn).await {
+            Ok(result) => ("ended", None, Some(result.value)),
+            Err(error) => ("failed", Some(error.message), None),
+        }
+    }
+}
+
+/// A word for how, why where it failed, and what came of the value.
+type Came = (&'static str, Option<String>, Option<Json>);
+
+struct Replayed {
+    word: &'static str,
+    cause: Option<String>,
+    after: Option<Json>,
+    took: Duration,
+    operations: u64,
+}
+
+/// A call as it was and as it is now.
+fn compared(record: &Record, recorded: Option<&Json>, replayed: &Replayed) -> Json {
+    // Of events only the last word is known that was another one; what went on has a value.
+    let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
+    let is_same = recorded == replayed.after.as_ref() && (record.calls > 1 || word == replayed.word);
+    let or_null = |value: Option<&Json>| value.map(Json::copy).unwrap_or_default();
+    let (was, is) = (or_null(recorded), or_null(replayed.after.as_ref()));
+    let changes: Vec<Json> = diff(&was, &is).iter().map(Change::to_json).collect();
+    Json::from([
+        ("hook", record.hook.into()),
+        ("name", (*record.name).into()),
+        ("recorded", Json::from([("outcome", word.into()), ("after", was)])),
+        (
+            "replayed",
+            Json::from([
+                ("outcome", replayed.word.into()),
+                ("after", is),
+                ("cause", replayed.cause.as_deref().into()),
+                ("took_us", u64::try_from(replayed.took.as_micros()).unwrap_or(u64::MAX).into()),
+                ("operations", replayed.operations.into()),
+            ]),
+        ),
+        ("same", is_same.into()),
+        ("diff", changes.into()),
+    ])
+}

@@ -1,0 +1,225 @@
+//! Why the store did not do something: what it was, where, why, and what mends it.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use valvehouse_core::fault::{Explanation, Fault};
+
+/// What kind of trouble a store is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// It may not be written.
+    ReadOnly,
+    /// There is something else in its place.
+    NotADatabase,
+    /// A newer version of us has been here.
+    NewerSchema,
+    /// Others kept it busy for too long; trying again makes sense.
+    Busy,
+    /// The disk is full.
+    Full,
+    /// The disk does not read or write: an error of the device, a quota, a limit of file sizes.
+    Failing,
+    /// Its content is broken.
+    Damaged,
+    /// What it was given cannot be kept, or what is asked for cannot be done, whatever the store.
+    Refused,
+    /// The key that opens it is missing or another one.
+    Sealed,
+    /// Anything else.
+    Other,
+}
+
+const TROUBLES: [Trouble; 10] = [
+    Trouble::ReadOnly,
+    Trouble::NotADatabase,
+    Trouble::NewerSchema,
+    Trouble::Busy,
+    Trouble::Full,
+    Trouble::Failing,
+    Trouble::Damaged,
+    Trouble::Refused,
+    Trouble::Sealed,
+    Trouble::Other,
+];
+
+impl Trouble {
+    /// One word for figures.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::NotADatabase => "not_a_database",
+            Self::NewerSchema => "newer_schema",
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::Failing => "failing",
+            Self::Damaged => "damaged",
+            Self::Sealed => "sealed",
+            Self::Refused => "refused",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A failure that has not come again for this long is over.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// The numbers of store errors by kind, and the latest failure of each kind of work until it succeeds again.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    counts: [AtomicU64; TROUBLES.len()],
+    /// By kind of work, the latest failure since its latest success.
+    failures: Mutex<HashMap<&'static str, (Instant, StoreError)>>,
+}
+
+impl Troubles {
+    pub(super) fn add(&self, doing: &'static str, error: &StoreError) {
+        self.counts[error.trouble as usize].fetch_add(1, Relaxed);
+        if !matches!(error.trouble, Trouble::Refused | Trouble::Sealed | Trouble::Other) {
+            self.failures.lock().insert(doing, (Instant::now(), error.clone()));
+        }
+    }
+
+    /// Work of this kind succeeded.
+    pub(super) fn end(&self, doing: &'static str) {
+        let mut failures = self.failures.lock();
+        if !failures.is_empty() {
+            failures.remove(doing);
+        }
+    }
+
+    pub(super) fn recent(&self) -> Option<StoreError> {
+        let failures = self.failures.lock();
+        let recent = failures.values().filter(|(at, _)| at.elapsed() < RECENT);
+        // A lock may be free again at any moment; a full disk is worse.
+        recent.max_by_key(|(at, error)| (error.trouble != Trouble::Busy, *at)).map(|(_, error)| error.clone())
+    }
+
+    pub(super) fn counts(&self) -> Vec<(Trouble, u64)> {
+        TROUBLES.iter().map(|trouble| (*trouble, self.counts[*trouble as usize].load(Relaxed))).collect()
+    }
+}
+
+/// Why the store did not do something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{doing} ({place}): {cause}{}", .mend.as_ref().map_or_else(String::new, |mend| format!("; {mend}")))]
+pub struct StoreError {
+    /// What was being done; fits after "failed to".
+    pub doing: String,
+    /// The file or address.
+    pub place: String,
+    /// What kind of trouble it is.
+    pub trouble: Trouble,
+    /// Why.
+    pub cause: String,
+    /// What the reader can do about it.
+    pub mend: Option<String>,
+}
+
+/// Clients read what is wrong with the store, not where it lies.
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        let full = format!("cannot {error}");
+        let (public, code) = match error.trouble {
+            Trouble::Refused => return Self::Host(full),
+            Trouble::Busy => ("another process holds its lock; try again in a moment", "store_busy"),
+            Trouble::Full => ("its disk is full; the operator has to free some space", "store_full"),
+            Trouble::Failing => ("its disk fails; the operator finds the reason in the log", "store_failing"),
+            Trouble::ReadOnly => {
+                ("it is read-only; the operator finds the reason in the log", "store_read_only")
+            }
+            _ => ("the operator finds the reason in the log", "store_unavailable"),
+        };
+        let public = format!("cannot {}: the store does not work: {public}", error.doing);
+        Self::Unstored { message: Explanation::new(public, full), code }
+    }
+}
+
+impl StoreError {
+    pub(super) fn new(doing: &str, file: &Path, trouble: Trouble, cause: impl Into<String>) -> Self {
+        Self {
+            doing: doing.to_owned(),
+            place: file.display().to_string(),
+            trouble,
+            cause: cause.into(),
+            mend: mend(trouble, file),
+        }
+    }
+
+    /// From the file system.
+    pub(super) fn from_io(doing: &str, file: &Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        let trouble = match error.kind() {
+            PermissionDenied | ReadOnlyFilesystem | NotADirectory => Trouble::ReadOnly,
+            StorageFull => Trouble::Full,
+            _ => Trouble::Other,
+        };
+        Self::new(doing, file, trouble, error.to_string())
+    }
+
+    /// From SQLite, by its result codes.
+    pub(super) fn from_sqlx(doing: &str, file: &Path, error: &sqlx::Error) -> Self {
+        let trouble = match error {
+            sqlx::Error::Database(error) => {
+                let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
+                // The low byte is the code, the rest says more of it.
+                match code & 0xff {
+                    3 | 8 | 14 => Trouble::ReadOnly,
+                    5 | 6 => Trouble::Busy,
+                    10 => Trouble::Failing,
+                    11 => Trouble::Damaged,
+                    13 => Trouble::Full,
+                    26 => Trouble::NotADatabase,
+                    _ => Trouble::Other,
+                }
+            }
+            sqlx::Error::PoolTimedOut => Trouble::Busy,
+            sqlx::Error::Encode(_) => Trouble::Refused,
+            sqlx::Error::Io(error) => return Self::from_io(doing, file, error),
+            _ => Trouble::Other,
+        };
+        let cause = match error {
+            sqlx::Error::Database(error) => error.message().to_owned(),
+            sqlx::Error::Decode(error) | sqlx::Error::Encode(error) => error.to_string(),
+            error => error.to_string(),
+        };
+        Self::new(doing, file, trouble, cause)
+    }
+
+    /// From the migrations.
+    pub(super) fn from_migration(doing: &str, file: &Path, error: &sqlx::migrate::MigrateError) -> Self {
+        use sqlx::migrate::MigrateError as Error;
+        match error {
+            Error::VersionMissing(version) | Error::VersionMismatch(version) => Self::new(
+                doing,
+                file,
+                Trouble::NewerSchema,
+                format!("it was written by another version of valvehouse (step {version} is not ours)"),
+            ),
+            Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, file, error),
+            error => Self::new(doing, file, Trouble::Other, error.to_string()),
+        }
+    }
+}
+
+fn mend(trouble: Trouble, file: &Path) -> Option<String> {
+    let folder = file.parent().unwrap_or(file).display();
+    Some(match trouble {
+        Trouble::ReadOnly => {
+            format!("make {folder} a folder this user may write to, or set store.url to another file")
+        }
+        Trouble::NotADatabase => "move that file away, or set store.url to another file".to_owned(),
+        Trouble::NewerSchema => {
+            "use the newest version that was used here, or set store.url to another file".to_owned()
+        }
+        Trouble::Busy => "try again; if it stays so, look for a process that holds the file".to_owned(),
+        Trouble::Full => format!("free some space for {folder}"),
+        Trouble::Failing => format!("look for room, a quota and disk errors at {folder}"),
+        Trouble::Damaged => {
+            format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
+        }
+        Trouble::Refused | Trouble::Sealed | Trouble::Other => return None,
+    })
+}

@@ -1,0 +1,214 @@
+//! History: every state a plugin was in, who made it so, and when.
+//!
+//! A version is a whole state: the text of the file, the operators' valves and switches. Texts are kept
+//! once each, by their hash. What users set for themselves is theirs and is no part of it.
+
+use super::Answer;
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+use valvehouse_core::words::hex;
+use valvehouse_json::Json;
+
+/// As many versions of a plugin are kept.
+pub const MOST_VERSIONS: u64 = 200;
+
+/// Who changed a file by hand, as far as anybody can tell.
+pub const BY_FILE: &str = "file";
+
+/// What was done to a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// An operator made its file.
+    Create,
+    /// An operator wrote another text into its file.
+    Update,
+    /// Its valves were set.
+    Valves,
+    /// It was switched.
+    Toggle,
+    /// Its file is gone, and what operators set for it may be gone too.
+    Delete,
+    /// An earlier version was put back.
+    Rollback,
+    /// It was granted something, or had it taken back; that is told, and not part of its state.
+    Grant,
+    /// Its file was found to be another one.
+    File,
+}
+
+impl Action {
+    const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Update,
+        Self::Valves,
+        Self::Toggle,
+        Self::Delete,
+        Self::Rollback,
+        Self::Grant,
+        Self::File,
+    ];
+
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Valves => "valves",
+            Self::Toggle => "toggle",
+            Self::Delete => "delete",
+            Self::Rollback => "rollback",
+            Self::Grant => "grant",
+            Self::File => "file",
+        }
+    }
+
+    /// What a word means.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.word() == word)
+    }
+}
+
+/// One version of a plugin, without its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Version {
+    /// Its number: the first is 1.
+    pub number: u64,
+    /// When it came to be, in milliseconds since 1970.
+    pub at: i64,
+    /// Who made it.
+    pub by: String,
+    /// What they did.
+    pub action: Action,
+    /// `filter` or `tool`.
+    pub kind: String,
+    /// Its file, within the folder of its kind.
+    pub place: String,
+    /// The hash of its text, hex SHA-256; none where the file is gone.
+    pub hash: Option<String>,
+    /// What operators had set, an object.
+    pub valves: Json,
+    /// Whether it ran at all; none where nobody said.
+    pub enabled: Option<bool>,
+    /// Whether it ran for models that do not list it; none where nobody said.
+    pub global: Option<bool>,
+}
+
+impl Version {
+    /// Whether both are the same state, whoever made it so and wherever the file lay.
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        (&self.kind, &self.hash, self.enabled, self.global)
+            == (&other.kind, &other.hash, other.enabled, other.global)
+            && self.valves == other.valves
+    }
+}
+
+/// A plugin's file and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// `filter` or `tool`.
+    pub kind: String,
+    /// Its file, within the folder of its kind.
+    pub place: String,
+    /// The hash of its text, hex SHA-256.
+    pub hash: String,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+impl Source {
+    /// A file of this text.
+    pub fn new(kind: &str, place: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        Self { kind: kind.to_owned(), place: place.into(), hash: hash(&text), text }
+    }
+}
+
+/// What a text is called by in a history.
+pub fn hash(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+/// A plugin's file as it was found: none where it is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The plugin.
+    pub plugin: String,
+    /// Its file.
+    pub source: Option<Source>,
+    /// When whoever found it began to look, in milliseconds since 1970.
+    pub at: i64,
+}
+
+/// What becomes of a file in an [`Edit`]; it was done before the edit is written down.
+#[derive(Debug, Clone, Copy)]
+pub enum FileEdit<'a> {
+    /// This is in it now.
+    Becomes(&'a Source),
+    /// It was taken away on purpose, which confirms the removal of a guard as well.
+    Goes,
+}
+
+/// One change by an operator of a plugin's file, and of everything else that is part of its state.
+#[derive(Debug, Clone, Copy)]
+pub struct Edit<'a> {
+    /// The plugin.
+    pub plugin: &'a str,
+    /// Who.
+    pub by: &'a str,
+    /// What.
+    pub action: Action,
+    /// When they began, in milliseconds since 1970: a host that saw the new file since then and did not
+    /// know whose it is, is told.
+    pub since: i64,
+    /// The file.
+    pub file: FileEdit<'a>,
+    /// Valves and switches in place of those that are set; none: they stay as they are.
+    pub settings: Option<SettingsEdit<'a>>,
+}
+
+/// What operators set for a plugin, all of it.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingsEdit<'a> {
+    /// Their valves, an object.
+    pub valves: &'a Json,
+    /// Whether it runs at all; none: as the configuration says.
+    pub enabled: Option<bool>,
+    /// Whether it runs for models that do not list it; none: as the script says.
+    pub global: Option<bool>,
+}
+
+/// From when to when a plugin's history goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// The plugin.
+    pub plugin: String,
+    /// When its oldest kept version came to be, in milliseconds since 1970.
+    pub first_at: i64,
+    /// When its newest version came to be.
+    pub last_at: i64,
+    /// The number of its newest version.
+    pub last: u64,
+    /// Whether its file is gone since then.
+    pub is_gone: bool,
+}
+
+/// What plugins were. Of each the last [`MOST_VERSIONS`] versions are kept.
+pub trait History: Send + Sync {
+    /// The versions of a plugin, the newest first.
+    fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>>;
+
+    /// The text of that hash.
+    fn source<'a>(&'a self, hash: &'a str) -> Answer<'a, Option<String>>;
+
+    /// From when to when the histories of all plugins go.
+    fn spans(&self) -> Answer<'_, Vec<Span>>;
+
+    /// Writes down what files were found to be, each where it is not what the newest version says; raises no
+    /// generation. A version that came to be after somebody began to look may say more than they found: that
+    /// is left out, and answered. Look at these plugins again.
+    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>>;
+
+    /// Writes down what an operator did to a file, and sets what else belongs to it: one version, whole.
+    /// Answers the generation it raised.
+    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64>;
+}

@@ -1,0 +1,171 @@
+//! The rows of a store, in our words.
+
+use valvehouse_json::Json;
+
+/// What somebody set for a plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredValves {
+    /// The plugin.
+    pub plugin: String,
+    /// Whose own values these are; none for the operators' values for everybody.
+    pub user: Option<String>,
+    /// An object of what was set, unchecked: the script may have changed since.
+    pub values: Json,
+    /// Is `true` if the row is not sealed: somebody wrote it by hand.
+    pub is_plain: bool,
+}
+
+/// What operators switched about a plugin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// The plugin.
+    pub plugin: String,
+    /// Whether it runs at all; none when nobody said.
+    pub enabled: Option<bool>,
+    /// Whether it runs for models that do not list it; none when nobody said.
+    pub global: Option<bool>,
+}
+
+/// The last version of a script that loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LastGood {
+    /// The plugin.
+    pub id: String,
+    /// Its file.
+    pub path: String,
+    /// The hash of its content.
+    pub hash: String,
+    /// Its content.
+    pub source: String,
+    /// What it imports, with the text of it.
+    pub imports: Json,
+    /// Whether it is a guard, which must not drop out silently.
+    pub security: bool,
+    /// When it was seen to load, in milliseconds since 1970.
+    pub saved_at: i64,
+}
+
+/// A change of a guard that operators may confirm.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Confirmed {
+    /// Its file may be gone.
+    Gone,
+    /// The settings may switch it off.
+    Off,
+    /// An operator's switch may take it from the models that do not list it.
+    Narrow,
+    /// This change may weaken it: a hash over the change.
+    Change(String),
+}
+
+impl Confirmed {
+    /// Returns the form in which it is stored.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Gone => "gone",
+            Self::Off => "off",
+            Self::Narrow => "narrow",
+            Self::Change(hash) => hash,
+        }
+    }
+}
+
+/// From how it is stored.
+impl From<String> for Confirmed {
+    fn from(stored: String) -> Self {
+        match stored.as_str() {
+            "gone" => Self::Gone,
+            "off" => Self::Off,
+            "narrow" => Self::Narrow,
+            _ => Self::Change(stored),
+        }
+    }
+}
+
+/// The values stored for a plugin that was removed, when another one came under its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aside {
+    /// The id.
+    pub plugin: String,
+    /// The number of the version by which the plugin was removed.
+    pub number: u64,
+    /// Their current state.
+    pub fate: Fate,
+    /// Is `true` if anything is set aside.
+    pub has_rows: bool,
+}
+
+impl Aside {
+    /// Returns the owner under which the values are stored; it is not an id.
+    pub fn key(plugin: &str, number: u64) -> String {
+        format!("{plugin}@{number}")
+    }
+}
+
+/// The state of values that were set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They are set aside.
+    Aside,
+    /// They belong to the plugin that has the id now.
+    Adopted,
+    /// They were dropped.
+    Dropped,
+}
+
+impl Fate {
+    /// From the number under which it is stored.
+    pub(super) fn of(stored: i64) -> Self {
+        match stored {
+            1 => Self::Adopted,
+            2 => Self::Dropped,
+            _ => Self::Aside,
+        }
+    }
+}
+
+/// One entry of a script's own map.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KvRow {
+    /// The script.
+    pub plugin: String,
+    /// Which of its maps: the script's own, a user's, a chat's.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: Json,
+    /// When it ends, in milliseconds since 1970; none: never.
+    pub expires_at: Option<i64>,
+}
+
+/// One change of a script's own map.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KvChange {
+    /// Sets an entry.
+    Set(KvRow),
+    /// Takes an entry out.
+    Delete {
+        /// The script.
+        plugin: String,
+        /// Which of its maps.
+        scope: String,
+        /// The key.
+        key: String,
+    },
+}
+
+/// A host that lives on this store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostSeen {
+    /// Its own random name.
+    pub host_id: String,
+    /// Its process.
+    pub pid: u32,
+    /// The latest generation it serves.
+    pub applied_generation: u64,
+    /// What it tells of its plugins; whoever reads it knows the shape.
+    pub tells: Json,
+    /// When it was last heard of, in milliseconds since 1970.
+    pub seen_at: i64,
+}

@@ -1,0 +1,154 @@
+//! Checkpoints: what stands in them, and which may stay.
+
+use super::{counted, read, stored, whole_number};
+use crate::exported::AROUND_STATE;
+use crate::{Checkpoint, Prune};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Error, Row as _};
+use uuid::Uuid;
+use valvehouse_json::Json;
+
+macro_rules! select {
+    ($state:literal, $which:literal) => {
+        concat!(
+            "SELECT checkpoints.id AS id, conversations.id AS conversation, runs.id AS run, checkpoints.step,
+                checkpoints.length AS length, name, ",
+            $state,
+            " AS state, saved_at
+             FROM runs JOIN conversations ON conversations.number = runs.conversation
+             JOIN checkpoints ON checkpoints.run = runs.number ",
+            $which
+        )
+    };
+}
+
+pub(super) async fn checkpoint(
+    connection: &mut SqliteConnection,
+    id: &str,
+) -> Result<Option<Checkpoint>, Error> {
+    let query = sqlx::query(select!("state", "WHERE checkpoints.id = ?")).bind(id);
+    query.fetch_optional(connection).await?.as_ref().map(from_row).transpose()
+}
+
+pub(super) async fn latest(
+    connection: &mut SqliteConnection,
+    run: &str,
+) -> Result<Option<Checkpoint>, Error> {
+    let latest = select!("state", "WHERE runs.id = ? ORDER BY checkpoints.step DESC LIMIT 1");
+    let query = sqlx::query(latest).bind(run);
+    query.fetch_optional(connection).await?.as_ref().map(from_row).transpose()
+}
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    conversation: &str,
+    limit: u64,
+) -> Result<Vec<Checkpoint>, Error> {
+    let list = select!(
+        "'null'",
+        "WHERE conversations.id = ? ORDER BY runs.number DESC, checkpoints.step DESC LIMIT ?"
+    );
+    let rows = sqlx::query(list).bind(conversation).bind(whole_number(limit)).fetch_all(connection).await?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Those of a run, in the order of their steps.
+pub(super) async fn of_run(connection: &mut SqliteConnection, run: &str) -> Result<Vec<Checkpoint>, Error> {
+    let of_run = select!("state", "WHERE runs.id = ? ORDER BY checkpoints.step");
+    let rows = sqlx::query(of_run).bind(run).fetch_all(connection).await?;
+    rows.iter().map(from_row).collect()
+}
+
+fn from_row(row: &SqliteRow) -> Result<Checkpoint, Error> {
+    let id: String = row.try_get("id")?;
+    let state = read(|| format!("the state of the checkpoint {id:?}"), row.try_get("state")?)?;
+    Ok(Checkpoint {
+        conversation: row.try_get("conversation")?,
+        run: row.try_get("run")?,
+        step: counted(row, "step")?,
+        length: counted(row, "length")?,
+        name: row.try_get("name")?,
+        state,
+        saved_at: row.try_get("saved_at")?,
+        id,
+    })
+}
+
+/// A checkpoint to be put in.
+pub(super) struct New<'a> {
+    pub(super) step: u64,
+    pub(super) length: u64,
+    pub(super) name: &'a str,
+    pub(super) state: &'a Json,
+    pub(super) saved_at: i64,
+}
+
+impl<'a> From<&'a Checkpoint> for New<'a> {
+    fn from(checkpoint: &'a Checkpoint) -> Self {
+        let Checkpoint { step, length, ref name, ref state, saved_at, .. } = *checkpoint;
+        Self { step, length, name, state, saved_at }
+    }
+}
+
+/// Puts a checkpoint in, under a new id where it has none.
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    run: i64,
+    id: Option<&str>,
+    new: &New<'_>,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO checkpoints (id, run, step, length, name, state, saved_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(id.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned))
+    .bind(run)
+    .bind(whole_number(new.step))
+    .bind(whole_number(new.length))
+    .bind(new.name)
+    .bind(stored(new.state, AROUND_STATE)?)
+    .bind(new.saved_at)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn is_known(connection: &mut SqliteConnection, id: &str) -> Result<bool, Error> {
+    let query = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM checkpoints WHERE id = ?)");
+    query.bind(id).fetch_one(connection).await
+}
+
+macro_rules! prune {
+    ($which:literal) => {
+        concat!(
+            "WITH ranked AS (
+                SELECT number, status, row_number() OVER (PARTITION BY conversation ORDER BY number DESC) AS rank
+                FROM runs ",
+            $which,
+            ")
+             DELETE FROM checkpoints WHERE rowid IN (
+                SELECT checkpoints.rowid FROM ranked JOIN checkpoints ON checkpoints.run = ranked.number
+                WHERE rank > ?1 AND NOT (
+                    step = (SELECT max(step) FROM checkpoints AS others WHERE others.run = ranked.number)
+                    AND (rank <= ?2 OR status IN ('running', 'paused', 'failed'))
+                )
+             )"
+        )
+    };
+}
+
+pub(super) async fn prune(
+    connection: &mut SqliteConnection,
+    conversation: Option<&str>,
+    keep: Prune,
+) -> Result<u64, Error> {
+    let (whole_runs, runs) = (whole_number(keep.whole_runs), whole_number(keep.runs));
+    let query = match conversation {
+        None => sqlx::query(prune!("")).bind(whole_runs).bind(runs),
+        // By its index: other conversations' runs are not even looked at.
+        Some(id) => {
+            let of_one = prune!("WHERE conversation = (SELECT number FROM conversations WHERE id = ?3)");
+            sqlx::query(of_one).bind(whole_runs).bind(runs).bind(id)
+        }
+    };
+    Ok(query.execute(connection).await?.rows_affected())
+}

@@ -1,0 +1,302 @@
+//! Runs: who begins, takes over and keeps their steps.
+
+use super::{checkpoints, counted, read, refused, spoken, stored, whole_number};
+use crate::exported::AROUND_PENDING;
+use crate::{Beginning, Begun, Conversation, First, Run, RunStatus, Step, now};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Error, Row as _};
+use valvehouse_json::Json;
+
+macro_rules! select {
+    ($which:literal) => {
+        concat!(
+            "SELECT runs.id AS id, conversations.id AS conversation, status, step, owner, pid, pending, error,
+                seen_at, runs.created_at AS created_at, runs.updated_at AS updated_at
+             FROM runs JOIN conversations ON conversations.number = runs.conversation ",
+            $which
+        )
+    };
+}
+
+pub(super) async fn run(connection: &mut SqliteConnection, id: &str) -> Result<Option<Run>, Error> {
+    let row = sqlx::query(select!("WHERE runs.id = ?")).bind(id).fetch_optional(connection).await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+pub(super) async fn runs(
+    connection: &mut SqliteConnection,
+    conversation: Option<&str>,
+    status: Option<RunStatus>,
+    limit: u64,
+) -> Result<Vec<Run>, Error> {
+    let status = status.map(RunStatus::name);
+    let query = match (conversation, status) {
+        (None, None) => sqlx::query(select!("ORDER BY runs.number DESC LIMIT ?")),
+        (None, Some(status)) => {
+            sqlx::query(select!("WHERE status = ? ORDER BY runs.number DESC LIMIT ?")).bind(status)
+        }
+        (Some(id), None) => {
+            sqlx::query(select!("WHERE conversations.id = ? ORDER BY runs.number DESC LIMIT ?")).bind(id)
+        }
+        (Some(id), Some(status)) => sqlx::query(select!(
+            "WHERE conversations.id = ? AND status = ? ORDER BY runs.number DESC LIMIT ?"
+        ))
+        .bind(id)
+        .bind(status),
+    };
+    let rows = query.bind(whole_number(limit)).fetch_all(connection).await?;
+    rows.iter().map(from_row).collect()
+}
+
+/// The run of a conversation that can go on.
+async fn open(connection: &mut SqliteConnection, conversation: i64) -> Result<Option<Run>, Error> {
+    let open = select!("WHERE runs.conversation = ? AND status IN ('running', 'paused', 'failed')");
+    let row = sqlx::query(open).bind(conversation).fetch_optional(connection).await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+fn from_row(row: &SqliteRow) -> Result<Run, Error> {
+    let (id, status): (String, String) = (row.try_get("id")?, row.try_get("status")?);
+    let pending = read(|| format!("what the run {id:?} waits for"), row.try_get("pending")?)?;
+    let status = RunStatus::named(&status)
+        .ok_or_else(|| refused(format!("the run {id:?} stands so, which nobody knows: {status:?}")))?;
+    Ok(Run {
+        conversation: row.try_get("conversation")?,
+        status,
+        step: counted(row, "step")?,
+        owner: row.try_get("owner")?,
+        pid: row.try_get("pid")?,
+        pending,
+        error: row.try_get("error")?,
+        seen_at: row.try_get("seen_at")?,
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+        id,
+    })
+}
+
+pub(super) async fn begin(
+    connection: &mut SqliteConnection,
+    beginning: &Beginning<'_>,
+) -> Result<Begun, Error> {
+    let found = spoken::find(connection, beginning.conversation).await?;
+    if let Some((conversation, _)) = found
+        && let Some(open) = open(connection, conversation).await?
+        && open.is_alive()
+    {
+        return Ok(Begun::Busy(open));
+    }
+    let length = found.map_or(0, |(_, length)| length);
+    if length != beginning.expected {
+        return Ok(Begun::Moved(length));
+    }
+    let time = now();
+    let conversation = match found {
+        Some((conversation, _)) => conversation,
+        None => spoken::insert(connection, &new_conversation(beginning, time)).await?,
+    };
+    hold_with(connection, conversation, beginning.agent, time).await?;
+    cancel_open(connection, conversation, time).await?;
+    let length = spoken::append(connection, conversation, length, beginning.messages).await?;
+    let run = new_run(beginning, time);
+    let number = insert(connection, conversation, &run).await?;
+    if let Some(First { name, state, kept }) = beginning.first {
+        let new = checkpoints::New { step: run.step, length, name, state, saved_at: time };
+        checkpoints::insert(connection, number, None, &new).await?;
+        keep_of(connection, conversation, Some(kept), time).await?;
+    }
+    Ok(Begun::Begun(run))
+}
+
+fn new_conversation(beginning: &Beginning<'_>, time: i64) -> Conversation {
+    Conversation {
+        id: beginning.conversation.to_owned(),
+        agent: beginning.agent.to_owned(),
+        length: 0,
+        kept: Json::object(),
+        forked_from: None,
+        created_at: time,
+        updated_at: time,
+    }
+}
+
+fn new_run(beginning: &Beginning<'_>, time: i64) -> Run {
+    Run {
+        id: beginning.run.to_owned(),
+        conversation: beginning.conversation.to_owned(),
+        status: RunStatus::Running,
+        step: u64::from(beginning.first.is_some()),
+        owner: beginning.owner.to_owned(),
+        pid: beginning.pid,
+        pending: Json::Null,
+        error: String::new(),
+        seen_at: time,
+        created_at: time,
+        updated_at: time,
+    }
+}
+
+async fn hold_with(
+    connection: &mut SqliteConnection,
+    conversation: i64,
+    agent: &str,
+    time: i64,
+) -> Result<(), Error> {
+    sqlx::query("UPDATE conversations SET agent = ?, updated_at = ? WHERE number = ?")
+        .bind(agent)
+        .bind(time)
+        .bind(conversation)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn cancel_open(connection: &mut SqliteConnection, conversation: i64, time: i64) -> Result<(), Error> {
+    sqlx::query(
+        "UPDATE runs SET status = 'cancelled', pending = 'null', updated_at = ?
+         WHERE conversation = ? AND status IN ('running', 'paused', 'failed')",
+    )
+    .bind(time)
+    .bind(conversation)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Puts a run in, and gives its number.
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    conversation: i64,
+    run: &Run,
+) -> Result<i64, Error> {
+    if is_known(connection, &run.id).await? {
+        return Err(refused(format!(
+            "there is a run {:?} already; give the new one an id of its own",
+            run.id
+        )));
+    }
+    sqlx::query_scalar(
+        "INSERT INTO runs (id, conversation, status, step, owner, pid, pending, error, seen_at, created_at,
+            updated_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
+    )
+    .bind(&run.id)
+    .bind(conversation)
+    .bind(run.status.name())
+    .bind(whole_number(run.step))
+    .bind(&run.owner)
+    .bind(run.pid)
+    .bind(stored(&run.pending, AROUND_PENDING)?)
+    .bind(&run.error)
+    .bind(run.seen_at)
+    .bind(run.created_at)
+    .bind(run.updated_at)
+    .fetch_one(connection)
+    .await
+}
+
+pub(super) async fn is_known(connection: &mut SqliteConnection, id: &str) -> Result<bool, Error> {
+    let query = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)");
+    query.bind(id).fetch_one(connection).await
+}
+
+pub(super) async fn claim(
+    connection: &mut SqliteConnection,
+    id: &str,
+    step: u64,
+    owner: &str,
+    pid: u32,
+) -> Result<Option<Run>, Error> {
+    let Some(run) = run(connection, id).await? else { return Ok(None) };
+    if run.step != step || !run.status.can_go_on() || run.is_alive() {
+        return Ok(None);
+    }
+    let time = now();
+    // What it waits for stays until its next step is kept: whoever claims it may die on the way there.
+    sqlx::query(
+        "UPDATE runs SET status = 'running', error = '', owner = ?, pid = ?, seen_at = ?, updated_at = ?
+         WHERE id = ?",
+    )
+    .bind(owner)
+    .bind(pid)
+    .bind(time)
+    .bind(time)
+    .bind(id)
+    .execute(connection)
+    .await?;
+    Ok(Some(Run {
+        status: RunStatus::Running,
+        error: String::new(),
+        owner: owner.to_owned(),
+        pid,
+        seen_at: time,
+        updated_at: time,
+        ..run
+    }))
+}
+
+pub(super) async fn keep(connection: &mut SqliteConnection, step: &Step<'_>) -> Result<bool, Error> {
+    let time = now();
+    let row = sqlx::query(
+        "UPDATE runs SET status = ?, step = step + 1, pending = ?, error = ?, seen_at = ?, updated_at = ?
+         WHERE id = ? AND owner = ? AND step = ? AND status = 'running'
+         RETURNING number, conversation",
+    )
+    .bind(step.status.name())
+    .bind(stored(step.pending, AROUND_PENDING)?)
+    .bind(step.error)
+    .bind(time)
+    .bind(time)
+    .bind(step.run)
+    .bind(step.owner)
+    .bind(whole_number(step.expected))
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = row else { return Ok(false) };
+    let (run, conversation): (i64, i64) = (row.try_get("number")?, row.try_get("conversation")?);
+    let length = keep_spoken(connection, conversation, step, time).await?;
+    if let Some((name, state)) = step.checkpoint {
+        let new = checkpoints::New { step: step.expected + 1, length, name, state, saved_at: time };
+        checkpoints::insert(connection, run, None, &new).await?;
+    }
+    Ok(true)
+}
+
+/// Keeps what was said and what the agent keeps, and gives the new length.
+async fn keep_spoken(
+    connection: &mut SqliteConnection,
+    conversation: i64,
+    step: &Step<'_>,
+    time: i64,
+) -> Result<u64, Error> {
+    let length = keep_of(connection, conversation, step.kept, time).await?;
+    spoken::append(connection, conversation, length, step.messages).await
+}
+
+/// Keeps what the agent keeps, where that changed, and gives the length.
+async fn keep_of(
+    connection: &mut SqliteConnection,
+    conversation: i64,
+    kept: Option<&Json>,
+    time: i64,
+) -> Result<u64, Error> {
+    let kept = kept.map(spoken::stored_kept).transpose()?;
+    let row = sqlx::query(
+        "UPDATE conversations SET updated_at = ?, kept = coalesce(?, kept) WHERE number = ? RETURNING length",
+    )
+    .bind(time)
+    .bind(kept)
+    .bind(conversation)
+    .fetch_one(connection)
+    .await?;
+    counted(&row, "length")
+}
+
+pub(super) async fn touch(connection: &mut SqliteConnection, owner: &str) -> Result<(), Error> {
+    sqlx::query("UPDATE runs SET seen_at = ? WHERE status = 'running' AND owner = ?")
+        .bind(now())
+        .bind(owner)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! What is special to conversations in a file: who is alive, what is broken off, what it costs.
+
+use super::*;
+use crate::{RUN_SILENCE, now};
+use sqlx::SqlitePool;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+use tempfile::TempDir;
+
+static NULL: Json = Json::Null;
+
+async fn store() -> (TempDir, Sqlite) {
+    let folder = TempDir::new().unwrap();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    (folder, store)
+}
+
+fn said(text: &str) -> Json {
+    Json::from([("role", "user".into()), ("content", text.into())])
+}
+
+fn beginning<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Beginning<'a> {
+    let pid = std::process::id();
+    Beginning { run, conversation: "a", agent: "agent", owner: "me", pid, expected, messages, first: None }
+}
+
+fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Step<'a> {
+    Step {
+        run,
+        owner: "me",
+        expected,
+        messages,
+        checkpoint: Some(("model", &NULL)),
+        status: RunStatus::Running,
+        pending: &NULL,
+        error: "",
+        kept: None,
+    }
+}
+
+async fn begin(store: &Sqlite, run: &str, expected: u64, messages: &[Json]) {
+    let begun = store.begin_run(&beginning(run, expected, messages)).await.unwrap();
+    assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
+}
+
+async fn change(store: &Sqlite, sql: &'static str) {
+    sqlx::query(sql).execute(&store.swift).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_owner_is_silent_is_left_and_one_that_is_heard_of_is_not() {
+    let (_folder, store) = store().await;
+    begin(&store, "r", 0, &[]).await;
+    // One that is always there, and is not ours.
+    change(&store, "UPDATE runs SET pid = 1").await;
+    let alive = async || store.run("r").await.unwrap().unwrap().is_alive();
+    assert!(alive().await);
+    change(&store, "UPDATE runs SET seen_at = seen_at - 29000").await;
+    assert!(alive().await);
+    change(&store, "UPDATE runs SET seen_at = seen_at - 1000").await;
+    assert!(!alive().await);
+    store.touch_runs("other").await.unwrap();
+    assert!(!alive().await);
+    store.touch_runs("me").await.unwrap();
+    assert!(alive().await);
+    change(&store, "UPDATE runs SET seen_at = seen_at + 3600000").await;
+    assert!(!alive().await, "a clock that was set back keeps nobody alive");
+    assert!(store.claim_run("r", 0, "other", std::process::id()).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_has_the_number_of_one_that_died_takes_its_runs_over_at_once() {
+    let (_folder, store) = store().await;
+    begin(&store, "r", 0, &[]).await;
+    assert!(store.run("r").await.unwrap().unwrap().is_alive());
+    let before = crate::conversation::opened() - 1;
+    sqlx::query("UPDATE runs SET seen_at = ?").bind(before).execute(&store.swift).await.unwrap();
+    assert!(!store.run("r").await.unwrap().unwrap().is_alive());
+    assert!(store.claim_run("r", 0, "other", std::process::id()).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_runs_that_run_are_said_to_go_on() {
+    let (_folder, store) = store().await;
+    begin(&store, "r", 0, &[]).await;
+    assert!(store.keep_step(&Step { status: RunStatus::Paused, ..step("r", 0, &[]) }).await.unwrap());
+    change(&store, "UPDATE runs SET seen_at = 1").await;
+    store.touch_runs("me").await.unwrap();
+    assert_eq!(store.run("r").await.unwrap().unwrap().seen_at, 1);
+}
+
+#[test]
+fn a_process_whose_number_nobody_knows_is_alive_as_long_as_it_is_heard_of() {
+    let run = |pid, seen_at| Run {
+        id: String::new(),
+        conversation: String::new(),
+        status: RunStatus::Running,
+        step: 0,
+        owner: String::new(),
+        pid,
+        pending: Json::Null,
+        error: String::new(),
+        seen_at,
+        created_at: 0,
+        updated_at: 0,
+    };
+    for pid in [0, u32::MAX, std::process::id()] {
+        assert!(run(pid, now()).is_alive());
+        assert!(!run(pid, now() - RUN_SILENCE.as_millis() as i64 - 1).is_alive());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_survives_a_restart() {
+    let (folder, store) = store().await;
+    begin(&store, "r", 0, &[said("hi")]).await;
+    assert!(store.keep_step(&step("r", 0, &[said("there")])).await.unwrap());
+    let before = store.export("a").await.unwrap().unwrap().to_string();
+    crate::Store::close(&store).await;
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    assert_eq!(store.export("a").await.unwrap().unwrap().to_string(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_one_does() {
+    let (folder, one) = store().await;
+    let two = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    begin(&one, "r", 0, &[]).await;
+    for place in (0..20).map(|round| round * 2) {
+        let paused = Step { status: RunStatus::Paused, ..step("r", place, &[]) };
+        let owner = one.run("r").await.unwrap().unwrap().owner;
+        assert!(one.keep_step(&Step { owner: &owner, ..paused }).await.unwrap());
+        let pid = std::process::id();
+        let (first, second) =
+            tokio::join!(one.claim_run("r", place + 1, "me", pid), two.claim_run("r", place + 1, "you", pid));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(first.is_some() != second.is_some(), "{first:?} {second:?}");
+        let messages = [said("x")];
+        let mine = step("r", place + 1, &messages);
+        let yours = Step { owner: "you", ..mine.clone() };
+        let (mine, yours) = tokio::join!(one.keep_step(&mine), two.keep_step(&yours));
+        assert_eq!((mine.unwrap(), yours.unwrap()), (first.is_some(), second.is_some()));
+    }
+    assert_eq!(two.conversation("a").await.unwrap().unwrap().length, 20);
+}
+
+/// Polls so often, and breaks the work off.
+async fn broken_off<T>(work: impl Future<Output = T>, polls: u64) -> Option<T> {
+    let (mut work, mut left) = (pin!(work), polls);
+    std::future::poll_fn(move |context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_broken_off_in_the_middle_leaves_nothing() {
+    let (_folder, store) = store().await;
+    let messages = [said("1"), said("2"), said("3")];
+    let (mut kept, mut broken) = (0, 0);
+    begin(&store, "r", 0, &[]).await;
+    // How far so many polls get is different from time to time.
+    for polls in (1..30).cycle().take(150) {
+        let done = broken_off(store.keep_step(&step("r", kept, &messages)), polls).await;
+        let run = store.run("r").await.unwrap().unwrap();
+        if done.is_none() && run.step == kept {
+            broken += 1;
+        } else {
+            // It may have been kept just before nobody waited for it any more.
+            kept += 1;
+        }
+        let all = store.messages("a", 0, u64::MAX).await.unwrap().len() as u64;
+        let checkpoints = store.checkpoints("a", 1000).await.unwrap().len() as u64;
+        let found = (run.step, all, checkpoints, store.conversation("a").await.unwrap().unwrap().length);
+        assert_eq!(found, (kept, kept * 3, kept, kept * 3), "after {polls} polls");
+    }
+    assert!(broken > 5 && kept > 0, "{broken} broken off, {kept} kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_nobody_can_read_is_told_with_its_place() {
+    let (_folder, store) = store().await;
+    begin(&store, "r", 0, &[said("1"), said("2")]).await;
+    change(&store, "UPDATE messages SET content = '{' WHERE place = 1").await;
+    assert_eq!(store.messages("a", 0, 1).await.unwrap(), [said("1")], "the others can be read");
+    for error in [store.messages("a", 0, 9).await.unwrap_err(), store.export("a").await.unwrap_err()] {
+        let error = error.to_string();
+        assert!(error.contains("message 1 of the conversation \"a\" is no JSON any more"), "{error}");
+        assert!(error.contains("restore the store from a backup, or forget the conversation"), "{error}");
+    }
+    assert!(store.forget_conversation("a").await.unwrap());
+}
+
+/// Counts the steps of SQLite's machine on every connection of a pool from now on.
+async fn count_work(pool: &SqlitePool, connections: usize) -> Arc<AtomicU64> {
+    let work = Arc::new(AtomicU64::new(0));
+    let all = (0..connections).map(|_| pool.acquire());
+    for mut connection in futures::future::try_join_all(all).await.unwrap() {
+        let work = work.clone();
+        let mut handle = connection.lock_handle().await.unwrap();
+        handle.set_progress_handler(1, move || {
+            work.fetch_add(1, Relaxed);
+            true
+        });
+    }
+    work
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_length() {
+    let (_folder, store) = store().await;
+    let (writing, reading) = (count_work(&store.durable, 1).await, count_work(&store.swift, 2).await);
+    let messages = vec![said("words"); 10_000];
+    let mut costs = Vec::new();
+    for grow in [&messages[..50], &messages, &messages] {
+        let length = store.conversation("a").await.unwrap().map_or(0, |found| found.length);
+        let (long, short) = (format!("long {length}"), format!("short {length}"));
+        begin(&store, &long, length, grow).await;
+        assert!(store.keep_step(&Step { status: RunStatus::Done, ..step(&long, 0, &[]) }).await.unwrap());
+        let length = length + grow.len() as u64;
+        writing.store(0, Relaxed);
+        reading.store(0, Relaxed);
+        begin(&store, &short, length, &messages[..2]).await;
+        assert!(store.keep_step(&step(&short, 0, &messages[..2])).await.unwrap());
+        store.touch_runs("me").await.unwrap();
+        let last = Step { status: RunStatus::Done, ..step(&short, 1, &messages[..2]) };
+        assert!(store.keep_step(&last).await.unwrap());
+        assert_eq!(store.messages("a", length / 2, length / 2 + 20).await.unwrap().len(), 20);
+        assert_eq!(store.messages("a", length - 14, u64::MAX).await.unwrap().len(), 20);
+        store.conversation("a").await.unwrap();
+        store.latest_checkpoint(&short).await.unwrap();
+        costs.push((writing.load(Relaxed), reading.load(Relaxed)));
+    }
+    assert_eq!(store.conversation("a").await.unwrap().unwrap().length, 20_068);
+    assert!(costs[0].0 > 50 && costs[0].1 > 100, "it is counted: {costs:?}");
+    let (writing, reading) = costs[0];
+    // The first time a connection does a thing it looks at the tables too.
+    assert!(costs.iter().all(|cost| cost.0 <= writing && cost.1 <= reading), "{costs:?}");
+}

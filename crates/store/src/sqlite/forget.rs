@@ -1,0 +1,54 @@
+//! The way out when the key is lost: what it sealed is dropped, and all else stays.
+
+use super::{begin, open, raise, sealing};
+use crate::{HOST_SILENCE, StoreError, Trouble, now};
+use sqlx::SqlitePool;
+use std::path::Path;
+use valvehouse_config::SecretSource;
+
+const DOING: &str = "forget the stored valves";
+
+/// Drops all stored valves of a store whose key is lost, with those of the history. Answers how many plugins
+/// had some.
+pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Result<u64, StoreError> {
+    let refused = |cause: &str, mend: &str| {
+        let error = StoreError::new(DOING, file, Trouble::Refused, cause);
+        Err(StoreError { mend: Some(mend.to_owned()), ..error })
+    };
+    if !file.exists() {
+        return refused("there is no store", "look at store.url");
+    }
+    let (durable, swift) = open::open(file).await?;
+    swift.close().await;
+    if sealing::key(file, key, &durable).await.is_ok() {
+        return refused(
+            "its key is there, and opens them",
+            "`valvehouse valves reset ID` drops those of a plugin",
+        );
+    }
+    let failed = |error| StoreError::from_sqlx(DOING, file, &error);
+    let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
+    let hosts: i64 = sqlx::query_scalar("SELECT count(*) FROM hosts WHERE seen_at >= ?")
+        .bind(now() - silence)
+        .fetch_one(&durable)
+        .await
+        .map_err(failed)?;
+    if hosts > 0 {
+        return refused("a host runs on this store and has the right key", "stop it first");
+    }
+    let forgotten = forget(&durable).await.map_err(failed)?;
+    durable.close().await;
+    Ok(forgotten)
+}
+
+async fn forget(pool: &SqlitePool) -> Result<u64, sqlx::Error> {
+    let mut transaction = begin(pool).await?;
+    let plugins: i64 =
+        sqlx::query_scalar("SELECT count(DISTINCT plugin) FROM valves").fetch_one(&mut *transaction).await?;
+    for change in ["DELETE FROM valves", "UPDATE versions SET valves = '{}'", "DELETE FROM sealing"] {
+        sqlx::query(change).execute(&mut *transaction).await?;
+    }
+    raise(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(plugins.unsigned_abs())
+}

@@ -1,0 +1,386 @@
+//! The rows of histories, read and written.
+
+use super::valves::{self, Change};
+use super::{AT_ONCE, Sqlite, Transaction, begin, raise, sealing, switches};
+use crate::history::{Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, Source, Span, Version};
+use crate::seal::SealKey;
+use crate::{Answer, Confirmed, now};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row as _, SqliteConnection};
+use std::collections::HashMap;
+use valvehouse_json::Json;
+
+impl History for Sqlite {
+    fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>> {
+        self.work("read the history", async move {
+            let query = sqlx::query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC");
+            let rows = query.bind(plugin).fetch_all(&self.swift).await?;
+            rows.iter().map(|row| version(&self.key, plugin, row)).collect()
+        })
+    }
+
+    fn source<'a>(&'a self, hash: &'a str) -> Answer<'a, Option<String>> {
+        self.work("read a source of the history", async move {
+            let query = sqlx::query_scalar("SELECT text FROM sources WHERE hash = ?");
+            query.bind(hash).fetch_optional(&self.swift).await
+        })
+    }
+
+    fn spans(&self) -> Answer<'_, Vec<Span>> {
+        self.work("read the histories", async {
+            let rows = sqlx::query(
+                "SELECT plugin, min(at) AS first_at, max(at) AS last_at, max(version) AS last,
+                 (SELECT source FROM versions WHERE plugin = one.plugin ORDER BY version DESC LIMIT 1) IS NULL
+                 AS is_gone FROM versions AS one GROUP BY plugin ORDER BY plugin",
+            )
+            .fetch_all(&self.swift)
+            .await?;
+            let span = |row: &SqliteRow| {
+                Ok(Span {
+                    plugin: row.try_get("plugin")?,
+                    first_at: row.try_get("first_at")?,
+                    last_at: row.try_get("last_at")?,
+                    last: row.try_get::<i64, _>("last")?.unsigned_abs(),
+                    is_gone: row.try_get("is_gone")?,
+                })
+            };
+            rows.iter().map(span).collect()
+        })
+    }
+
+    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>> {
+        self.work("write the history", async move {
+            let mut late = Vec::new();
+            if seen.is_empty() {
+                return Ok(late);
+            }
+            // Whoever saved a file has it on disk; what is lost here is found again by the next look.
+            let mut transaction = begin(&self.swift).await?;
+            let mut known = Known::of(seen, &mut transaction, &self.key).await?;
+            let mut versions = Vec::new();
+            // A version of the future is a clock's fault, and keeps nothing back.
+            let now = now();
+            for Seen { plugin, source, at } in seen {
+                let before = known.newest.get(plugin).cloned();
+                let is_late = before.as_ref().is_some_and(|before| (*at..=now).contains(&before.at));
+                let settings = known.settings.get(plugin).cloned().unwrap_or_default();
+                let action = if source.is_some() { Action::File } else { Action::Delete };
+                let new =
+                    New { key: &self.key, plugin, by: BY_FILE, action, source: source.as_ref(), settings };
+                match new.after(before, i64::MAX) {
+                    Some(Next::Version(_)) if is_late => late.push(plugin.clone()),
+                    Some(Next::Version(version)) => {
+                        known.newest.insert(plugin.clone(), version.clone());
+                        versions.push((plugin.as_str(), source.as_ref(), version));
+                    }
+                    // What an operator did is named by them.
+                    Some(Next::Named(_)) | None => {}
+                }
+            }
+            write(&mut transaction, &self.key, &versions).await?;
+            transaction.commit().await?;
+            Ok(late)
+        })
+    }
+
+    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64> {
+        self.work("write the history", async move {
+            let mut transaction = self.begin().await?;
+            let Edit { plugin, by, action, .. } = *edit;
+            if let Some(set) = edit.settings {
+                valves::change(&mut transaction, &self.key, plugin, None, Change::Replace(set.valves))
+                    .await?;
+                switches::put(&mut transaction, plugin, set.enabled, set.global).await?;
+                super::confirm_switch(&mut transaction, plugin, set.enabled, set.global, by).await?;
+            }
+            let source = match edit.file {
+                FileEdit::Becomes(source) => Some(source),
+                FileEdit::Goes => {
+                    super::forget_last_good(&mut transaction, plugin).await?;
+                    super::confirm(&mut transaction, plugin, &Confirmed::Gone, by).await?;
+                    None
+                }
+            };
+            let before = newest(&mut transaction, &self.key, plugin).await?;
+            let settings = Settings::now(&mut transaction, &self.key, plugin).await?;
+            let new = New { key: &self.key, plugin, by, action, source, settings };
+            new.write_after(before, edit.since, &mut transaction).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+}
+
+/// Writes down that operators changed valves, switches or grants, within the change. Of a plugin that no host
+/// has seen yet nothing is known to write down.
+pub(super) async fn note(
+    transaction: &mut Transaction,
+    key: &SealKey,
+    plugin: &str,
+    by: &str,
+    action: Action,
+) -> Result<(), sqlx::Error> {
+    let Some(before) = newest(transaction, key, plugin).await? else { return Ok(()) };
+    let Some(hash) = before.hash.clone().filter(|_| action != Action::Delete) else {
+        if before.hash.is_some() {
+            let settings = Settings::now(transaction, key, plugin).await?;
+            let new = New { key, plugin, by, action, source: None, settings };
+            new.write_after(Some(before), i64::MAX, transaction).await?;
+        }
+        return Ok(());
+    };
+    let (kind, place) = (before.kind.clone(), before.place.clone());
+    // The text is there already, and is not written again.
+    let source = Source { kind, place, hash, text: "".into() };
+    let settings = Settings::now(transaction, key, plugin).await?;
+    let new = New { key, plugin, by, action, source: Some(&source), settings };
+    new.write_after(Some(before), i64::MAX, transaction).await
+}
+
+/// What operators have set for a plugin.
+#[derive(Clone)]
+struct Settings {
+    valves: Json,
+    enabled: Option<bool>,
+    global: Option<bool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { valves: Json::object(), enabled: None, global: None }
+    }
+}
+
+impl Settings {
+    async fn now(transaction: &mut Transaction, key: &SealKey, plugin: &str) -> Result<Self, sqlx::Error> {
+        let valves = valves::of(transaction, key, plugin, None).await?;
+        let (enabled, global) = switches::of(transaction, plugin).await?;
+        Ok(Self { valves, enabled, global })
+    }
+}
+
+/// A version that is about to be written.
+struct New<'a> {
+    key: &'a SealKey,
+    plugin: &'a str,
+    by: &'a str,
+    action: Action,
+    source: Option<&'a Source>,
+    settings: Settings,
+}
+
+/// What comes after a version.
+enum Next {
+    /// Another one.
+    Version(Version),
+    /// Nothing; but who made that one is known now.
+    Named(u64),
+}
+
+impl New<'_> {
+    /// Writes it, unless nothing is new. What a host found since then and could not name is named.
+    async fn write_after(
+        self,
+        before: Option<Version>,
+        since: i64,
+        transaction: &mut Transaction,
+    ) -> Result<(), sqlx::Error> {
+        let Self { key, plugin, by, action, source, .. } = self;
+        match self.after(before, since) {
+            Some(Next::Version(version)) => write(transaction, key, &[(plugin, source, version)]).await,
+            Some(Next::Named(number)) => name(transaction, plugin, number, by, action).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What it comes to after that version; none where nothing is new.
+    fn after(self, before: Option<Version>, since: i64) -> Option<Next> {
+        let Self { by, action, source, settings, .. } = self;
+        let (kind, place) = match (source, &before) {
+            (Some(source), _) => (source.kind.clone(), source.place.clone()),
+            (None, Some(before)) => (before.kind.clone(), before.place.clone()),
+            // What never was cannot go.
+            (None, None) => return None,
+        };
+        let number = before.as_ref().map_or(1, |before| before.number + 1);
+        let Settings { valves, enabled, global } = settings;
+        let hash = source.map(|source| source.hash.clone());
+        let new =
+            Version { number, at: now(), by: by.into(), action, kind, place, hash, valves, enabled, global };
+        let is_news = action == Action::Grant;
+        match before.filter(|before| !is_news && before.is_same_state(&new)) {
+            Some(before) if before.by == BY_FILE && before.at >= since => Some(Next::Named(before.number)),
+            Some(_) => None,
+            None => Some(Next::Version(new)),
+        }
+    }
+}
+
+/// What is known of the plugins that were seen: of many, it is read at once.
+struct Known {
+    newest: HashMap<String, Version>,
+    settings: HashMap<String, Settings>,
+}
+
+impl Known {
+    async fn of(seen: &[Seen], transaction: &mut Transaction, key: &SealKey) -> Result<Self, sqlx::Error> {
+        let mut known = Self { newest: HashMap::new(), settings: HashMap::new() };
+        if seen.len() > AT_ONCE {
+            known.read_all(transaction, key).await?;
+            return Ok(known);
+        }
+        for Seen { plugin, .. } in seen {
+            let newest = newest(transaction, key, plugin).await?;
+            known.newest.extend(newest.map(|newest| (plugin.clone(), newest)));
+            known.settings.insert(plugin.clone(), Settings::now(transaction, key, plugin).await?);
+        }
+        Ok(known)
+    }
+
+    async fn read_all(&mut self, transaction: &mut Transaction, key: &SealKey) -> Result<(), sqlx::Error> {
+        let rows = sqlx::query(
+            "SELECT versions.* FROM (SELECT plugin, max(version) AS version FROM versions GROUP BY plugin)
+             JOIN versions USING (plugin, version)",
+        );
+        for row in rows.fetch_all(&mut **transaction).await? {
+            let plugin: String = row.try_get("plugin")?;
+            let newest = version(key, &plugin, &row)?;
+            self.newest.insert(plugin, newest);
+        }
+        for (plugin, valves) in valves::of_operators(transaction, key).await? {
+            self.settings.entry(plugin).or_default().valves = valves;
+        }
+        for switch in switches::all(transaction).await? {
+            let settings = self.settings.entry(switch.plugin).or_default();
+            (settings.enabled, settings.global) = (switch.enabled, switch.global);
+        }
+        Ok(())
+    }
+}
+
+/// Writes new versions and their texts, and drops what is too old.
+async fn write(
+    transaction: &mut Transaction,
+    key: &SealKey,
+    new: &[(&str, Option<&Source>, Version)],
+) -> Result<(), sqlx::Error> {
+    for new in new.chunks(AT_ONCE) {
+        let sources: Vec<&Source> = new.iter().filter_map(|(_, source, _)| *source).collect();
+        if !sources.is_empty() {
+            let mut query = QueryBuilder::<sqlx::Sqlite>::new("INSERT OR IGNORE INTO sources (hash, text) ");
+            query.push_values(sources, |mut row, source| {
+                row.push_bind(&source.hash).push_bind(&*source.text);
+            });
+            query.build().execute(&mut **transaction).await?;
+        }
+        insert(transaction, key, new).await?;
+        for (plugin, _, version) in new {
+            prune(transaction, plugin, version.number).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn insert(
+    transaction: &mut Transaction,
+    key: &SealKey,
+    new: &[(&str, Option<&Source>, Version)],
+) -> Result<(), sqlx::Error> {
+    let sealed = |(plugin, _, new): &(&str, _, Version)| {
+        sealing::seal(key, &new.valves, &sealing::version_of(plugin, signed(new.number)))
+    };
+    let sealed = new.iter().map(sealed).collect::<Result<Vec<_>, _>>()?;
+    let mut query = QueryBuilder::<sqlx::Sqlite>::new(
+        "INSERT INTO versions
+         (plugin, version, at, author, action, kind, place, source, valves, enabled, global) ",
+    );
+    query.push_values(new.iter().zip(sealed), |mut row, ((plugin, _, new), sealed)| {
+        row.push_bind(*plugin)
+            .push_bind(signed(new.number))
+            .push_bind(new.at)
+            .push_bind(&new.by)
+            .push_bind(new.action.word())
+            .push_bind(&new.kind)
+            .push_bind(&new.place)
+            .push_bind(&new.hash)
+            .push_bind(sealed)
+            .push_bind(new.enabled)
+            .push_bind(new.global);
+    });
+    query.build().execute(&mut **transaction).await?;
+    Ok(())
+}
+
+async fn name(
+    transaction: &mut Transaction,
+    plugin: &str,
+    number: u64,
+    by: &str,
+    action: Action,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE versions SET author = ?, action = ? WHERE plugin = ? AND version = ?")
+        .bind(by)
+        .bind(action.word())
+        .bind(plugin)
+        .bind(signed(number))
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
+}
+
+/// Drops what is too old, and texts that nobody names any more.
+async fn prune(transaction: &mut Transaction, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
+    if newest <= MOST_VERSIONS {
+        return Ok(());
+    }
+    let dropped: Vec<Option<String>> =
+        sqlx::query_scalar("DELETE FROM versions WHERE plugin = ? AND version <= ? RETURNING source")
+            .bind(plugin)
+            .bind(signed(newest - MOST_VERSIONS))
+            .fetch_all(&mut **transaction)
+            .await?;
+    for hash in dropped.into_iter().flatten() {
+        sqlx::query(
+            "DELETE FROM sources WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM versions WHERE source = ?1)",
+        )
+        .bind(hash)
+        .execute(&mut **transaction)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn newest(
+    connection: &mut SqliteConnection,
+    key: &SealKey,
+    plugin: &str,
+) -> Result<Option<Version>, sqlx::Error> {
+    let query = sqlx::query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC LIMIT 1");
+    let row = query.bind(plugin).fetch_optional(connection).await?;
+    row.as_ref().map(|row| version(key, plugin, row)).transpose()
+}
+
+fn version(key: &SealKey, plugin: &str, row: &SqliteRow) -> Result<Version, sqlx::Error> {
+    let action: String = row.try_get("action")?;
+    let number: i64 = row.try_get("version")?;
+    let valves = sealing::unseal(key, row.try_get("valves")?, &sealing::version_of(plugin, number));
+    Ok(Version {
+        number: number.unsigned_abs(),
+        at: row.try_get("at")?,
+        by: row.try_get("author")?,
+        // A later version of us may know further ones: somebody did something.
+        action: Action::of_word(&action).unwrap_or(Action::Update),
+        kind: row.try_get("kind")?,
+        place: row.try_get("place")?,
+        hash: row.try_get("source")?,
+        // What nobody can read any more must not hide the others; such a version cannot be put back.
+        valves: valves.unwrap_or_default(),
+        enabled: row.try_get("enabled")?,
+        global: row.try_get("global")?,
+    })
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

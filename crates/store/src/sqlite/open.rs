@@ -1,0 +1,120 @@
+//! Opening the file: created for this user only, and brought to today's tables.
+
+use crate::{StoreError, Trouble};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection as _, SqlStr, SqlitePool};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Number, title and text of each file in `src/store/migrations`.
+const FILES: &[(i64, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |(number, title, text): &(i64, &'static str, &'static str)| {
+        Migration::new(*number, (*title).into(), MigrationType::Simple, SqlStr::from_static(text), false)
+    };
+    Migrator::with_migrations(FILES.iter().map(migration).collect())
+});
+
+const DOING: &str = "open the store";
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
+/// The time that a writer waits for the lock of another process: requests behind it are answered within a second.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
+/// The same while other processes write: then the lock is not held, only contended.
+pub(super) const CONTENDED: Duration = Duration::from_secs(10);
+
+/// A pool whose commits wait for the disk, and one whose commits do not.
+pub(super) async fn open(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
+    create(file)?;
+    let mut tries = 1;
+    loop {
+        match connect(file).await {
+            // Going over to the write-ahead log fails at once while another process does the same.
+            Err(error) if error.trouble == Trouble::Busy && tries < TRIES => tries += 1,
+            result => return result,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn connect(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
+    let options = SqliteConnectOptions::new()
+        .filename(file)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(LOCK_TIMEOUT);
+    let failed = |error| StoreError::from_sqlx(DOING, file, &error);
+    let durable = pool_options()
+        .max_connections(1)
+        .connect_with(options.clone().synchronous(SqliteSynchronous::Full))
+        .await
+        .map_err(failed)?;
+    migrate(&durable).await.map_err(|error| StoreError::from_migration(DOING, file, &error))?;
+    let swift = pool_options()
+        .max_connections(2)
+        .connect_with(options.synchronous(SqliteSynchronous::Normal))
+        .await
+        .map_err(failed)?;
+    Ok((durable, swift))
+}
+
+/// A connection on which a transaction failed with the disk still counts it as begun, and begins no other one: it
+/// is closed, and another one opened.
+fn pool_options() -> SqlitePoolOptions {
+    // A file does not go away: asking each time whether it is there costs as much as a read.
+    SqlitePoolOptions::new().test_before_acquire(false).before_acquire(|connection, _| {
+        let is_free = !connection.is_in_transaction();
+        Box::pin(async move { Ok(is_free) })
+    })
+}
+
+async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {
+    let mut tries = 1;
+    loop {
+        match MIGRATIONS.run(pool).await {
+            // sqlx takes no lock on SQLite: another process may be making the same tables right now.
+            Err(MigrateError::Execute(_) | MigrateError::ExecuteMigration(..)) if tries < TRIES => tries += 1,
+            result => return result,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Makes folder and file, private: they hold secrets.
+fn create(file: &Path) -> Result<(), StoreError> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        const MAKING: &str = "make the store's folder";
+        private_folder().create(folder).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                StoreError::new(MAKING, folder, Trouble::NotADatabase, "this is a file, not a folder")
+            }
+            _ => StoreError::from_io(MAKING, folder, &error),
+        })?;
+    }
+    // Never opened when it is there: closing it again would drop SQLite's locks of this process.
+    match private_file().open(file) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(StoreError::from_io("make the store's file", file, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn private_folder() -> std::fs::DirBuilder {
+    let mut folder = std::fs::DirBuilder::new();
+    folder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+    folder
+}
+
+pub(super) fn private_file() -> std::fs::OpenOptions {
+    let mut file = std::fs::OpenOptions::new();
+    file.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
+    file
+}

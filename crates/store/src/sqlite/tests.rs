@@ -1,0 +1,285 @@
+//! What is special to the store in a file.
+
+use super::*;
+use crate::Trouble;
+use std::time::Instant;
+use tempfile::TempDir;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn folder() -> TempDir {
+    TempDir::new().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_keeps_the_contract() {
+    let folder = folder();
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    crate::contract::check(|| async {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let file = folder.path().join(format!("{number}.db"));
+        Box::new(Sqlite::open(&file).await.unwrap()) as Box<dyn Store>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_that_merge_at_once_lose_nothing() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let (one, two) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
+    let merge = async |store: &Sqlite, name: &str| {
+        for number in 0..100i64 {
+            let values = Json::object();
+            values.set(&format!("{name}{number}"), number).unwrap();
+            store.merge_valves("a", None, &values, "test").await.unwrap();
+        }
+    };
+    tokio::join!(merge(&one, "x"), merge(&two, "y"));
+    assert_eq!(one.valves("a", None).await.unwrap().as_object().unwrap().len(), 200);
+    assert_eq!(two.generation().await.unwrap(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_start_together_share_one_new_store() {
+    let folder = folder();
+    let file = folder.path().join("new/state.db");
+    let opened = futures::future::join_all((0..6).map(|_| {
+        let file = file.clone();
+        tokio::spawn(async move { Sqlite::open(&file).await.map(drop) })
+    }))
+    .await;
+    for result in opened {
+        result.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn state_survives_a_restart() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let store = Sqlite::open(&file).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    store.close().await;
+    let store = Sqlite::open(&file).await.unwrap();
+    assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
+    assert_eq!(store.generation().await.unwrap(), 1);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_store_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder();
+    let file = folder.path().join("deep/.valvehouse/state.db");
+    let store = Sqlite::open(&file).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(file.parent().unwrap()), 0o700);
+    for entry in std::fs::read_dir(file.parent().unwrap()).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let versions: Vec<_> = (0..1000)
+        .map(|number| LastGood {
+            id: format!("filter_{number}"),
+            path: format!("filters/filter_{number}.rhai"),
+            hash: "0".repeat(64),
+            source: "fn inlet(body) { body }\n".repeat(80),
+            imports: Json::array(),
+            security: number % 10 == 0,
+            saved_at: 1,
+        })
+        .collect();
+    let start = Instant::now();
+    store.save_last_good(&versions).await.unwrap();
+    assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
+    assert_eq!(store.last_good().await.unwrap().len(), 1000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_operators_decide_waits_for_the_disk() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    for (pool, level) in [(&store.durable, 2i64), (&store.swift, 1)] {
+        let found: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await.unwrap();
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.unwrap();
+        assert_eq!((found, journal.as_str()), (level, "wal"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_host_counts_as_gone() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    store.announce("killed", 1, 1, None).await.unwrap();
+    sqlx::query("UPDATE hosts SET seen_at = seen_at - 5500").execute(&store.swift).await.unwrap();
+    assert_eq!(store.hosts().await.unwrap(), []);
+    sqlx::query("UPDATE hosts SET seen_at = 0").execute(&store.swift).await.unwrap();
+    store.announce("alive", 2, 1, None).await.unwrap();
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM hosts").fetch_one(&store.swift).await.unwrap();
+    assert_eq!(left, 1, "the dead are swept away");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    sqlx::query("UPDATE valves SET content = '{'").execute(&store.swift).await.unwrap();
+    let error = store.all_valves().await.unwrap_err().to_string();
+    assert!(
+        error.contains("read the stored valves") && error.contains("`valvehouse valves reset a` drops them"),
+        "{error}"
+    );
+    store.reset_valves("a", None, &[], "test").await.unwrap();
+    assert_eq!(store.all_valves().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();
+    sqlx::query("UPDATE grants SET content = '{'").execute(&store.swift).await.unwrap();
+    let error = store.grants().await.unwrap_err().to_string();
+    assert!(error.contains("`valvehouse grant a --revoke` drops them"), "{error}");
+    store.set_grants("a", None, None, "test").await.unwrap();
+    assert_eq!(store.grants().await.unwrap(), []);
+}
+
+async fn refusal(file: &Path) -> StoreError {
+    Sqlite::open(file).await.map(drop).unwrap_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn something_else_in_its_place_is_told() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    std::fs::write(&file, "these are my notes, ".repeat(100)).unwrap();
+    let error = refusal(&file).await;
+    assert_eq!(error.trouble, Trouble::NotADatabase);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "open the store ({}): file is not a database; move that file away, or set store.url to another file",
+            file.display()
+        )
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_a_newer_version_is_left_alone() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let store = Sqlite::open(&file).await.unwrap();
+    sqlx::query("INSERT INTO _sqlx_migrations VALUES (9999, 'later', CURRENT_TIMESTAMP, TRUE, x'00', 0)")
+        .execute(&store.swift)
+        .await
+        .unwrap();
+    store.close().await;
+    let error = refusal(&file).await;
+    assert_eq!(error.trouble, Trouble::NewerSchema);
+    assert!(error.to_string().contains("step 9999 is not ours"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_cannot_be_written_is_told() {
+    let folder = folder();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let error = refusal(&folder.path().join("file/state.db")).await;
+    assert!(error.to_string().starts_with("make the store's folder"), "{error}");
+    assert!(error.to_string().contains("is a file, not a folder; move that file away"), "{error}");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_somebody_else_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let result = Sqlite::open(&folder.path().join("state.db")).await.map(drop);
+    // Root may write anywhere; then there is nothing to tell.
+    if let Err(error) = result {
+        assert_eq!(error.trouble, Trouble::ReadOnly);
+        assert!(error.to_string().contains("a folder this user may write to"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_named_until_there_is_room_again() {
+    let folder = folder();
+    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&store.durable).await.unwrap();
+    let limit = async |pages: i64| {
+        let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::query(limit).fetch_one(&store.durable).await.unwrap();
+    };
+    limit(pages).await;
+    let changes: Vec<KvChange> = (0..20)
+        .map(|number| {
+            KvChange::Set(KvRow {
+                plugin: "a".into(),
+                scope: "own".into(),
+                key: number.to_string(),
+                value: "x".repeat(4_000).into(),
+                expires_at: None,
+            })
+        })
+        .collect();
+    let error = store.kv_write(&changes).await.unwrap_err();
+    assert_eq!(error.trouble, Trouble::Full, "{error}");
+    assert_eq!(store.failing().map(|error| error.trouble), Some(Trouble::Full));
+    assert!(store.kv_all().await.unwrap().is_empty(), "all or nothing");
+    let fault = valvehouse_core::fault::Fault::from(error);
+    assert!(matches!(fault, valvehouse_core::fault::Fault::Unstored { code: "store_full", .. }), "{fault}");
+    limit(pages + 1_000).await;
+    store.kv_write(&changes).await.unwrap();
+    assert_eq!(store.failing(), None);
+    assert_eq!(store.kv_all().await.unwrap().len(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_behind_a_held_lock_fail_together() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let (one, other) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
+    let lock = begin(&other.durable).await.unwrap();
+    let values = json(r#"{"a": 1}"#);
+    let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
+    let ended = futures::future::join_all(merges).await;
+    // Whoever waits for the lock of another process waits once, however many are ahead.
+    assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.trouble == Trouble::Busy)));
+    assert!(one.probe().await.is_err());
+    lock.rollback().await.unwrap();
+    one.merge_valves("a", None, &values, "test").await.unwrap();
+    one.probe().await.unwrap();
+    assert_eq!(one.failing(), None);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
+    let folder = folder();
+    let file = folder.path().join("state.db");
+    let (one, other) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
+    let lock = begin(&other.durable).await.unwrap();
+    // Others take the processor for most of the time, and what holds the lock goes on late.
+    let busy = async {
+        let since = std::time::Instant::now();
+        while since.elapsed() < 2 * open::LOCK_TIMEOUT {
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        lock.rollback().await
+    };
+    let (probed, ended) = tokio::join!(one.probe(), busy);
+    ended.unwrap();
+    probed.unwrap();
+}

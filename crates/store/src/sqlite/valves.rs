@@ -1,0 +1,122 @@
+//! The rows of valves, read and changed within a transaction.
+
+use super::{Transaction, sealing};
+use crate::StoredValves;
+use crate::seal::{SealKey, is_sealed};
+use sqlx::{Row as _, SqliteConnection};
+use valvehouse_json::Json;
+
+/// A change of what is set.
+pub(super) enum Change<'a> {
+    Replace(&'a Json),
+    Merge(&'a Json),
+    Reset(&'a [String]),
+}
+
+pub(super) async fn all(
+    connection: &mut SqliteConnection,
+    key: &SealKey,
+) -> Result<Vec<StoredValves>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT plugin, user_id, content FROM valves WHERE plugin NOT LIKE '%@%' ORDER BY plugin, user_id",
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let plugin: String = row.try_get("plugin")?;
+            let user: Option<String> = row.try_get("user_id")?;
+            let content: &str = row.try_get("content")?;
+            let values = read(key, &plugin, user.as_deref(), content)?;
+            Ok(StoredValves { plugin, user, values, is_plain: !is_sealed(content) })
+        })
+        .collect()
+}
+
+/// What operators set, by plugin.
+pub(super) async fn of_operators(
+    connection: &mut SqliteConnection,
+    key: &SealKey,
+) -> Result<Vec<(String, Json)>, sqlx::Error> {
+    let query =
+        sqlx::query_as("SELECT plugin, content FROM valves WHERE user_id IS NULL AND plugin NOT LIKE '%@%'");
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
+    let values = rows.into_iter().map(|(plugin, content)| {
+        let values = read(key, &plugin, None, &content)?;
+        Ok((plugin, values))
+    });
+    values.collect()
+}
+
+pub(super) async fn of(
+    connection: &mut SqliteConnection,
+    key: &SealKey,
+    plugin: &str,
+    user: Option<&str>,
+) -> Result<Json, sqlx::Error> {
+    let content: Option<String> =
+        sqlx::query_scalar("SELECT content FROM valves WHERE plugin = ? AND user_id IS ?")
+            .bind(plugin)
+            .bind(user)
+            .fetch_optional(connection)
+            .await?;
+    content.map_or_else(|| Ok(Json::object()), |content| read(key, plugin, user, &content))
+}
+
+pub(super) async fn change(
+    transaction: &mut Transaction,
+    key: &SealKey,
+    plugin: &str,
+    user: Option<&str>,
+    change: Change<'_>,
+) -> Result<(), sqlx::Error> {
+    let values = match change {
+        Change::Replace(values) => merged(Json::object(), values)?,
+        Change::Merge(values) => merged(of(transaction, key, plugin, user).await?, values)?,
+        // Does not read what is there: this is also the way out of a row nobody can read.
+        Change::Reset([]) => Json::object(),
+        Change::Reset(keys) => {
+            let stored = of(transaction, key, plugin, user).await?;
+            for key in keys {
+                stored.remove(key);
+            }
+            stored
+        }
+    };
+    sqlx::query("DELETE FROM valves WHERE plugin = ? AND user_id IS ?")
+        .bind(plugin)
+        .bind(user)
+        .execute(&mut **transaction)
+        .await?;
+    if !values.is_empty() {
+        sqlx::query("INSERT INTO valves (plugin, user_id, content) VALUES (?, ?, ?)")
+            .bind(plugin)
+            .bind(user)
+            .bind(sealing::seal(key, &values, &sealing::valves_of(plugin, user))?)
+            .execute(&mut **transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The stored values under the given ones; a null takes its key out.
+fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
+    let Some(given) = given.as_object() else {
+        return Err(sqlx::Error::Encode("valves must be an object of names and values".into()));
+    };
+    for (key, value) in given.entries() {
+        if value.is_null() {
+            stored.remove(&key);
+        } else {
+            stored.set(&key, value.copy()).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+        }
+    }
+    Ok(stored)
+}
+
+fn read(key: &SealKey, plugin: &str, user: Option<&str>, content: &str) -> Result<Json, sqlx::Error> {
+    sealing::unseal(key, content, &sealing::valves_of(plugin, user)).map_err(|why| {
+        let what = format!("the stored valves of {plugin} {why}");
+        sqlx::Error::Decode(format!("{what}; `valvehouse valves reset {plugin}` drops them").into())
+    })
+}

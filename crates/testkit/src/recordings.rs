@@ -1,0 +1,21 @@
+//! Recorded answers for tests. They are kept beside the project, not in it: a clone has none.
+
+use std::path::{Path, PathBuf};
+
+/// A recording's text; None, and said so, where there are no recordings.
+pub fn recorded(name: &str) -> Option<String> {
+    Some(std::fs::read_to_string(folder()?.join(name)).unwrap())
+}
+
+/// Where they all are.
+pub fn folder() -> Option<PathBuf> {
+    let folder = match std::env::var_os("VALVEHOUSE_RECORDINGS") {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings"),
+    };
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: no recordings in {}", folder.display());
+    None
+}
