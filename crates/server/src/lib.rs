@@ -20,6 +20,7 @@ mod pipelines;
 mod problem;
 mod ready;
 mod reply;
+mod responses;
 mod session;
 mod traces;
 mod watched;
@@ -54,6 +55,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/chat/completions", post(openai::chat))
         .route("/v1/messages", post(messages::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
+        .merge(responses::routes())
         .merge(agents::routes(&app))
         .merge(functions::routes(&app))
         .merge(pipelines::routes(&app))

@@ -4,6 +4,7 @@ mod conversations;
 mod exported;
 mod history;
 mod pruned;
+mod responses;
 mod runs;
 
 use super::*;
@@ -33,6 +34,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -
     runs::check(&fresh).await;
     exported::check(&fresh).await;
     pruned::check(&fresh).await;
+    responses::check(&fresh).await;
 }
 
 async fn nothing_is_there_at_first(store: &dyn Store) {

@@ -10,6 +10,7 @@ mod exported;
 mod history;
 mod kv;
 mod record;
+mod responses;
 pub mod seal;
 mod sqlite;
 
@@ -23,6 +24,7 @@ pub use history::{
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
 pub use record::{Aside, Confirmed, Fate, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+pub use responses::StoredResponse;
 pub use sqlite::Sqlite;
 
 use futures::future::BoxFuture;
@@ -148,6 +150,15 @@ pub trait Store: Conversations + History {
 
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
+
+    /// Stores a response that its client may continue, and drops those that have expired.
+    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()>;
+
+    /// Returns a response of this id that has not expired.
+    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>>;
+
+    /// Deletes a response, if there is one of this id.
+    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
 
     /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;

@@ -1,10 +1,9 @@
 //! `/openapi.json`: it tells of every route, and of no other.
 
-use crate::floors::collect;
 use crate::host::TestHost;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A path and a method.
@@ -125,4 +124,16 @@ fn both(path: &str) -> Vec<String> {
 
 fn everywhere(path: &str) -> Vec<String> {
     ["/{id}", "/{id}/{of}", "/{id}/{of}/{all}"].iter().flat_map(|id| both(&format!("{id}{path}"))).collect()
+}
+
+/// Every source file in a folder and below.
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
 }

@@ -37,7 +37,7 @@ impl Door {
             Self::Operators
         } else if is_in("/messages") || is_in("/models") && speaks_anthropic(&parts.headers) {
             Self::Anthropic
-        } else if is_in("/models") || is_in("/chat/completions") {
+        } else if is_in("/models") || is_in("/chat/completions") || is_in("/responses") {
             Self::OpenAi
         } else if is_in("/pipelines") || bare.contains("/filter/") || bare.contains("/valves") {
             Self::Pipelines

@@ -16,8 +16,9 @@ use valvehouse_host::app::App;
 
 const COMMON: &str = include_str!("common.json");
 /// The doors, in the order in which they are read.
-const DOORS: [&str; 9] = [
+const DOORS: [&str; 10] = [
     include_str!("openai.json"),
+    include_str!("responses.json"),
     include_str!("messages.json"),
     include_str!("agents.json"),
     include_str!("functions.json"),

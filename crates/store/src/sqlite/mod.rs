@@ -9,6 +9,7 @@ mod forget;
 mod grants;
 mod history;
 mod open;
+mod responses;
 mod sealing;
 mod switches;
 mod valves;
@@ -18,6 +19,7 @@ use super::{
     StoredValves, Switch, Trouble, now,
 };
 use crate::error::Troubles;
+use crate::responses::StoredResponse;
 use crate::seal::SealKey;
 pub(super) use forget::forget_valves;
 use futures::future::BoxFuture;
@@ -467,6 +469,26 @@ impl Store for Sqlite {
                     .execute(&mut *transaction)
                     .await?;
             }
+            transaction.commit().await
+        })
+    }
+
+    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()> {
+        self.work("store a response", async move {
+            let mut transaction = self.begin().await?;
+            responses::save(&mut transaction, stored).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>> {
+        self.work("read a response", responses::find(&self.swift, id))
+    }
+
+    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        self.work("delete a response", async move {
+            let mut transaction = self.begin().await?;
+            responses::delete(&mut transaction, id).await?;
             transaction.commit().await
         })
     }

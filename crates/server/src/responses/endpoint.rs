@@ -1,0 +1,209 @@
+//! The routes.
+
+use super::request::{self, ResponsesRequest};
+use super::resource::Resource;
+use super::stored::{self, Keeper};
+use super::streamed;
+use super::writer::Writer;
+use crate::openai::{EVENTS, Streaming, Told, events_header, named, parsed, read, unpacked};
+use crate::reply::{self, OpenAiError, json_response};
+use crate::{auth, facts, watched};
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::sync::Arc;
+use valvehouse_core::chat::split;
+use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// The name of this endpoint in metrics and traces.
+const NAME: &str = "responses";
+/// Names hosted tools and items that no chat service can be sent.
+const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
+
+/// The routes of the Responses API.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/responses", post(create).get(upgrade))
+        .route("/v1/responses/{id}", get(show).delete(delete))
+        .route("/v1/responses/{id}/cancel", post(cancel))
+        .route("/v1/responses/{id}/input_items", get(input_items))
+}
+
+async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
+    // One snapshot for the whole turn, a streamed answer to its end.
+    let snapshot = app.host.snapshot();
+    named(&snapshot, answer(app, &snapshot, request), refused).await
+}
+
+fn refused(fault: Fault) -> Response {
+    reply::log(&fault);
+    OpenAiError(fault).into_response()
+}
+
+async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let key_user = auth::user_of_key(&app, &parts.headers)?;
+    unpacked(&parts.headers)?;
+    let sent = parsed(&read(body, app.config.server.max_body_mb).await?)?;
+    let before = match request::given(&sent, "previous_response_id") {
+        Some(id) => stored::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
+        None => Vec::new(),
+    };
+    let request = request::read(sent, &before)?;
+    let chat = request.chat.clone();
+    let model = chat.text("model").unwrap_or_default();
+    let ready = snapshot.ready_for(&model, &facts::asked_filters(&chat)?)?;
+    let mut facts = facts::of_chat(&app, &parts, &chat, &key_user, &ready);
+    let context = facts::context(&app, &facts, &chat);
+    let stream = valvehouse_core::chat::request::wants_stream(&chat);
+    let watch = watched::begin(&app, NAME, stream, snapshot.generation, &parts.headers, &mut facts);
+    let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
+    let input: Vec<Json> = before.into_iter().chain(request.items.iter().cloned()).collect();
+    let keeper = keeps.then(|| Keeper::new(&app, &parts.headers, input));
+    let left_out = left_out(&request);
+    let mut writer = Writer::new(Resource::new(&request), request.tools);
+    if stream {
+        // The bytes of a chat would not be understood here.
+        let begun = Streaming::begin(&app, ready, chat, facts, context, &parts.headers, false).await;
+        let keep_alive_ms = app.config.server.keep_alive_ms;
+        let streamed = begun.map(|(first, streaming)| {
+            let mut response = streamed::respond(first, streaming, writer, keeper, keep_alive_ms);
+            response.headers_mut().extend(left_out);
+            response
+        });
+        return Ok(watched::ended(watch, streamed, refused));
+    }
+    let turn = Turn::new(facts, context, Events::default());
+    let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
+    let answered = app.turn(&ready, chat, &turn, wish, told.hears()).await;
+    let mut response = match answered {
+        // A response needs a choice to be made of.
+        Ok(Reply::Answer(answer)) if answer.get("choices").is_none_or(|choices| choices.is_empty()) => {
+            let message = "the answer of the provider has no choices";
+            refused(watch.failed(Fault::Provider { message: message.into(), timeout: false }))
+        }
+        Ok(Reply::Answer(answer)) => {
+            split(&answer, true).iter().for_each(|chunk| drop(writer.write(chunk)));
+            let last = writer.end().pop().unwrap_or_default();
+            let response = last.get("response").unwrap_or_default();
+            if let Some(keeper) = keeper {
+                keeper.keep(writer.id(), &writer.items(), &response).await;
+            }
+            json_response(StatusCode::OK, &response)
+        }
+        Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
+        Err(fault) => refused(watch.failed(fault)),
+    };
+    if let Some(events) = events_header(&turn.events().take()) {
+        response.headers_mut().insert(EVENTS, events);
+    }
+    response.headers_mut().extend(left_out);
+    told.name(&mut response);
+    Ok(watched::until_end(watch, response))
+}
+
+/// The header that names what a chat service could not be sent.
+fn left_out(request: &ResponsesRequest) -> Option<(HeaderName, HeaderValue)> {
+    let names = request::left_out(request);
+    if names.is_empty() {
+        return None;
+    }
+    tracing::info!("left out of a request for a chat service: {}", names.join(", "));
+    HeaderValue::from_str(&names.join(", ")).ok().map(|names| (LEFT_OUT, names))
+}
+
+/// `GET /v1/responses` is how clients ask for a WebSocket. Those that read 426 use events at once.
+async fn upgrade() -> Response {
+    let fault = Fault::Request {
+        message: "cannot open a WebSocket: this host sends the events of a response over HTTP; use POST"
+            .into(),
+        param: None,
+        code: Some("websocket_unsupported"),
+        kind: RequestFault::Invalid,
+    };
+    let mut response = OpenAiError(fault).into_response();
+    *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    let found = async {
+        auth::user_of_key(&app, &headers)?;
+        stored::find(&app, &headers, &id).await
+    };
+    match found.await {
+        Ok(stored) => {
+            json_response(StatusCode::OK, &Json::parse(stored.response.as_bytes()).unwrap_or_default())
+        }
+        Err(fault) => refused(fault),
+    }
+}
+
+async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    let deleted = async {
+        auth::user_of_key(&app, &headers)?;
+        stored::delete(&app, &headers, &id).await
+    };
+    match deleted.await {
+        Ok(()) => {
+            let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
+            json_response(StatusCode::OK, &Json::from(body))
+        }
+        Err(fault) => refused(fault),
+    }
+}
+
+async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    let found = async {
+        auth::user_of_key(&app, &headers)?;
+        stored::find(&app, &headers, &id).await?;
+        let message = format!("cannot cancel `{id}`: it was not created with `background: true`");
+        Err(Fault::invalid(message, None))
+    };
+    found.await.map_or_else(refused, |never: std::convert::Infallible| match never {})
+}
+
+async fn input_items(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    let found = async {
+        auth::user_of_key(&app, &headers)?;
+        stored::find(&app, &headers, &id).await
+    };
+    match found.await {
+        Ok(stored) => {
+            let items: Vec<Json> = stored::items(&stored).into_iter().take(stored.input_items).collect();
+            let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
+            let page = [
+                ("object", "list".into()),
+                ("first_id", id_of(items.first())),
+                ("last_id", id_of(items.last())),
+                ("has_more", false.into()),
+                ("data", items.into()),
+            ];
+            json_response(StatusCode::OK, &Json::from(page))
+        }
+        Err(fault) => refused(fault),
+    }
+}
+
+/// The code of an error in the middle of a stream, in the words that clients of this API read.
+pub(super) fn code_of(fault: &Fault) -> &'static str {
+    match reply::status(fault) {
+        429 => "rate_limit_exceeded",
+        400 | 413 if message_of(fault).contains("context") => "context_length_exceeded",
+        400..=499 => "invalid_prompt",
+        _ => "server_error",
+    }
+}
+
+/// The message of an error, without what only operators are told.
+pub(super) fn message_of(fault: &Fault) -> String {
+    reply::body(fault).at_path("error.message").as_str().unwrap_or_default().to_owned()
+}

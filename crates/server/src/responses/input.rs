@@ -1,0 +1,242 @@
+//! Items of a conversation as messages of a chat.
+
+use super::request::given;
+use super::tools::{Tools, arguments_of};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// The beginning of `encrypted_content` that this host wrote: thoughts with what their service signed.
+const OWN: &str = "vh1.";
+
+/// The items of an `input`; a text is the message of a user.
+///
+/// # Errors
+/// Returns a request fault for anything else.
+pub(super) fn items(input: &Json) -> Result<Vec<Json>, Fault> {
+    match input {
+        Json::Text(text) => Ok(vec![message("user", text.clone().into())]),
+        Json::Array(items) => {
+            let items = items.items();
+            match items.iter().position(|item| item.as_object().is_none()) {
+                Some(at) => {
+                    Err(Fault::invalid(format!("invalid input[{at}]: expected an object"), Some("input")))
+                }
+                None => Ok(items.iter().map(Json::copy).collect()),
+            }
+        }
+        Json::Null => Ok(Vec::new()),
+        _ => Err(Fault::invalid("invalid input: expected a text or a list of items", Some("input"))),
+    }
+}
+
+/// The instructions of a request as its first message.
+pub(super) fn instructions(sent: &Json) -> Vec<Json> {
+    match given(sent, "instructions") {
+        Some(Json::Text(text)) if !text.is_empty() => vec![message("system", text.into())],
+        _ => Vec::new(),
+    }
+}
+
+/// The type of an item that no chat service reads: a hosted tool's call, for one.
+pub(super) fn unsupported(item: &Json) -> Option<String> {
+    let kind = item.text("type")?;
+    let known = matches!(
+        &*kind,
+        "message"
+            | "function_call"
+            | "function_call_output"
+            | "custom_tool_call"
+            | "custom_tool_call_output"
+            | "reasoning"
+    );
+    (!known).then(|| kind.into())
+}
+
+/// The messages of a conversation. What a model said, thought and called between two others' words is one message.
+///
+/// # Errors
+/// Returns a request fault that names the item if one has no role or no `call_id`, or nothing can be sent.
+pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault> {
+    let mut out = Vec::new();
+    let mut turn = Turn::default();
+    for (at, item) in items.iter().enumerate() {
+        let kind = item.text("type").unwrap_or_else(|| "message".into());
+        match &*kind {
+            "message" => match item.text("role").as_deref() {
+                Some("assistant") => turn.say(item),
+                Some(role @ ("user" | "system" | "developer")) => {
+                    turn.end(&mut out);
+                    // A service that knows no `developer` knows `system`.
+                    let role = if role == "developer" { "system" } else { role };
+                    out.push(message(role, content(&item.get("content").unwrap_or_default())));
+                }
+                _ => {
+                    let text =
+                        format!("invalid input[{at}].role: expected user, assistant, system or developer");
+                    return Err(Fault::invalid(text, Some("input")));
+                }
+            },
+            "reasoning" => turn.think(item),
+            "function_call" | "custom_tool_call" => turn.call(item, at, tools)?,
+            "function_call_output" | "custom_tool_call_output" => {
+                turn.end(&mut out);
+                out.push(result(item, at)?);
+            }
+            _ => {}
+        }
+    }
+    turn.end(&mut out);
+    if out.is_empty() {
+        return Err(Fault::invalid("missing input: send a text or at least one item", Some("input")));
+    }
+    Ok(out)
+}
+
+/// What a model did between two messages of others.
+#[derive(Default)]
+struct Turn {
+    text: Vec<String>,
+    refusal: Option<Json>,
+    thoughts: String,
+    blocks: Option<Json>,
+    calls: Vec<Json>,
+    began: bool,
+}
+
+impl Turn {
+    fn say(&mut self, item: &Json) {
+        self.began = true;
+        let parts = item.get("content").unwrap_or_default();
+        if let Json::Text(text) = &parts {
+            self.text.push(text.to_string());
+        }
+        for part in parts.items() {
+            match part.text("text") {
+                Some(text) => self.text.push(text.into()),
+                None => self.refusal = part.get("refusal").or(self.refusal.take()),
+            }
+        }
+    }
+
+    fn think(&mut self, item: &Json) {
+        self.began = true;
+        if let Some((thoughts, blocks)) = item.text("encrypted_content").and_then(|text| opened(&text)) {
+            self.thoughts.push_str(&thoughts);
+            self.blocks = blocks;
+            return;
+        }
+        let parts = [item.get("content"), item.get("summary")];
+        let parts = parts.into_iter().flatten().find(|parts| !parts.is_empty()).unwrap_or_default();
+        parts
+            .items()
+            .iter()
+            .filter_map(|part| part.text("text"))
+            .for_each(|text| self.thoughts.push_str(&text));
+    }
+
+    fn call(&mut self, item: &Json, at: usize, tools: &Tools) -> Result<(), Fault> {
+        self.began = true;
+        let field = |key: &str| {
+            item.text(key).filter(|text| !text.is_empty()).ok_or_else(|| {
+                Fault::invalid(
+                    format!("missing input[{at}].{key}: a call of a tool needs one"),
+                    Some("input"),
+                )
+            })
+        };
+        let (id, name) = (field("call_id")?, field("name")?);
+        let input = item.text("input").filter(|_| tools.is_custom(&name) || item.get("arguments").is_none());
+        let arguments = match input {
+            Some(input) => arguments_of(&input),
+            None => item.text("arguments").map(String::from).unwrap_or_default(),
+        };
+        let function = Json::from([("name", name.into()), ("arguments", arguments.into())]);
+        self.calls.push(Json::from([("id", id.into()), ("type", "function".into()), ("function", function)]));
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<Json>) {
+        let turn = std::mem::take(self);
+        // Thoughts alone are no message: their service would refuse it.
+        if !turn.began || turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() {
+            return;
+        }
+        let text = turn.text.concat();
+        let content = if text.is_empty() && !turn.calls.is_empty() { Json::Null } else { text.into() };
+        let mut fields = vec![("role", "assistant".into()), ("content", content)];
+        if !turn.thoughts.is_empty() {
+            fields.push(("reasoning_content", turn.thoughts.into()));
+        }
+        fields.extend(turn.blocks.map(|blocks| (CONTENT_BLOCKS, blocks)));
+        fields.extend(turn.refusal.map(|refusal| ("refusal", refusal)));
+        if !turn.calls.is_empty() {
+            fields.push(("tool_calls", turn.calls.into()));
+        }
+        out.push(fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into());
+    }
+}
+
+fn result(item: &Json, at: usize) -> Result<Json, Fault> {
+    let id = item.text("call_id").filter(|id| !id.is_empty()).ok_or_else(|| {
+        Fault::invalid(format!("missing input[{at}].call_id: name the call that this answers"), Some("input"))
+    })?;
+    let output = item.get("output").unwrap_or_default();
+    let content = match &output {
+        Json::Text(_) | Json::Array(_) => content(&output),
+        other => other.to_string().into(),
+    };
+    Ok(Json::from([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)]))
+}
+
+fn message(role: &str, content: Json) -> Json {
+    Json::from([("role", role.into()), ("content", content)])
+}
+
+/// A text, or parts in the words of chats. A single text needs no list.
+fn content(content: &Json) -> Json {
+    let Json::Array(parts) = content else { return content.clone() };
+    let parts: Vec<Json> = parts.items().iter().map(part).collect();
+    match parts.as_slice() {
+        [only] if only.text("type").is_some_and(|kind| kind == "text") => {
+            only.get("text").unwrap_or_default()
+        }
+        _ => parts.into(),
+    }
+}
+
+fn part(part: &Json) -> Json {
+    let field = |key: &str| given(part, key);
+    match part.text("type").as_deref() {
+        Some("input_text" | "output_text" | "text") => {
+            Json::from([("type", "text".into()), ("text", field("text").unwrap_or_default())])
+        }
+        Some("input_image") => {
+            let mut image = vec![("url", field("image_url").unwrap_or_default())];
+            image.extend(field("detail").map(|detail| ("detail", detail)));
+            let image: Object = image.into_iter().map(|(key, value)| (key.into(), value)).collect();
+            Json::from([("type", "image_url".into()), ("image_url", image.into())])
+        }
+        Some("input_file") => {
+            let file = ["file_id", "file_data", "filename", "file_url"];
+            let file = file.iter().filter_map(|key| Some(((*key).into(), field(key)?)));
+            Json::from([("type", "file".into()), ("file", file.collect::<Object>().into())])
+        }
+        _ => part.copy(),
+    }
+}
+
+/// Packs thoughts and what their service signed, for a client that keeps no state here.
+pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
+    let packed = Json::from([("text", thoughts.into()), ("blocks", blocks.cloned().unwrap_or_default())]);
+    format!("{OWN}{}", URL_SAFE_NO_PAD.encode(packed.to_string()))
+}
+
+/// Opens what [`sealed`] packed; `None` for what another service encrypted.
+fn opened(text: &str) -> Option<(String, Option<Json>)> {
+    let packed = URL_SAFE_NO_PAD.decode(text.strip_prefix(OWN)?).ok()?;
+    let packed = Json::parse(&packed).ok()?;
+    Some((packed.text("text").map(String::from).unwrap_or_default(), given(&packed, "blocks")))
+}

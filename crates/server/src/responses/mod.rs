@@ -1,0 +1,16 @@
+//! The endpoint of OpenAI's Responses API: `/v1/responses`, for any model there is.
+//!
+//! A request becomes a chat request, so that filters, tools and limits are those of every other endpoint; the answer
+//! becomes a response again, whole or as events.
+
+mod endpoint;
+mod input;
+mod output;
+mod request;
+mod resource;
+mod stored;
+mod streamed;
+mod tools;
+mod writer;
+
+pub(crate) use endpoint::routes;

@@ -1,0 +1,156 @@
+//! A request of the Responses API as a chat request.
+
+use super::input;
+use super::tools::Tools;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+
+/// Fields that mean the same in a chat request, or are the host's own.
+const SAME: [&str; 17] = [
+    "model",
+    "temperature",
+    "top_p",
+    "stream",
+    "parallel_tool_calls",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
+    "user",
+    "presence_penalty",
+    "frequency_penalty",
+    "filter_ids",
+    "chat_id",
+    "session_id",
+    "features",
+    "files",
+    "tool_ids",
+];
+/// Keys of `metadata` that the host reads.
+const HOST_METADATA: [&str; 6] = ["chat_id", "message_id", "features", "files", "filter_ids", "variables"];
+
+/// A request that was read.
+pub(super) struct ResponsesRequest {
+    /// The chat request it becomes.
+    pub(super) chat: Json,
+    /// The request as it came.
+    pub(super) sent: Json,
+    /// The items of its input, a text as a message.
+    pub(super) items: Vec<Json>,
+    /// The tools that a model may call.
+    pub(super) tools: Tools,
+}
+
+/// Reads a request; `before` are the items of the conversation that it continues.
+///
+/// # Errors
+/// Returns a request fault that names the field if one is missing, of another type, or cannot be had.
+pub(super) fn read(sent: Json, before: &[Json]) -> Result<ResponsesRequest, Fault> {
+    check(&sent)?;
+    let items = input::items(&sent.get("input").unwrap_or_default())?;
+    let tools = Tools::read(&sent)?;
+    let mut messages = input::instructions(&sent);
+    let all: Vec<Json> = before.iter().chain(&items).cloned().collect();
+    messages.extend(input::messages(&all, &tools)?);
+    let mut fields: Vec<(&str, Json)> = Vec::new();
+    for key in SAME {
+        if let Some(value) = given(&sent, key) {
+            fields.push((key, value.copy()));
+        }
+    }
+    fields.push(("messages", messages.into()));
+    for (key, field) in [("max_output_tokens", "max_completion_tokens"), ("verbosity", "verbosity")] {
+        let value = given(&sent, key).or_else(|| given(&sent.get("text").unwrap_or_default(), key));
+        fields.extend(value.map(|value| (field, value)));
+    }
+    fields.extend(
+        given(&sent.get("reasoning").unwrap_or_default(), "effort")
+            .map(|effort| ("reasoning_effort", effort)),
+    );
+    if let Some(count) = given(&sent, "top_logprobs").filter(|count| count.as_i64() != Some(0)) {
+        fields.extend([("logprobs", true.into()), ("top_logprobs", count)]);
+    }
+    fields.extend(response_format(&sent).map(|format| ("response_format", format)));
+    fields.extend(host_metadata(&sent).map(|metadata| ("metadata", metadata)));
+    fields.extend(tools.fields());
+    if sent.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
+        fields.push(("stream_options", Json::from([("include_usage", true.into())])));
+    }
+    let chat =
+        fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<valvehouse_json::Object>();
+    Ok(ResponsesRequest { chat: chat.into(), sent, items, tools })
+}
+
+fn check(sent: &Json) -> Result<(), Fault> {
+    let invalid = |field: &'static str, expected: &str| {
+        Err(Fault::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
+    };
+    if sent.as_object().is_none() {
+        return Err(Fault::invalid("the request body must be a JSON object", None));
+    }
+    match sent.get("model") {
+        Some(Json::Text(model)) if !model.is_empty() => {}
+        Some(_) => return invalid("model", "the name of a model"),
+        None => return Err(Fault::invalid("missing model: name the model that answers", Some("model"))),
+    }
+    if !matches!(sent.get("stream"), None | Some(Json::Null | Json::Bool(_))) {
+        return invalid("stream", "true or false");
+    }
+    if !matches!(sent.get("instructions"), None | Some(Json::Null | Json::Text(_) | Json::Array(_))) {
+        return invalid("instructions", "a text");
+    }
+    if sent.get("background").and_then(|background| background.as_bool()) == Some(true) {
+        return Err(Fault::invalid(
+            "cannot answer in the background: this host answers while the client waits; send `background: false`",
+            Some("background"),
+        ));
+    }
+    for field in ["prompt", "conversation"] {
+        if given(sent, field).is_some() {
+            let message = format!(
+                "cannot use `{field}`: this host keeps none; send the items in `input`, or `previous_response_id`"
+            );
+            return Err(Fault::invalid(
+                message,
+                Some(if field == "prompt" { "prompt" } else { "conversation" }),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The form of the answer: `text.format` as chat requests say it.
+fn response_format(sent: &Json) -> Option<Json> {
+    let format = sent.at_path("text.format");
+    match &*format.text("type")? {
+        "json_schema" => {
+            let keys = ["name", "description", "schema", "strict"];
+            let schema = keys.iter().filter_map(|key| Some(((*key).into(), given(&format, key)?.copy())));
+            let schema: Json = schema.collect::<valvehouse_json::Object>().into();
+            Some(Json::from([("type", "json_schema".into()), ("json_schema", schema)]))
+        }
+        "json_object" => Some(Json::from([("type", "json_object".into())])),
+        _ => None,
+    }
+}
+
+/// The keys of `metadata` that are the host's: a chat service accepts the rest only with `store`.
+fn host_metadata(sent: &Json) -> Option<Json> {
+    let metadata = sent.get("metadata")?;
+    let own = HOST_METADATA.iter().filter_map(|key| Some(((*key).into(), given(&metadata, key)?.copy())));
+    let own: valvehouse_json::Object = own.collect();
+    (!own.is_empty()).then(|| own.into())
+}
+
+/// A field that is there and not null.
+pub(super) fn given(value: &Json, key: &str) -> Option<Json> {
+    value.get(key).filter(|value| !value.is_null())
+}
+
+/// The names of what could not be passed to a chat service: hosted tools and items of theirs.
+pub(super) fn left_out(request: &ResponsesRequest) -> Vec<String> {
+    let mut names: Vec<String> = request.tools.left_out.clone();
+    names.extend(request.items.iter().filter_map(input::unsupported));
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,141 @@
+//! The response as a resource: its status, its items, its usage, and the settings of its request.
+
+use super::request::{ResponsesRequest, given};
+use std::time::{SystemTime, UNIX_EPOCH};
+use valvehouse_json::{Json, Object};
+
+/// What stays the same of a response from its first event to its last.
+#[derive(Clone)]
+pub(super) struct Resource {
+    /// `resp_…`.
+    pub(super) id: String,
+    created_at: i64,
+    /// The fields of the request, each as it was sent or with its default.
+    settings: Vec<(&'static str, Json)>,
+    model: Json,
+    /// Whether items of reasoning carry what their service signed.
+    pub(super) with_encrypted: bool,
+}
+
+/// How a response ended.
+pub(super) enum End {
+    /// It is not over.
+    InProgress,
+    /// The reason of the model, as chats say it.
+    Finished(String),
+    /// An error: `{code, message}`.
+    Failed(Json),
+}
+
+impl Resource {
+    pub(super) fn new(request: &ResponsesRequest) -> Self {
+        let sent = &request.sent;
+        let or = |key: &str, default: Json| given(sent, key).map_or(default, |value| value.copy());
+        let format = sent.at_path("text.format");
+        let format = if format.is_null() { Json::from([("type", "text".into())]) } else { format.copy() };
+        let verbosity = given(&sent.get("text").unwrap_or_default(), "verbosity");
+        let text =
+            Json::from([("format", format), ("verbosity", verbosity.unwrap_or_else(|| "medium".into()))]);
+        let reasoning = sent.get("reasoning").unwrap_or_default();
+        let reasoning = ["effort", "summary"].map(|key| (key, given(&reasoning, key).unwrap_or_default()));
+        let settings = vec![
+            ("background", false.into()),
+            ("frequency_penalty", or("frequency_penalty", 0.0.into())),
+            ("instructions", or("instructions", Json::Null)),
+            ("max_output_tokens", or("max_output_tokens", Json::Null)),
+            ("max_tool_calls", or("max_tool_calls", Json::Null)),
+            ("metadata", or("metadata", Json::object())),
+            ("parallel_tool_calls", or("parallel_tool_calls", true.into())),
+            ("presence_penalty", or("presence_penalty", 0.0.into())),
+            ("previous_response_id", or("previous_response_id", Json::Null)),
+            ("prompt_cache_key", or("prompt_cache_key", Json::Null)),
+            ("reasoning", Json::from(reasoning)),
+            ("safety_identifier", or("safety_identifier", Json::Null)),
+            ("service_tier", or("service_tier", "default".into())),
+            ("store", or("store", true.into())),
+            ("temperature", or("temperature", 1.0.into())),
+            ("text", text),
+            ("tool_choice", or("tool_choice", "auto".into())),
+            ("tools", or("tools", Json::array())),
+            ("top_logprobs", or("top_logprobs", 0_i64.into())),
+            ("top_p", or("top_p", 1.0.into())),
+            ("truncation", or("truncation", "disabled".into())),
+            ("user", or("user", Json::Null)),
+        ];
+        let include = sent.get("include").unwrap_or_default().items();
+        Self {
+            id: new_id("resp"),
+            created_at: now(),
+            settings,
+            model: sent.get("model").unwrap_or_default(),
+            with_encrypted: include.iter().any(|word| word.as_str() == Some("reasoning.encrypted_content")),
+        }
+    }
+
+    /// The resource with these items.
+    pub(super) fn with(&self, output: &[Json], usage: &Json, end: &End) -> Json {
+        let (status, error, incomplete) = match end {
+            End::InProgress => ("in_progress", Json::Null, Json::Null),
+            End::Failed(error) => ("failed", error.clone(), Json::Null),
+            End::Finished(reason) => match incomplete_reason(reason) {
+                Some(reason) => ("incomplete", Json::Null, Json::from([("reason", reason.into())])),
+                None => ("completed", Json::Null, Json::Null),
+            },
+        };
+        let completed_at = if status == "completed" { now().into() } else { Json::Null };
+        let own = [
+            ("id", self.id.as_str().into()),
+            ("object", "response".into()),
+            ("created_at", self.created_at.into()),
+            ("completed_at", completed_at),
+            ("status", status.into()),
+            ("error", error),
+            ("incomplete_details", incomplete),
+            ("model", self.model.clone()),
+            ("output", output.to_vec().into()),
+            ("usage", usage.clone()),
+        ];
+        let all = own.into_iter().chain(self.settings.iter().cloned());
+        all.map(|(key, value)| (key.into(), value)).collect::<Object>().into()
+    }
+}
+
+/// The reason for which a response is incomplete, from that of the choice.
+pub(super) fn incomplete_reason(finish: &str) -> Option<&'static str> {
+    match finish {
+        "length" => Some("max_output_tokens"),
+        "content_filter" => Some("content_filter"),
+        _ => None,
+    }
+}
+
+/// The counts of tokens of a chat, in the words of responses.
+pub(super) fn usage(chat: &Json) -> Json {
+    if chat.as_object().is_none() {
+        return Json::Null;
+    }
+    let count = |path: &str| chat.at_path(path).as_i64().unwrap_or(0);
+    let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
+    let cached = Json::from([("cached_tokens", count("prompt_tokens_details.cached_tokens").into())]);
+    let reasoning = count("completion_tokens_details.reasoning_tokens");
+    Json::from([
+        ("input_tokens", input.into()),
+        ("input_tokens_details", cached),
+        ("output_tokens", output.into()),
+        ("output_tokens_details", Json::from([("reasoning_tokens", reasoning.into())])),
+        (
+            "total_tokens",
+            chat.get("total_tokens").and_then(|all| all.as_i64()).unwrap_or(input + output).into(),
+        ),
+    ])
+}
+
+/// An id that nobody guesses: `resp_…`, `msg_…`.
+pub(super) fn new_id(prefix: &str) -> String {
+    format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

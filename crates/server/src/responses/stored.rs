@@ -1,0 +1,104 @@
+//! Responses that a client can continue, read and delete later.
+
+use axum::http::HeaderMap;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_store::{StoredResponse, now};
+
+use crate::auth;
+
+/// The time for which a response is kept: that of OpenAI's own.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The largest input and output of a kept response together, in bytes.
+const MAX_SIZE: usize = 16 << 20;
+
+/// A response to be stored when it is over.
+#[derive(Clone)]
+pub(super) struct Keeper {
+    app: Arc<App>,
+    asker: String,
+    /// The items of the conversation so far, those of this request included.
+    input: Vec<Json>,
+}
+
+impl Keeper {
+    pub(super) fn new(app: &Arc<App>, headers: &HeaderMap, input: Vec<Json>) -> Self {
+        Self { app: app.clone(), asker: auth::asker(app, headers), input }
+    }
+
+    /// Stores a response. One that cannot be stored is only logged: its client has its answer.
+    pub(super) async fn keep(&self, id: &str, output: &[Json], response: &Json) {
+        let items: Vec<Json> = self.input.iter().chain(output).cloned().collect();
+        let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
+        let stored = StoredResponse {
+            id: id.to_owned(),
+            owner: self.asker.clone(),
+            expires_ms: now().saturating_add(kept),
+            input_items: self.input.len(),
+            items: Json::from(items).to_string(),
+            response: response.to_string(),
+        };
+        if stored.items.len() + stored.response.len() > MAX_SIZE {
+            tracing::warn!("cannot store the response {id}: it is larger than {MAX_SIZE} bytes");
+            return;
+        }
+        if let Err(error) = self.app.host.store().save_response(&stored).await {
+            tracing::warn!("cannot store the response {id}: {error}");
+        }
+    }
+}
+
+/// The response of this id, if it is the caller's.
+///
+/// # Errors
+/// Returns a request fault with status 404 if there is none, and a store's fault if it cannot be read.
+pub(super) async fn find(app: &App, headers: &HeaderMap, id: &str) -> Result<StoredResponse, Fault> {
+    let stored = app.host.store().response(id).await?;
+    let asker = auth::asker(app, headers);
+    stored.filter(|stored| stored.owner == asker).ok_or_else(|| not_found(id))
+}
+
+/// Deletes a response, if it is the caller's.
+///
+/// # Errors
+/// As [`find`].
+pub(super) async fn delete(app: &App, headers: &HeaderMap, id: &str) -> Result<(), Fault> {
+    find(app, headers, id).await?;
+    Ok(app.host.store().delete_response(id).await?)
+}
+
+/// The items of the conversation that a response ended, for one that continues it.
+///
+/// # Errors
+/// As [`find`], with status 400: the request names it.
+pub(super) async fn before(app: &App, headers: &HeaderMap, id: &str) -> Result<Vec<Json>, Fault> {
+    match find(app, headers, id).await {
+        Ok(stored) => Ok(items(&stored)),
+        Err(Fault::Request { .. }) => Err(Fault::Request {
+            message: format!(
+                "previous response `{id}` not found: it was not stored, has expired, or is another key's"
+            ),
+            param: Some("previous_response_id"),
+            code: Some("previous_response_not_found"),
+            kind: RequestFault::Invalid,
+        }),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The items of a conversation up to and with a response.
+pub(super) fn items(stored: &StoredResponse) -> Vec<Json> {
+    Json::parse(stored.items.as_bytes()).unwrap_or_default().items()
+}
+
+fn not_found(id: &str) -> Fault {
+    Fault::Request {
+        message: format!("unknown response `{id}`: it was not stored, has expired, or is another key's"),
+        param: None,
+        code: Some("response_not_found"),
+        kind: RequestFault::NotFound,
+    }
+}

@@ -1,0 +1,135 @@
+//! Tools of a request, and calls of them, in the words of chat services.
+
+use super::request::given;
+use std::collections::HashSet;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// The argument of the function that a custom tool becomes: its input, a text of any form.
+pub(super) const INPUT: &str = "input";
+
+/// The tools of a request that a chat service can have.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    /// As functions of a chat request.
+    functions: Vec<Json>,
+    /// The names of those that are custom tools, called with a text.
+    custom: HashSet<String>,
+    /// The types of hosted tools, which only their own service has.
+    pub(super) left_out: Vec<String>,
+    choice: Option<Json>,
+}
+
+impl Tools {
+    /// Reads `tools` and `tool_choice`.
+    ///
+    /// # Errors
+    /// Returns a request fault if a tool has no name, or a hosted tool is demanded.
+    pub(super) fn read(sent: &Json) -> Result<Self, Fault> {
+        let mut tools = Self::default();
+        for (index, tool) in sent.get("tools").unwrap_or_default().items().iter().enumerate() {
+            tools.add(tool, index)?;
+        }
+        tools.choice = tools.choice_of(sent)?;
+        Ok(tools)
+    }
+
+    fn add(&mut self, tool: &Json, index: usize) -> Result<(), Fault> {
+        let kind = tool.text("type").unwrap_or_default();
+        let is_custom = kind == "custom";
+        if !is_custom && kind != "function" {
+            self.left_out.push(kind.into());
+            return Ok(());
+        }
+        let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
+            Fault::invalid(format!("missing tools[{index}].name: a tool needs a name"), Some("tools"))
+        })?;
+        let mut function: Vec<(&str, Json)> = vec![("name", name.clone().into())];
+        if is_custom {
+            self.custom.insert(name.into());
+            function.push(("description", custom_description(tool).into()));
+            let input = Json::from([("type", "string".into())]);
+            let schema = [
+                ("type", "object".into()),
+                ("properties", Json::from([(INPUT, input)])),
+                ("required", vec![Json::from(INPUT)].into()),
+                ("additionalProperties", false.into()),
+            ];
+            function.push(("parameters", Json::from(schema)));
+        } else {
+            for key in ["description", "parameters", "strict"] {
+                function.extend(given(tool, key).map(|value| (key, value.copy())));
+            }
+        }
+        let function: Object = function.into_iter().map(|(key, value)| (key.into(), value)).collect();
+        self.functions.push(Json::from([("type", "function".into()), ("function", function.into())]));
+        Ok(())
+    }
+
+    fn choice_of(&mut self, sent: &Json) -> Result<Option<Json>, Fault> {
+        let Some(choice) = given(sent, "tool_choice") else { return Ok(None) };
+        if choice.as_str().is_some() {
+            return Ok((!self.functions.is_empty()).then_some(choice));
+        }
+        let kind = choice.text("type").unwrap_or_default();
+        match &*kind {
+            "function" | "custom" => {
+                let named = Json::from([("name", choice.get("name").unwrap_or_default())]);
+                Ok(Some(Json::from([("type", "function".into()), ("function", named)])))
+            }
+            "allowed_tools" => {
+                let allowed = choice.get("tools").unwrap_or_default().items();
+                let allowed: HashSet<String> =
+                    allowed.iter().filter_map(|tool| tool.text("name").map(String::from)).collect();
+                self.functions.retain(|function| {
+                    function.at_path("function.name").as_str().is_some_and(|name| allowed.contains(name))
+                });
+                Ok(choice.get("mode").filter(|_| !self.functions.is_empty()))
+            }
+            kind => Err(Fault::invalid(
+                format!(
+                    "cannot force the tool `{kind}`: only its own service has it; choose a function or `auto`"
+                ),
+                Some("tool_choice"),
+            )),
+        }
+    }
+
+    /// The fields of the chat request.
+    pub(super) fn fields(&self) -> Vec<(&'static str, Json)> {
+        let mut fields = Vec::new();
+        if !self.functions.is_empty() {
+            fields.push(("tools", self.functions.clone().into()));
+        }
+        fields.extend(self.choice.clone().map(|choice| ("tool_choice", choice)));
+        fields
+    }
+
+    /// Returns `true` if this is the name of a custom tool.
+    pub(super) fn is_custom(&self, name: &str) -> bool {
+        self.custom.contains(name)
+    }
+}
+
+/// The description of a custom tool with the grammar that its input follows.
+fn custom_description(tool: &Json) -> String {
+    let mut text = tool.text("description").map(String::from).unwrap_or_default();
+    let format = tool.get("format").unwrap_or_default();
+    if let Some(definition) = format.text("definition") {
+        let syntax = format.text("syntax").unwrap_or_default();
+        text.push_str(&format!("\n\nThe input must follow this {syntax} grammar:\n{definition}"));
+    }
+    text
+}
+
+/// The arguments of the function that stands for a custom tool.
+pub(super) fn arguments_of(input: &str) -> String {
+    Json::from([(INPUT, input.into())]).to_string()
+}
+
+/// The input of a custom tool, from the arguments of the function that stands for it. A model that wrote the text
+/// itself instead of an object is taken at its word.
+pub(super) fn input_of(arguments: &str) -> String {
+    let parsed = Json::parse(arguments.as_bytes()).unwrap_or_default();
+    parsed.text(INPUT).map_or_else(|| arguments.to_owned(), String::from)
+}

@@ -1,0 +1,341 @@
+//! Chunks of a chat as the events of a response.
+
+use super::output;
+use super::resource::{End, Resource, incomplete_reason, new_id, usage};
+use super::tools::{Tools, input_of};
+use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::message;
+use valvehouse_json::{Json, Object};
+
+/// The fields in which services send a model's thoughts.
+const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
+
+/// Writes the chunks of a chat, one after the other, as events: `response.created`, items with their parts, and one
+/// last event with the whole response. Ids and places of items stay the same from their first event to the last.
+pub(super) struct Writer {
+    resource: Resource,
+    tools: Tools,
+    sequence: u64,
+    began: bool,
+    items: Vec<Item>,
+    /// The blocks that a service signed.
+    blocks: Vec<Json>,
+    finish: String,
+    usage: Json,
+}
+
+/// An item of the output.
+struct Item {
+    id: String,
+    kind: Kind,
+    is_open: bool,
+}
+
+enum Kind {
+    Reasoning(String),
+    Message { text: Option<String>, refusal: Option<String> },
+    Call { index: i64, call_id: String, name: String, arguments: String },
+}
+
+impl Writer {
+    pub(super) fn new(resource: Resource, tools: Tools) -> Self {
+        Self {
+            resource,
+            tools,
+            sequence: 0,
+            began: false,
+            items: Vec::new(),
+            blocks: Vec::new(),
+            finish: String::new(),
+            usage: Json::Null,
+        }
+    }
+
+    /// The events that a chunk is.
+    pub(super) fn write(&mut self, chunk: &Json) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.begin(&mut events);
+        if let Some(given) = chunk.get("usage").filter(|usage| !usage.is_null()) {
+            self.usage = usage(&given);
+        }
+        let first = |choice: &Json| choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0) == 0;
+        let Some(choice) = chunk.get("choices").unwrap_or_default().items().into_iter().find(first) else {
+            return events;
+        };
+        let delta = choice.get("delta").unwrap_or_default();
+        self.blocks.extend(delta.get(CONTENT_BLOCKS).unwrap_or_default().items().iter().map(Json::copy));
+        if let Some(thought) =
+            REASONING.iter().find_map(|key| delta.text(key)).filter(|text| !text.is_empty())
+        {
+            self.think(&thought, &mut events);
+        }
+        let text = message::text_of(&delta);
+        if !text.is_empty() {
+            self.say(&text, &mut events);
+        }
+        if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
+            self.refuse(&refusal, &mut events);
+        }
+        for (place, piece) in delta.get("tool_calls").unwrap_or_default().items().iter().enumerate() {
+            self.call(place, piece, &mut events);
+        }
+        if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
+            self.finish = reason.into();
+        }
+        events
+    }
+
+    /// The events of the end, the last of which holds the whole response.
+    pub(super) fn end(&mut self) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.begin(&mut events);
+        self.close_all(&mut events);
+        let end = End::Finished(std::mem::take(&mut self.finish));
+        let name = match &end {
+            End::Finished(reason) if incomplete_reason(reason).is_some() => "response.incomplete",
+            _ => "response.completed",
+        };
+        let response = self.response(&end);
+        events.push(self.event(name, vec![("response", response)]));
+        events
+    }
+
+    /// The events of an error in the middle: `error`, then the response as far as it came.
+    pub(super) fn fail(&mut self, code: &str, message: &str) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.begin(&mut events);
+        let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
+        events.push(self.event("error", error));
+        let error = Json::from([("code", code.into()), ("message", message.into())]);
+        let response = self.response(&End::Failed(error));
+        events.push(self.event("response.failed", vec![("response", response)]));
+        events
+    }
+
+    /// An event that a plugin emitted.
+    pub(super) fn emitted(&mut self, event: Json) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.begin(&mut events);
+        events.push(self.event("valvehouse:event", vec![("event", event)]));
+        events
+    }
+
+    /// The items as they stand in a conversation.
+    pub(super) fn items(&self) -> Vec<Json> {
+        let status = |item: &Item| if item.is_open { "in_progress" } else { "completed" };
+        self.items.iter().map(|item| self.item(item, status(item))).collect()
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.resource.id
+    }
+
+    fn begin(&mut self, events: &mut Vec<Json>) {
+        if std::mem::replace(&mut self.began, true) {
+            return;
+        }
+        for name in ["response.created", "response.in_progress"] {
+            let response = self.response(&End::InProgress);
+            events.push(self.event(name, vec![("response", response)]));
+        }
+    }
+
+    fn response(&self, end: &End) -> Json {
+        let output = if matches!(end, End::InProgress) { Vec::new() } else { self.items() };
+        self.resource.with(&output, &self.usage, end)
+    }
+
+    fn event(&mut self, name: &str, fields: Vec<(&str, Json)>) -> Json {
+        let own = [("type", name.into()), ("sequence_number", self.sequence.into())];
+        self.sequence += 1;
+        own.into_iter().chain(fields).map(|(key, value)| (key.into(), value)).collect::<Object>().into()
+    }
+
+    /// An event about an item: `output_index` and `item_id` beside what is given.
+    fn event_of(&mut self, name: &str, at: usize, fields: Vec<(&str, Json)>) -> Json {
+        let id = self.items[at].id.as_str().into();
+        let place = vec![("output_index", at.into()), ("item_id", id)];
+        self.event(name, place.into_iter().chain(fields).collect())
+    }
+
+    fn open(&mut self, prefix: &str, kind: Kind, events: &mut Vec<Json>) -> usize {
+        let at = self.items.len();
+        self.items.push(Item { id: new_id(prefix), kind, is_open: true });
+        let item = self.item(&self.items[at], "in_progress");
+        events.push(
+            self.event("response.output_item.added", vec![("output_index", at.into()), ("item", item)]),
+        );
+        at
+    }
+
+    fn think(&mut self, text: &str, events: &mut Vec<Json>) {
+        let at = self.last_open(|kind| matches!(kind, Kind::Reasoning(_)));
+        let at = at.unwrap_or_else(|| {
+            self.close_texts(events);
+            let at = self.open("rs", Kind::Reasoning(String::new()), events);
+            let part = output::reasoning_part("");
+            events.push(self.event_of("response.content_part.added", at, part_at(0, part)));
+            at
+        });
+        if let Kind::Reasoning(all) = &mut self.items[at].kind {
+            all.push_str(text);
+        }
+        let delta = vec![("content_index", 0_i64.into()), ("delta", text.into())];
+        events.push(self.event_of("response.reasoning_text.delta", at, delta));
+    }
+
+    /// The open message. Its text is the first of its parts, so that text behind a refusal begins another message.
+    fn message(&mut self, is: impl Fn(&Kind) -> bool, events: &mut Vec<Json>) -> usize {
+        self.last_open(is).unwrap_or_else(|| {
+            self.close_texts(events);
+            self.open("msg", Kind::Message { text: None, refusal: None }, events)
+        })
+    }
+
+    fn say(&mut self, said: &str, events: &mut Vec<Json>) {
+        let at = self.message(|kind| matches!(kind, Kind::Message { refusal: None, .. }), events);
+        let Kind::Message { text, .. } = &mut self.items[at].kind else { return };
+        let is_first = text.is_none();
+        text.get_or_insert_default().push_str(said);
+        if is_first {
+            events.push(self.event_of("response.content_part.added", at, part_at(0, output::text_part(""))));
+        }
+        let delta =
+            vec![("content_index", 0_i64.into()), ("delta", said.into()), ("logprobs", Json::array())];
+        events.push(self.event_of("response.output_text.delta", at, delta));
+    }
+
+    fn refuse(&mut self, said: &str, events: &mut Vec<Json>) {
+        let at = self.message(|kind| matches!(kind, Kind::Message { .. }), events);
+        let Kind::Message { text, refusal } = &mut self.items[at].kind else { return };
+        let (is_first, index) = (refusal.is_none(), usize::from(text.is_some()));
+        refusal.get_or_insert_default().push_str(said);
+        if is_first {
+            events.push(self.event_of(
+                "response.content_part.added",
+                at,
+                part_at(index, output::refusal_part("")),
+            ));
+        }
+        let delta = vec![("content_index", index.into()), ("delta", said.into())];
+        events.push(self.event_of("response.refusal.delta", at, delta));
+    }
+
+    fn call(&mut self, place: usize, piece: &Json, events: &mut Vec<Json>) {
+        let given = piece.get("index").and_then(|index| index.as_i64());
+        let index = given.unwrap_or_else(|| i64::try_from(place).unwrap_or(0));
+        let custom = piece.get("custom").unwrap_or_default();
+        let function =
+            if custom.is_null() { piece.get("function").unwrap_or_default() } else { custom.clone() };
+        let known = self
+            .items
+            .iter()
+            .position(|item| matches!(&item.kind, Kind::Call { index: own, .. } if *own == index));
+        let at = known.unwrap_or_else(|| {
+            self.close_texts(events);
+            let call_id =
+                piece.text("id").filter(|id| !id.is_empty()).map_or_else(|| new_id("call"), String::from);
+            let name = function.text("name").map(String::from).unwrap_or_default();
+            let prefix = if self.tools.is_custom(&name) { "ctc" } else { "fc" };
+            let kind = Kind::Call { index, call_id, name, arguments: String::new() };
+            self.open(prefix, kind, events)
+        });
+        let more = ["arguments", "input"].into_iter().find_map(|key| function.text(key)).unwrap_or_default();
+        let Kind::Call { name, arguments, .. } = &mut self.items[at].kind else { return };
+        arguments.push_str(&more);
+        // The input of a custom tool is known only with the last of its arguments.
+        if !more.is_empty() && !self.tools.is_custom(name) {
+            let delta = vec![("delta", more.into())];
+            events.push(self.event_of("response.function_call_arguments.delta", at, delta));
+        }
+    }
+
+    fn last_open(&self, is: impl Fn(&Kind) -> bool) -> Option<usize> {
+        self.items.iter().rposition(|item| item.is_open && is(&item.kind))
+    }
+
+    /// Ends texts and thoughts: another item begins. Calls may still grow.
+    fn close_texts(&mut self, events: &mut Vec<Json>) {
+        for at in 0..self.items.len() {
+            if !matches!(self.items[at].kind, Kind::Call { .. }) {
+                self.close(at, events);
+            }
+        }
+    }
+
+    fn close_all(&mut self, events: &mut Vec<Json>) {
+        (0..self.items.len()).for_each(|at| self.close(at, events));
+    }
+
+    fn close(&mut self, at: usize, events: &mut Vec<Json>) {
+        if !std::mem::replace(&mut self.items[at].is_open, false) {
+            return;
+        }
+        match &self.items[at].kind {
+            Kind::Reasoning(text) => {
+                let text = text.clone();
+                let done = vec![("content_index", 0_i64.into()), ("text", text.as_str().into())];
+                events.push(self.event_of("response.reasoning_text.done", at, done));
+                let part = output::reasoning_part(&text);
+                events.push(self.event_of("response.content_part.done", at, part_at(0, part)));
+            }
+            Kind::Message { text, refusal } => {
+                let (text, refusal) = (text.clone(), refusal.clone());
+                if let Some(text) = &text {
+                    let done = vec![
+                        ("content_index", 0_i64.into()),
+                        ("text", text.as_str().into()),
+                        ("logprobs", Json::array()),
+                    ];
+                    events.push(self.event_of("response.output_text.done", at, done));
+                    let part = output::text_part(text);
+                    events.push(self.event_of("response.content_part.done", at, part_at(0, part)));
+                }
+                if let Some(refusal) = &refusal {
+                    let index = usize::from(text.is_some());
+                    let done = vec![("content_index", index.into()), ("refusal", refusal.as_str().into())];
+                    events.push(self.event_of("response.refusal.done", at, done));
+                    let part = output::refusal_part(refusal);
+                    events.push(self.event_of("response.content_part.done", at, part_at(index, part)));
+                }
+            }
+            Kind::Call { name, arguments, .. } => {
+                let (name, arguments) = (name.clone(), arguments.clone());
+                if self.tools.is_custom(&name) {
+                    let input = input_of(&arguments);
+                    let delta = vec![("delta", input.as_str().into())];
+                    events.push(self.event_of("response.custom_tool_call_input.delta", at, delta));
+                    let done = vec![("input", input.into())];
+                    events.push(self.event_of("response.custom_tool_call_input.done", at, done));
+                } else {
+                    let done = vec![("name", name.into()), ("arguments", arguments.into())];
+                    events.push(self.event_of("response.function_call_arguments.done", at, done));
+                }
+            }
+        }
+        let item = self.item(&self.items[at], "completed");
+        events
+            .push(self.event("response.output_item.done", vec![("output_index", at.into()), ("item", item)]));
+    }
+
+    fn item(&self, item: &Item, status: &str) -> Json {
+        match &item.kind {
+            Kind::Reasoning(text) => {
+                let blocks = (!self.blocks.is_empty()).then(|| Json::from(self.blocks.clone()));
+                output::reasoning(&item.id, text, blocks.as_ref(), self.resource.with_encrypted, status)
+            }
+            Kind::Message { text, refusal } => {
+                let text = text.as_deref().map(output::text_part);
+                let parts = text.into_iter().chain(refusal.as_deref().map(output::refusal_part));
+                output::message(&item.id, parts.collect(), status)
+            }
+            Kind::Call { call_id, name, arguments, .. } => {
+                output::call(&item.id, call_id, name, arguments, &self.tools, status)
+            }
+        }
+    }
+}
+
+fn part_at(index: usize, part: Json) -> Vec<(&'static str, Json)> {
+    vec![("content_index", index.into()), ("part", part)]
+}

@@ -1,0 +1,240 @@
+//! The Responses API, for models of services that only have chat completions.
+
+use crate::host::{Answer, TestHost};
+use crate::python::{REFUSES, passes, python};
+use crate::upstream::{Reply, chunk};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+/// Shows that it has seen the answer, streamed or not.
+const LOUD: &str = r#"
+fn stream(event) { event.text = regex::replace(event.text, "hello", "HELLO"); event }
+fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "hello", "HELLO"); body }
+"#;
+
+impl TestHost {
+    async fn respond(&self, body: &Value) -> Answer {
+        let request = self.request("POST", "/v1/responses").header("content-type", "application/json");
+        Answer::of(request.body(body.to_string())).await
+    }
+}
+
+fn events(answer: &Answer) -> Vec<Value> {
+    let events = answer.body().split_terminator("\n\n").map(|event| {
+        let (name, data) = event.split_once('\n').unwrap_or_else(|| panic!("{}", answer.body()));
+        let data = data.strip_prefix("data: ").unwrap_or_else(|| panic!("{}", answer.body()));
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
+        data
+    });
+    events.collect()
+}
+
+fn usage() -> Value {
+    json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7, "prompt_tokens_details": {"cached_tokens": 2}})
+}
+
+/// Calls of tools as a service streams them, interleaved, or as it gives them at once.
+fn calls(stream: bool) -> Reply {
+    let patch = json!({"input": "*** Begin \"Patch\"\n+1"}).to_string();
+    if !stream {
+        let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+        let calls = [
+            call("call_1", "weather", r#"{"city":"Oslo"}"#),
+            call("call_2", "weather", r#"{"city":"Lima"}"#),
+            call("call_3", "apply_patch", &patch),
+        ];
+        let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+        let answer = json!({"id": "c", "object": "chat.completion", "model": "mock-1", "choices": [choice], "usage": usage()});
+        return Reply::json(&answer);
+    }
+    let begin = |index: u64, id: &str, name: &str| {
+        let function = json!({"name": name, "arguments": ""});
+        let call = json!({"index": index, "id": id, "type": "function", "function": function});
+        chunk(&json!({"tool_calls": [call]}), None)
+    };
+    let more = |index: u64, text: &str| {
+        chunk(&json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}), None)
+    };
+    let (one, other) = patch.split_at(14);
+    let stream = [
+        begin(0, "call_1", "weather"),
+        begin(1, "call_2", "weather"),
+        more(0, r#"{"city":"#),
+        more(1, r#"{"city":"Lima"}"#),
+        more(0, r#""Oslo"}"#),
+        begin(2, "call_3", "apply_patch"),
+        more(2, one),
+        more(2, other),
+        chunk(&json!({}), Some("tool_calls")),
+        format!(
+            "data: {}\n\n",
+            json!({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": usage()})
+        ),
+        "data: [DONE]\n\n".into(),
+    ];
+    Reply::raw("text/event-stream", stream.concat())
+}
+
+async fn host() -> TestHost {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .filter("rules", REFUSES)
+        .filter("loud", LOUD)
+        .start()
+        .await;
+    host.upstream.script(|asked| match asked.said().as_str() {
+        "call" => calls(asked.json()["stream"] == true),
+        "cut" => Reply::begun(["half an "]).then_cut(),
+        _ => Reply::fitting(asked, "hello from upstream"),
+    });
+    host
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_own_client_uses_the_responses_api() {
+    let Some(python) = python() else { return };
+    let host = host().await;
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/responses_client.py");
+    let mut command = Command::new(python);
+    command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
+    passes(command).await;
+}
+
+#[tokio::test]
+async fn a_response_and_its_stream_are_the_same_but_for_ids_and_times() {
+    let host = host().await;
+    for text in ["hello", "call"] {
+        let tools =
+            json!([{"type": "function", "name": "weather"}, {"type": "custom", "name": "apply_patch"}]);
+        let mut body = json!({"model": "mock-1", "input": text, "tools": tools, "temperature": 0.5});
+        let whole = host.respond(&body).await.json();
+        body["stream"] = json!(true);
+        let streamed = host.respond(&body).await;
+        let last = events(&streamed).pop().unwrap();
+        assert_eq!(last["type"], "response.completed");
+        let plain = |mut response: Value| {
+            for key in ["id", "created_at", "completed_at"] {
+                response.as_object_mut().unwrap().remove(key).unwrap();
+            }
+            for item in response["output"].as_array_mut().unwrap() {
+                item.as_object_mut().unwrap().remove("id").unwrap();
+            }
+            response
+        };
+        let mut response = last["response"].clone();
+        if text == "hello" {
+            // This service counts the tokens of whole answers only.
+            response["usage"] = whole["usage"].clone();
+        }
+        assert_eq!(plain(whole.clone()), plain(response));
+        if text == "call" {
+            let usage = json!({"input_tokens": 3, "input_tokens_details": {"cached_tokens": 2}, "output_tokens": 4,
+                "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 7});
+            assert_eq!(whole["usage"], usage);
+        }
+        assert_eq!(whole["temperature"], 0.5);
+        assert_eq!(whole["tools"], tools);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_after_a_restart_and_only_for_its_own_key() {
+    let keys = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"\n[[server.keys]]\nuser = { id = \"bob\" }\nkey = \"bob-secret-0001\"";
+    let mut host = TestHost::new()
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .config(keys)
+        .start()
+        .await;
+    host.upstream.script(|asked| Reply::fitting(asked, "hello"));
+    let ask = async |host: &TestHost, key: &str, body: Value| {
+        let request = host.request("POST", "/v1/responses").header("authorization", format!("Bearer {key}"));
+        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
+    };
+    let first = ask(&host, "ann-secret-0001", json!({"model": "mock-1", "input": "I am Ann"})).await.json();
+    host.restart().await;
+    let on = json!({"model": "mock-1", "input": "who am I?", "previous_response_id": first["id"]});
+    let second = ask(&host, "ann-secret-0001", on.clone()).await.json();
+    assert_eq!(second["previous_response_id"], first["id"]);
+    let said: Vec<Value> = host.upstream.last().json()["messages"].as_array().unwrap().clone();
+    let said: Vec<&str> = said.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(said, ["I am Ann", "hello", "who am I?"]);
+    ask(&host, "bob-secret-0001", on).await.refused(400, "previous response");
+    let path = format!("/v1/responses/{}", first["id"].as_str().unwrap());
+    let shown =
+        Answer::of(host.request("GET", &path).header("authorization", "Bearer bob-secret-0001")).await;
+    shown.refused(404, "unknown response");
+}
+
+#[tokio::test]
+async fn what_a_model_thought_and_called_comes_back_to_its_service() {
+    let host = host().await;
+    let items = json!([
+        {"type": "message", "role": "developer", "content": "be brief"},
+        {"role": "user", "content": [{"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "one moment"}]},
+        {"type": "function_call", "call_id": "a", "name": "weather", "arguments": "{}"},
+        {"type": "custom_tool_call", "call_id": "b", "name": "apply_patch", "input": "+1"},
+        {"type": "function_call_output", "call_id": "a", "output": "20"},
+        {"type": "custom_tool_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "done"}]},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+    ]);
+    let tools = json!([{"type": "custom", "name": "apply_patch"}]);
+    let body = json!({"model": "mock-1", "instructions": "rules", "input": items, "tools": tools, "max_output_tokens": 9});
+    let answer = host.respond(&body).await;
+    assert_eq!(answer.header("x-valvehouse-left-out"), Some("web_search_call"));
+    let sent = host.upstream.last().json();
+    let function = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let expected = json!([
+        {"role": "system", "content": "rules"},
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
+        {"role": "assistant", "content": "one moment", "reasoning_content": "hm",
+         "tool_calls": [function("a", "weather", "{}"), function("b", "apply_patch", r#"{"input":"+1"}"#)]},
+        {"role": "tool", "tool_call_id": "a", "content": "20"},
+        {"role": "tool", "tool_call_id": "b", "content": "done"},
+    ]);
+    assert_eq!(sent["messages"], expected);
+    assert_eq!(sent["max_completion_tokens"], 9);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_ends_with_an_error_and_a_failed_response() {
+    let host = host().await;
+    let answer = host.respond(&json!({"model": "mock-1", "input": "cut", "stream": true})).await;
+    let events = events(&answer);
+    let [.., error, failed] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((error["type"].as_str(), failed["type"].as_str()), (Some("error"), Some("response.failed")));
+    assert_eq!(failed["response"]["status"], "failed");
+    assert_eq!(failed["response"]["output"][0]["content"][0]["text"], "half an ");
+    assert_eq!(failed["response"]["id"], events[0]["response"]["id"]);
+}
+
+#[tokio::test]
+async fn what_a_request_gets_wrong_is_named() {
+    let host = host().await;
+    for (body, words) in [
+        (json!([]), "must be a JSON object"),
+        (json!({"input": "hi"}), "missing model"),
+        (json!({"model": "mock-1"}), "missing input"),
+        (json!({"model": "mock-1", "input": 1}), "invalid input"),
+        (json!({"model": "mock-1", "input": [1]}), "invalid input[0]"),
+        (json!({"model": "mock-1", "input": [{"role": "x"}]}), "invalid input[0].role"),
+        (
+            json!({"model": "mock-1", "input": [{"type": "function_call", "name": "a"}]}),
+            "missing input[0].call_id",
+        ),
+        (json!({"model": "mock-1", "input": "hi", "stream": "yes"}), "invalid stream"),
+        (json!({"model": "mock-1", "input": "hi", "background": true}), "cannot answer in the background"),
+        (json!({"model": "mock-1", "input": "hi", "conversation": "c"}), "cannot use `conversation`"),
+        (json!({"model": "mock-1", "input": "hi", "tools": [{"type": "function"}]}), "missing tools[0].name"),
+        (json!({"model": "mock-1", "input": "hi", "previous_response_id": "resp_no"}), "previous response"),
+    ] {
+        host.respond(&body).await.refused(400, words);
+    }
+    let upgrade = Answer::of(host.request("GET", "/v1/responses")).await;
+    upgrade.refused(426, "cannot open a WebSocket");
+}
