@@ -1,6 +1,7 @@
 //! How often one may ask: so many a minute, at once or spread over it.
 
-use super::{Digest, of_one};
+use super::digest::Digest;
+use super::network::of_one;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
