@@ -2,7 +2,10 @@
 
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::{Host, ModelPlan, Passes, Plan, PluginPlan, ProviderPlan, Ready, Snapshot, Writer};
+use crate::host::Host;
+use crate::plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
+use crate::snapshot::{Ready, Snapshot};
+use crate::writer::Writer;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::path::Path;

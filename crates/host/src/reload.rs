@@ -7,15 +7,15 @@ pub(crate) mod aside;
 mod compiling;
 mod guards;
 
-use super::asking::Asking;
 use super::crowd;
 use super::kept::Kept;
 use super::plan::Plan;
 use super::plugin::{Configured, Given, Plugin, State};
 use super::shelf::Shelf;
 use super::snapshot::Snapshot;
-use super::{Change, Report};
 use crate::builtin;
+use crate::models::Asking;
+use crate::report::{Change, Report};
 use compiling::Compiling;
 use guards::{Cause, Confirmations, Weakened};
 use parking_lot::Mutex;

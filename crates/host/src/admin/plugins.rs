@@ -1,7 +1,7 @@
 //! The plugins of a running host, as operators change them.
 
 use super::refusal::Refused;
-use crate::Host;
+use crate::host::Host;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Models asked by scripts, through the same host.
+//! Models asked by scripts, through the host that runs them.
 
-use super::Host;
+use crate::snapshot::Snapshot;
 use futures::future::BoxFuture;
-use std::sync::{OnceLock, Weak};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
@@ -10,30 +11,40 @@ use valvehouse_core::kernel::{Reply, Wish};
 use valvehouse_json::Json;
 use valvehouse_script::Models;
 
-/// The way from a script back to its host, which is there once everything is loaded.
-#[derive(Debug, Default)]
-pub(super) struct Asking(OnceLock<Weak<Host>>);
+/// Returns the snapshot in force; `None` once its host is gone.
+type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
+
+/// The way from a script to the models of its host, which is there once everything is loaded.
+#[derive(Default)]
+pub(crate) struct Asking(OnceLock<InForce>);
 
 impl Asking {
-    pub(super) fn at(&self, host: Weak<Host>) {
+    /// Connects the scripts with a host, by its snapshot in force.
+    pub(crate) fn at(&self, in_force: impl Fn() -> Option<Arc<Snapshot>> + Send + Sync + 'static) {
         // There is one host, and it says so once.
-        let _ = self.0.set(host);
+        let _ = self.0.set(Box::new(in_force));
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "Asking(connected)" } else { "Asking(not connected)" })
     }
 }
 
 impl Models for Asking {
     fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
-        let host = self.0.get().and_then(Weak::upgrade);
+        let snapshot = self.0.get().and_then(|in_force| in_force());
         Box::pin(async move {
-            let host = host.ok_or_else(|| Fault::Host("no host runs that could ask a model".into()))?;
-            ask(&host, plugin, &request, &turn).await
+            let snapshot =
+                snapshot.ok_or_else(|| Fault::Host("no host runs that could ask a model".into()))?;
+            ask(&snapshot, plugin, &request, &turn).await
         })
     }
 }
 
-async fn ask(host: &Host, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
+async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
     let own_model = || turn.facts().model.text("id");
-    let snapshot = host.snapshot();
     let model = request.text("model").or_else(own_model).map(String::from);
     let model = model.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // New values in an object that nobody else holds: they fit.
