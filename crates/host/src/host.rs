@@ -2,7 +2,8 @@
 
 use crate::leftovers;
 use crate::plan::Plan;
-use crate::reload::{NEXT_LOOK, Reload, WHILE_COMPILING};
+use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
+use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
 use crate::standing::Standing;
@@ -56,7 +57,7 @@ impl Host {
         writer.record_lost(&snapshot).await;
         let id = uuid::Uuid::new_v4().to_string();
         let (reports, _) = broadcast::channel(64);
-        let asking = writer.asking.clone();
+        let asking = writer.asking();
         let host = Self {
             id,
             current: ArcSwap::from_pointee(snapshot),

@@ -4,7 +4,6 @@ pub mod access;
 pub mod admin;
 pub mod app;
 pub mod builtin;
-mod crowd;
 mod host;
 mod kept;
 mod leftovers;

@@ -1,6 +1,7 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
 use super::kept::Kept;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_config::Grants;
@@ -84,6 +85,9 @@ pub struct Plugin {
     /// The tools it brings.
     pub(super) brings: Kept<Vec<ScriptedTool>>,
 }
+
+/// Plugins by id.
+pub(crate) type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
 /// What operators give a plugin while it runs: another one makes another script.
 #[derive(Debug, Clone, Default, PartialEq)]

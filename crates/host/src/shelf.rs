@@ -1,7 +1,7 @@
 //! The tools of a generation, native ones and scripts', each name once; and what is wrong with them.
 
 use super::plan::Plan;
-use super::plugin::{Plugin, State};
+use super::plugin::{Plugin, Plugins, State};
 use crate::builtin;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -10,8 +10,6 @@ use valvehouse_core::filter::Filter;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Code, Kind, Problem, ScriptedTool};
-
-type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
 /// Everything that models may be offered.
 #[derive(Default)]

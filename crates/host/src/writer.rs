@@ -2,7 +2,8 @@
 
 use super::plan::Plan;
 use super::plugin::Given;
-use super::reload::{Reload, aside};
+use super::reload::compiler::aside;
+use super::reload::state::Reload;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
