@@ -6,7 +6,7 @@ use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
-use crate::standing::Standing;
+use crate::status::Standing;
 use crate::writer::Writer;
 use arc_swap::ArcSwap;
 use std::sync::Arc;

@@ -4,32 +4,34 @@ pub mod access;
 pub mod admin;
 pub mod app;
 pub mod builtin;
+mod catalog;
+mod decision;
+mod explanation;
 mod host;
-mod kept;
 mod leftovers;
 mod models;
 #[cfg(feature = "otlp")]
 pub mod otlp;
-mod part;
 mod plan;
 mod plugin;
-mod rehearsed;
+mod refusal;
+mod rehearsal;
 mod reload;
 mod report;
-mod served;
-mod shelf;
+mod routes;
 mod snapshot;
-mod standing;
+mod status;
 mod writer;
 
+pub use decision::Decision;
+pub use explanation::{HostPart, Part};
 pub use host::Host;
-pub use part::{HostPart, Part};
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State};
 pub use reload::aside::{Owner, adoptable, owner};
 pub use report::{Change, Looks, Report};
-pub use snapshot::{Decision, Ready, Snapshot};
-pub use standing::{PluginStanding, Standing};
+pub use snapshot::{Ready, Snapshot};
+pub use status::{PluginStanding, Standing};
 pub use writer::Writer;
 
 /// Unit tests are held to the limits of the binary.

@@ -5,7 +5,7 @@ use super::guards::{self, Cause, Weakened};
 use super::last_good;
 use super::parallel;
 use super::state::Reload;
-use crate::kept::Kept;
+use crate::plugin::Kept;
 use crate::plugin::{Given, Plugin, Plugins, State};
 use crate::report::Change;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The tools of a generation, native ones and scripts', each name once; and what is wrong with them.
 
-use super::plan::Plan;
-use super::plugin::{Plugin, Plugins, State};
 use crate::builtin;
+use crate::plan::Plan;
+use crate::plugin::{Plugin, Plugins, State};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;

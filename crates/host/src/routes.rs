@@ -1,6 +1,6 @@
 //! Who answers for which model: the configured providers, and the scripts that offer models.
 
-use super::plan::{self, Plan};
+use crate::plan::{self, Plan};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
 use valvehouse_core::fault::Fault;

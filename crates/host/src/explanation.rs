@@ -1,10 +1,14 @@
 //! The part of each filter in a request, in the words of the command line and of the page.
 
-use super::plugin::{Plugin, State, absence};
-use super::snapshot::{Decision, Snapshot};
+use crate::decision::Decision;
+use crate::plugin::{Plugin, State};
+use crate::refusal::absence;
+use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::filter::{Filter, Hook};
+use valvehouse_core::tool::Tool;
+use valvehouse_script::Kind;
 
 /// A filter's part in the requests of a model.
 #[derive(Debug, Clone)]
@@ -31,25 +35,63 @@ impl Part {
     }
 }
 
-impl Decision {
-    /// What programs call it.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Refuses(_) => "refuses",
-            Self::Off => "off",
-            Self::NotListed => "not_listed",
-            Self::NotAskedFor => "not_asked_for",
-            Self::Broken => "broken",
-            Self::NoHooks => "no_hooks",
-            Self::Idle => "idle",
-            Self::ForTools(_) => "tools",
-            Self::Silent => "silent",
+impl Snapshot {
+    /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
+    /// report calls to the listeners of agents, and refusals in place of missing filters.
+    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
+        let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
+        let is_host = |filter: &&Filter| {
+            self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
+        };
+        selected.chain.filters().iter().filter(is_host).cloned().collect()
+    }
+
+    /// The tools of a model around which a filter runs that is not in its chain.
+    fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
+        let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
+        self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
+    }
+
+    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools, and one
+    /// with callbacks alone needs its memory.
+    fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
+        let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
+        let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());
+        match decision {
+            Decision::NotListed | Decision::NotAskedFor => {
+                let tools = self.tools_around(&plugin.id, model);
+                if tools.is_empty() { decision } else { Decision::ForTools(tools) }
+            }
+            Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
+            decision => decision,
         }
     }
-}
 
-impl Snapshot {
+    /// Per plugin in running order: whether it runs for a model and user, and why not.
+    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
+        let listed =
+            self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
+        let mut listed = listed.unwrap_or_default();
+        listed.extend(self.held_for(model).map(|plugin| plugin.id.to_string()));
+        let mut all: Vec<(Arc<Plugin>, Decision)> = self
+            .filters()
+            .map(|plugin| {
+                let decision = self.decide(plugin, &listed, asked);
+                (plugin.clone(), self.decided_for(plugin, decision, model))
+            })
+            .collect();
+        let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
+            // A refusal comes before everything else.
+            (Decision::Refuses(_), _) => f64::NEG_INFINITY,
+            (_, Some(script)) => script.priority(),
+            (_, None) => 0.0,
+        };
+        all.sort_by(|(a, why_a), (b, why_b)| {
+            place(a, why_a).total_cmp(&place(b, why_b)).then_with(|| a.id.cmp(&b.id))
+        });
+        all
+    }
+
     /// The filters in running order with their parts in the requests of a model; `rests` says which of them
     /// rest.
     pub fn parts(&self, model: &str, asked: &[String], rests: impl Fn(&Plugin) -> Option<Open>) -> Vec<Part> {

@@ -1,9 +1,9 @@
 //! A generation in which nothing that scripts do leaves the process or stays.
 
-use super::Snapshot;
-use super::plugin::{Plugin, State};
-use super::shelf::Shelf;
 use crate::builtin;
+use crate::catalog::Shelf;
+use crate::plugin::{Plugin, State};
+use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_config::Grants;
 use valvehouse_script::{Other, Rehearsal, Script};
