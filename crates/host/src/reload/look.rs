@@ -2,7 +2,7 @@
 //! place has loaded.
 
 use super::compiler::aside;
-use super::guards::{self};
+use super::guards;
 use super::last_good;
 use super::state::{Reload, Settled};
 use crate::builtin;
