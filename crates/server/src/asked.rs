@@ -1,7 +1,7 @@
 //! What a request for operators says: an id in its path, words in its query, an object in its body.
 
-use super::openai::{parsed, read};
 use super::reply::{OpenAiError, json_response};
+use crate::body::{parsed, read};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::StatusCode;

@@ -3,6 +3,7 @@
 use super::client::peer;
 use super::reply::OpenAiError;
 use super::{facts, session};
+use crate::headers::CSRF;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
@@ -119,7 +120,7 @@ fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
 
 /// A page of another site may send a form here; the token of ours it cannot know.
 fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
-    let given = parts.headers.get(session::CSRF).and_then(|value| value.to_str().ok());
+    let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok());
     let session = session::of(app, parts);
     if session.zip(given).is_some_and(|(session, given)| session.has_csrf(given)) {
         return Ok(());

@@ -1,8 +1,9 @@
 //! What every request passes on its way in, and its answer on the way out, whichever door it is for: it is
 //! counted, let through or refused, and its answer names the generation.
 
-use super::{GENERATION, gate, metrics, reply};
+use super::{gate, metrics, reply};
 use crate::followed::followed;
+use crate::headers::GENERATION;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::Next;

@@ -3,12 +3,14 @@
 mod agents;
 mod asked;
 mod auth;
+mod body;
 mod client;
 mod entrance;
 mod facts;
 mod followed;
 mod functions;
 mod gate;
+mod headers;
 mod listen;
 mod messages;
 mod metrics;
@@ -28,16 +30,13 @@ pub use reply::status as status_of;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderName, Method};
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 use valvehouse_host::app::App;
-
-/// The generation that an answer comes from.
-pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-generation");
 
 /// Where chats are asked for.
 const CHAT: &str = "/v1/chat/completions";
@@ -49,9 +48,9 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/livez", get(operations::live))
         .route("/readyz", get(ready::ready))
-        .route("/v1/models", get(openai::models))
-        .route("/v1/models/{*id}", get(openai::model))
-        .route("/v1/chat/completions", post(openai::chat))
+        .route("/v1/models", get(openai::models::models))
+        .route("/v1/models/{*id}", get(openai::models::model))
+        .route("/v1/chat/completions", post(openai::chat::chat))
         .route("/v1/messages", post(messages::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(agents::routes(&app))
@@ -88,8 +87,8 @@ pub async fn serve(
 /// Chats go straight to their door: what the router does on the way costs more than theirs.
 async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
     if request.method() == Method::POST && request.uri().path() == CHAT {
-        let work = |request| openai::chat(State(app.clone()), request);
-        return entrance::pass(&app, openai::DOOR, request, work).await;
+        let work = |request| openai::chat::chat(State(app.clone()), request);
+        return entrance::pass(&app, openai::chat::DOOR, request, work).await;
     }
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }

@@ -1,16 +1,14 @@
 //! Requests that are written down: from the moment their model is known to the last byte of the answer.
 
 use crate::followed::{Follower, followed};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use crate::headers::TRACE;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::{Asked, Recording};
 use valvehouse_host::app::App;
-
-/// Names the trace in an answer; with `content` in a request, values are kept of it.
-pub(super) const TRACE: HeaderName = HeaderName::from_static("x-valvehouse-trace");
 
 /// A request begins at a door.
 pub(super) fn begin(

@@ -2,7 +2,9 @@
 
 use super::runs::agent;
 use crate::asked::{Id, object, refused, text};
-use crate::openai::{EVENTS, Streaming, Told, events_header, named, named_event, wants_events};
+use crate::headers::{EVENTS, events_header, named, wants_events};
+use crate::openai::streaming::{Streaming, Told};
+use crate::openai::wire::named_event;
 use crate::reply::json_response;
 use crate::{auth, facts, watched};
 use axum::body::Body;

@@ -7,26 +7,21 @@ mod proxies;
 mod slow;
 
 use super::{auth, client};
-use axum::body::{BodyDataStream, HttpBody};
+use crate::body::{drain, too_large};
+use crate::headers::CSRF;
+use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::Response;
 use door::Door;
-use futures::StreamExt;
-use std::time::Duration;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
 /// Headers that say who asks for what: two of them would say two things.
-const SINGLE: [HeaderName; 5] = [
-    header::HOST,
-    header::ORIGIN,
-    header::AUTHORIZATION,
-    HeaderName::from_static("x-api-key"),
-    super::session::CSRF,
-];
+const SINGLE: [HeaderName; 5] =
+    [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static("x-api-key"), CSRF];
 
 /// What every answer carries.
 const SAFE: [(HeaderName, &str); 4] = [
@@ -119,36 +114,6 @@ fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
         return Err(too_large(most));
     }
     Ok(())
-}
-
-/// The part of an oversized body that is still read, in bytes.
-const MAX_DRAIN: usize = 128 << 20;
-/// The longest time for which an oversized body is still read.
-const DRAIN_TIME: Duration = Duration::from_secs(10);
-
-/// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
-/// its answer. What is larger still, or slower, has its connection closed.
-pub(super) async fn drain(mut pieces: BodyDataStream) {
-    let rest = async {
-        let mut read = 0;
-        while let Some(Ok(piece)) = pieces.next().await {
-            read += piece.len();
-            if read > MAX_DRAIN {
-                break;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
-}
-
-/// A body that is larger than `server.max_body_mb`.
-pub(super) fn too_large(max_mb: u64) -> Fault {
-    Fault::Request {
-        message: format!("the request body is larger than {max_mb} MB ([server] max_body_mb)"),
-        param: None,
-        code: Some("request_too_large"),
-        kind: RequestFault::TooLarge,
-    }
 }
 
 /// So many requests a minute, for each key or, without keys, each address.

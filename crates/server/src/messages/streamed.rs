@@ -1,7 +1,7 @@
 //! A turn whose answer is streamed in Anthropic's events.
 
 use super::refusal;
-use crate::openai::{Item, Streaming, as_events};
+use crate::openai::streaming::{Item, Streaming, as_events};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};

@@ -3,7 +3,9 @@
 
 use super::refusal::AnthropicError;
 use super::streamed::streamed;
-use crate::openai::{EVENTS, Told, events_header, named, parsed, read, unpacked};
+use crate::body::{parsed, read, unpacked};
+use crate::headers::{EVENTS, events_header, named};
+use crate::openai::streaming::Told;
 use crate::reply::json_response;
 use crate::{auth, facts, watched};
 use axum::extract::{Request, State};

@@ -11,7 +11,7 @@ pub(crate) const OPERATIONS: &str = "operations";
 
 /// How the routes of doors begin; the first that fits names the door.
 const ROUTES: [(&str, &str); 16] = [
-    ("/v1/chat/completions", openai::DOOR),
+    ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/models", "models"),
     ("/api/v1/agents", "agents"),

@@ -4,9 +4,10 @@
 use super::gate::KeyUser;
 use super::named;
 use super::part;
-use crate::openai::{EVENTS, events_header, parsed, read};
+use crate::body::{parsed, read};
+use crate::headers::{EVENTS, GENERATION, events_header};
 use crate::reply::{self, Detail, json_response};
-use crate::{GENERATION, facts, watched};
+use crate::{facts, watched};
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};

@@ -37,7 +37,7 @@ pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route_layer(from_fn_with_state(app.clone(), gate::operators));
     Router::new()
         .route("/v1", get(super::operations::status))
-        .route("/chat/completions", post(openai::chat))
+        .route("/chat/completions", post(openai::chat::chat))
         .merge(for_all)
         .merge(for_operators)
 }

@@ -2,7 +2,7 @@
 
 use super::named::known_filter;
 use crate::auth::Operator;
-use crate::openai::{parsed, read};
+use crate::body::{parsed, read};
 use crate::reply::{Detail, json_response};
 use axum::Extension;
 use axum::extract::{Path, Request, State};

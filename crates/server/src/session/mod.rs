@@ -7,12 +7,13 @@
 mod cookie;
 
 use super::auth;
-use super::openai::{parsed, read};
 use super::reply::{OpenAiError, json_response};
+use crate::body::{parsed, read};
+use crate::headers::CSRF;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::sync::Arc;
@@ -20,9 +21,6 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::access::{Begun, Session};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-
-/// The token of the page, in whatever it sends to change something.
-pub(super) const CSRF: HeaderName = HeaderName::from_static("x-valvehouse-csrf");
 
 /// The routes.
 pub(super) fn routes(_app: &Arc<App>) -> Router<Arc<App>> {
