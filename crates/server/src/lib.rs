@@ -1,12 +1,13 @@
 //! The doors. Each reads its own wire, runs the one turn, and writes its own wire back.
 
+mod address;
 mod agents;
-mod asked;
 mod auth;
 mod body;
-mod client;
 mod entrance;
+mod extract;
 mod facts;
+mod fallback;
 mod followed;
 mod functions;
 mod gate;
@@ -51,7 +52,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(openai::models::models))
         .route("/v1/models/{*id}", get(openai::models::model))
         .route("/v1/chat/completions", post(openai::chat::chat))
-        .route("/v1/messages", post(messages::messages))
+        .route("/v1/messages", post(messages::turn::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(agents::routes(&app))
         .merge(functions::routes(&app))
@@ -61,8 +62,8 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(session::routes(&app))
         .merge(metrics::routes(&app))
         .merge(openapi::routes())
-        .fallback(reply::not_found)
-        .method_not_allowed_fallback(reply::wrong_method)
+        .fallback(fallback::not_found)
+        .method_not_allowed_fallback(fallback::wrong_method)
         .layer(DefaultBodyLimit::max(most))
         .layer(axum::middleware::from_fn_with_state(app.clone(), entrance::enter))
         .with_state(app)

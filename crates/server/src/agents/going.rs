@@ -1,11 +1,11 @@
 //! A run is begun, or gone on with: its answer at once, or streamed and then told how it ended.
 
 use super::runs::agent;
-use crate::asked::{Id, object, refused, text};
+use crate::extract::{Id, object, text};
 use crate::headers::{EVENTS, events_header, named, wants_events};
 use crate::openai::streaming::{Streaming, Told};
 use crate::openai::wire::named_event;
-use crate::reply::json_response;
+use crate::reply::{json_response, refused};
 use crate::{auth, facts, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};

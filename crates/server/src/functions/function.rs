@@ -1,7 +1,7 @@
 //! A plugin in the shape of Open WebUI's functions.
 
 use super::answer::answer;
-use crate::asked::{Id, Words};
+use crate::extract::{Id, Words};
 use crate::problem;
 use axum::extract::State;
 use axum::response::Response;

@@ -2,8 +2,8 @@
 
 use super::answer::answer;
 use super::function::one;
-use crate::asked::{Id, Words, number, object};
 use crate::auth::Operator;
+use crate::extract::{Id, Words, number, object};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};

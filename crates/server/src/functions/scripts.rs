@@ -2,8 +2,8 @@
 
 use super::answer::answer;
 use super::function::one;
-use crate::asked::{Id, Words, object, text};
 use crate::auth::Operator;
+use crate::extract::{Id, Words, object, text};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;

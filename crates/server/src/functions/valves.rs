@@ -2,8 +2,8 @@
 
 use super::answer::answer;
 use super::gate::Asker;
-use crate::asked::{Id, Words, json};
 use crate::auth::Operator;
+use crate::extract::{Id, Words, json};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};

@@ -6,7 +6,8 @@ mod origin;
 mod proxies;
 mod slow;
 
-use super::{auth, client};
+use crate::address;
+use crate::auth;
 use crate::body::{drain, too_large};
 use crate::headers::CSRF;
 use axum::body::HttpBody;
@@ -39,9 +40,9 @@ pub(super) async fn gate<F: Future<Output = Response>>(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let trusted = &app.config.server.trusted_proxies;
-    if let Some(peer) = client::peer(&parts).filter(|_| !trusted.is_empty()) {
+    if let Some(peer) = address::peer(&parts).filter(|_| !trusted.is_empty()) {
         let address = proxies::client_of(peer, &parts.headers, trusted);
-        parts.extensions.insert(client::Client(address));
+        parts.extensions.insert(address::Client(address));
     }
     let door = Door::of(&parts);
     let passed = pass(app, &parts, door);
@@ -50,7 +51,7 @@ pub(super) async fn gate<F: Future<Output = Response>>(
             (origin::preflight(&parts.headers), allowed)
         }
         Ok(allowed) => {
-            let client = client::client(&parts);
+            let client = address::client(&parts);
             let body = if body.is_end_stream() { body } else { slow::unhurried(body) };
             let request = Request::from_parts(parts, body);
             (auth::coming_from(client, work(request)).await, allowed)
@@ -134,7 +135,7 @@ fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     let key = auth::given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
     match (key, user) {
         (Some(key), user) => Some(Asker::Key(Digest::of(&format!("{key}\n{user}")))),
-        (None, "") => client::client(parts).map(Asker::Address),
+        (None, "") => address::client(parts).map(Asker::Address),
         (None, user) => Some(Asker::Key(Digest::of(&format!("\n{user}")))),
     }
 }

@@ -2,7 +2,7 @@
 //! words.
 
 use super::refusal::AnthropicError;
-use super::streamed::streamed;
+use super::stream::streamed;
 use crate::body::{parsed, read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::Told;

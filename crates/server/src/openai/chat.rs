@@ -4,12 +4,12 @@ use super::relay;
 use super::streaming::{Item, Streaming, Told};
 use crate::body::{parsed, read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
-use crate::reply::{OpenAiError, json_response};
+use crate::reply::{json_response, refused};
 use crate::{auth, facts, pipelines, watched};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
 use valvehouse_core::chat::request;
@@ -31,11 +31,6 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Respo
     // In a place of its own: what is around it is handed on from layer to layer.
     let answer = Box::pin(answer(app, &snapshot, request));
     named(&snapshot, answer, refused).await
-}
-
-fn refused(fault: Fault) -> Response {
-    crate::reply::log(&fault);
-    OpenAiError(fault).into_response()
 }
 
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {

@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 
 /// `GET /models`
 pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> Response {
-    let models = openai::models::list(&app.host.snapshot()).await;
+    let models = openai::catalog::list(&app.host.snapshot()).await;
     json_response(StatusCode::OK, &list_of(&app, models))
 }
 

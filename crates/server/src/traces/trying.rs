@@ -1,6 +1,7 @@
 //! `POST /api/v1/try`: a chat as any other, and all that every hook made of it.
 
-use crate::asked::{answer, object, text};
+use crate::extract::{object, text};
+use crate::reply::answer;
 use crate::{facts, reply, watched};
 use axum::body::Body;
 use axum::extract::{Request, State};

@@ -1,19 +1,17 @@
 //! What a request for operators says: an id in its path, words in its query, an object in its body.
 
-use super::reply::{OpenAiError, json_response};
 use crate::body::{parsed, read};
+use crate::reply::OpenAiError;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
 use std::collections::HashMap;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// The id in a path, percent-decoded: it may hold anything.
-pub(super) struct Id(pub(super) String);
+pub(crate) struct Id(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = OpenAiError;
@@ -27,7 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 }
 
 /// The words of a query.
-pub(super) struct Words(HashMap<String, String>);
+pub(crate) struct Words(HashMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Words {
     type Rejection = OpenAiError;
@@ -40,11 +38,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Words {
 
 impl Words {
     /// A word that is not empty.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).filter(|word| !word.is_empty()).cloned()
     }
 
-    pub(super) fn number(&self, name: &'static str) -> Result<Option<u64>, Fault> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Fault> {
         let number = |word: String| {
             word.parse().map_err(|_| Fault::invalid(format!("`{name}` must be a whole number"), Some(name)))
         };
@@ -53,12 +51,12 @@ impl Words {
 }
 
 /// A body that is JSON, of any kind.
-pub(super) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
+pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
     parsed(&read(body, app.config.server.max_body_mb).await?)
 }
 
 /// A body that is an object; none is an empty one.
-pub(super) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
+pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
     let bytes = read(body, app.config.server.max_body_mb).await?;
     if bytes.is_empty() {
         return Ok(Json::object());
@@ -72,7 +70,7 @@ pub(super) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
 }
 
 /// A whole number of a body, where it is there.
-pub(super) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fault> {
+pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fault> {
     let Some(value) = body.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
     match value.as_i64().and_then(|number| u64::try_from(number).ok()) {
         Some(number) => Ok(Some(number)),
@@ -81,7 +79,7 @@ pub(super) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fau
 }
 
 /// A text of a body, where it is there.
-pub(super) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fault> {
+pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fault> {
     match body.get(name) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => Ok(Some(text.to_string())),
@@ -90,23 +88,4 @@ pub(super) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fa
             Err(Fault::invalid(message, Some(name)))
         }
     }
-}
-
-/// The answer, or why there is none.
-pub(super) fn answer(result: Result<Json, Fault>) -> Response {
-    match result {
-        Ok(value) => json_response(StatusCode::OK, &value),
-        Err(fault) => refused(fault),
-    }
-}
-
-pub(super) fn refused(fault: Fault) -> Response {
-    super::reply::log(&fault);
-    OpenAiError(fault).into_response()
-}
-
-/// A list, as OpenAI's own routes give one.
-pub(super) fn list(items: impl IntoIterator<Item = Json>) -> Json {
-    let items: Vec<Json> = items.into_iter().collect();
-    Json::from([("object", "list".into()), ("data", items.into())])
 }
