@@ -1,6 +1,6 @@
 //! A plugin in the shape of Open WebUI's functions.
 
-use super::answer::answer;
+use super::reply::answer;
 use crate::extract::{Id, Words};
 use crate::problem;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! What functions were: versions, how they differ, and the way back.
 
-use super::answer::answer;
 use super::function::one;
+use super::reply::answer;
 use crate::auth::Operator;
 use crate::extract::{Id, Words, number, object};
 use axum::Extension;

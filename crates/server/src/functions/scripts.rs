@@ -1,7 +1,7 @@
 //! Functions made, changed, switched and deleted.
 
-use super::answer::answer;
 use super::function::one;
+use super::reply::answer;
 use crate::auth::Operator;
 use crate::extract::{Id, Words, object, text};
 use axum::Extension;

@@ -1,7 +1,7 @@
 //! Requests: every one that comes in, at whatever door.
 
 use super::families::Families;
-use crate::followed::Follower;
+use crate::follower::Follower;
 use crate::openai;
 use axum::extract::MatchedPath;
 use valvehouse_core::figures::{Answering, Doors};

@@ -5,7 +5,7 @@ use super::streaming::{Item, Streaming, Told};
 use crate::body::{parsed, read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::reply::{json_response, refused};
-use crate::{auth, facts, pipelines, watched};
+use crate::{auth, facts, pipelines, recording};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -45,13 +45,13 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         && let Some(forwarded) = provider.forward(bytes.clone(), stream)
     {
         let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
-        let watch = watched::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
+        let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
         let keep_alive_ms = app.config.server.keep_alive_ms;
         let (trace, model) = (facts.trace, facts.model.text("id").unwrap_or_default());
         let asked = || Json::parse(&bytes).unwrap_or_default();
         let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
         let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
-        return Ok(watched::ended(watch, relayed.await, refused));
+        return Ok(recording::ended(watch, relayed.await, refused));
     }
     // A whole turn is larger: whoever forwards bytes does not carry its room along.
     Box::pin(looked_at(app, snapshot, parts, bytes, key_user)).await
@@ -72,11 +72,11 @@ async fn looked_at(
     let mut ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let stream = request::wants_stream(&body);
-    let context = pipelines::go_on(&app, snapshot, &parts, &body, &mut ready, &mut facts);
-    let watch = watched::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
+    let context = pipelines::split_turn::go_on(&app, snapshot, &parts, &body, &mut ready, &mut facts);
+    let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
     if stream {
         let streamed = streamed(&app, ready, body, facts, context, &parts).await;
-        return Ok(watched::ended(watch, streamed, refused));
+        return Ok(recording::ended(watch, streamed, refused));
     }
     let turn = Turn::new(facts, context, Events::default());
     let told = Told::default();
@@ -95,7 +95,7 @@ async fn looked_at(
         response.headers_mut().insert(EVENTS, events);
     }
     told.name(&mut response);
-    Ok(watched::until_end(watch, response))
+    Ok(recording::until_end(watch, response))
 }
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can

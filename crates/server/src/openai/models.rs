@@ -28,7 +28,7 @@ pub(crate) async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> R
     if speaks_anthropic {
         return json_response(StatusCode::OK, &anthropic::list(&list));
     }
-    json_response(StatusCode::OK, &pipelines::list_of(&app, list))
+    json_response(StatusCode::OK, &pipelines::list::list_of(&app, list))
 }
 
 /// One model.

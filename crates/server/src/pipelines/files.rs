@@ -1,6 +1,6 @@
 //! Scripts that operators add by their address, upload and delete, as Open WebUI's page of pipelines does it.
 
-use super::named::known_filter;
+use super::names::known_filter;
 use crate::auth::Operator;
 use crate::extract;
 use crate::reply::{Detail, json_response};

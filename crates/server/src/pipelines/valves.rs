@@ -1,6 +1,6 @@
 //! The valves of filters, as Open WebUI's page of pipelines reads and changes them.
 
-use super::named::known_filter;
+use super::names::known_filter;
 use crate::auth::Operator;
 use crate::body::{parsed, read};
 use crate::reply::{Detail, json_response};

@@ -6,7 +6,7 @@ use crate::headers::{EVENTS, events_header, named, wants_events};
 use crate::openai::streaming::{Streaming, Told};
 use crate::openai::wire::named_event;
 use crate::reply::{json_response, refused};
-use crate::{auth, facts, watched};
+use crate::{auth, facts, recording};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -34,12 +34,12 @@ pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Requ
         let mut facts = facts::of_chat(&app, &parts, &body, &Json::Null, &ready);
         let (context, told) = (facts::context_of_operator(&app, &facts, &body), Told::default());
         let (host, hears, stream) = (app.clone(), told.hears(), request::wants_stream(&body));
-        let watch = watched::begin(&app, "agents", stream, snapshot.generation, &parts.headers, &mut facts);
+        let watch = recording::begin(&app, "agents", stream, snapshot.generation, &parts.headers, &mut facts);
         let turn = move |events| Turn::new(facts, context, events);
         let work = move |events: Events, stream| async move {
             host.turn(&ready, body, &turn(events), Wish { stream, raw: false }, hears).await
         };
-        Ok(watched::ended(watch, go(&app, &parts, told, stream, work).await, refused))
+        Ok(recording::ended(watch, go(&app, &parts, told, stream, work).await, refused))
     };
     named(&snapshot, begun, refused).await
 }

@@ -2,7 +2,7 @@
 
 use crate::extract::{object, text};
 use crate::reply::answer;
-use crate::{facts, reply, watched};
+use crate::{facts, recording, reply};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -34,7 +34,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
     let stream = request::wants_stream(&body);
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
     let context = facts::context(app, &facts, &body);
-    let mut watch = watched::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
+    let mut watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
     let turn = Turn::new(facts, context, Events::default());
     let (sender, mut pieces) = mpsc::channel(AHEAD);
     let wish = Wish { stream: stream.then_some(sender), raw: false };

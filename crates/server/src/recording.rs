@@ -1,6 +1,6 @@
 //! Requests that are written down: from the moment their model is known to the last byte of the answer.
 
-use crate::followed::{Follower, followed};
+use crate::follower::{Follower, followed};
 use crate::headers::TRACE;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;

@@ -1,7 +1,7 @@
 //! The parts of one turn: the inlets that an Open WebUI asked for one by one, the chat itself where one of our
 //! models answers it, and the outlets. What ran as a part does not run again in the chat.
 
-use super::named;
+use super::names;
 use crate::{auth, facts};
 use axum::http::request::Parts;
 use valvehouse_core::chat::request;
@@ -38,7 +38,7 @@ pub(super) fn of_model(body: &Json, user: &Json) -> Option<Part> {
 /// Whether the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
 pub(super) fn comes_here(snapshot: &Snapshot, body: &Json) -> bool {
     body.at_path("metadata.model.pipeline.type").as_str() == Some("pipe")
-        && named::model(snapshot, &body.text("model").unwrap_or_default()).is_some()
+        && names::model(snapshot, &body.text("model").unwrap_or_default()).is_some()
 }
 
 /// Names the turn in the body of a chat that will come here. Other services would refuse what they do not know.
