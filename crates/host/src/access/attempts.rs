@@ -1,7 +1,7 @@
 //! Wrong keys: whoever tries many has to wait.
 
 use super::digest::Digest;
-use super::network::of_one;
+use super::rate::of_one;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

@@ -5,7 +5,6 @@
 mod attempts;
 mod digest;
 mod keys;
-mod network;
 mod rate;
 mod sessions;
 mod state;

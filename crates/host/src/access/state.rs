@@ -12,11 +12,11 @@ use valvehouse_config::Config;
 pub struct Access {
     /// The configured keys.
     pub keys: Keys,
-    /// Who is signed in at the page.
+    /// The sessions of those who are signed in at the page.
     pub sessions: Sessions,
-    /// Who tried wrong keys.
+    /// The wrong keys that were tried lately.
     pub attempts: Attempts,
-    /// How often everybody may ask; none: as often as they like.
+    /// The limit of requests for each client; `None` disables it.
     rate: RwLock<Option<Arc<Rate>>>,
 }
 

@@ -1,7 +1,6 @@
 //! What functions were: versions, how they differ, and the way back.
 
-use super::function::one;
-use super::reply::answer;
+use super::function::{answer, one};
 use crate::auth::Operator;
 use crate::extract::{Id, Words, number, object};
 use axum::Extension;

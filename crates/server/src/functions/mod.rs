@@ -7,7 +7,6 @@
 mod function;
 mod gate;
 mod history;
-mod reply;
 mod routes;
 mod scripts;
 mod valves;

@@ -1,7 +1,6 @@
 //! Functions made, changed, switched and deleted.
 
-use super::function::one;
-use super::reply::answer;
+use super::function::{answer, one};
 use crate::auth::Operator;
 use crate::extract::{Id, Words, object, text};
 use axum::Extension;

@@ -1,7 +1,7 @@
 //! Valves of functions, of operators and of single users. Secrets go in and never come out.
 
+use super::function::answer;
 use super::gate::Asker;
-use super::reply::answer;
 use crate::auth::Operator;
 use crate::extract::{Id, Words, json};
 use axum::Extension;
