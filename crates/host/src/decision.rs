@@ -1,6 +1,6 @@
 //! The decision on a filter for a request.
 
-/// Whether a filter runs for a request, and why not.
+/// The decision on a filter for a request: it runs, or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// It runs.
@@ -26,7 +26,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// What programs call it.
+    /// Returns its name for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Runs => "runs",

@@ -17,11 +17,11 @@ use valvehouse_json::Json;
 use valvehouse_script::{Problem, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError};
 
-/// How often the store is asked for its generation.
+/// The interval at which the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
 /// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
 const KV_DELAY: Duration = Duration::from_millis(100);
-/// How often a host says that it lives.
+/// The interval at which a host announces that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// The running set of plugins, swapped whole.
@@ -34,7 +34,7 @@ pub struct Host {
     /// The store's generation that the current snapshot obeys.
     applied: AtomicU64,
     reports: broadcast::Sender<Arc<Report>>,
-    /// What was last told of the plugins.
+    /// The status of the plugins that was announced last.
     told: parking_lot::Mutex<Json>,
     looks: Looks,
 }
@@ -76,7 +76,7 @@ impl Host {
         Ok(host)
     }
 
-    /// What a host would run now. Leaves no trace in the store: for those who only look.
+    /// Returns what a host would run now. Leaves no trace in the store: for those who only look.
     pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
         reader.only_looks = true;
@@ -94,17 +94,17 @@ impl Host {
         self.reports.subscribe()
     }
 
-    /// What its looks at folders and store came to.
+    /// Returns the counts and times of its looks at folders and store.
     pub fn looks(&self) -> &Looks {
         &self.looks
     }
 
-    /// What scripts keep.
+    /// Returns the maps that scripts keep.
     pub fn kv(&self) -> &Kv {
         &self.kv
     }
 
-    /// Where valves and switches are kept.
+    /// Returns the store of valves and switches.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

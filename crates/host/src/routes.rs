@@ -1,4 +1,4 @@
-//! Who answers for which model: the configured providers, and the scripts that offer models.
+//! The route of a model's name: to a configured provider, or to the scripts that offer models.
 
 use crate::plan::{self, Plan};
 use std::sync::Arc;

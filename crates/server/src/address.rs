@@ -67,7 +67,7 @@ pub(crate) fn name_of(host: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
-/// Whether a page of this origin came from this host.
+/// Returns `true` if a page of this origin came from this host.
 pub(crate) fn is_own(origin: &str, host: &str) -> bool {
     origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
 }

@@ -1,4 +1,4 @@
-//! What a request for operators says: an id in its path, words in its query, an object in its body.
+//! The input of a request for operators: an id in its path, words in its query, an object in its body.
 
 use crate::body::{parsed, read};
 use crate::reply::OpenAiError;

@@ -36,7 +36,7 @@ pub(crate) async fn named(
     response
 }
 
-/// Whether a client asks to see what plugins emit.
+/// Returns `true` if a client asks to see what plugins emit.
 pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     headers.get(&EVENTS).is_some_and(|value| value == "1")
 }

@@ -19,9 +19,9 @@ use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 use valvehouse_host::app::App;
 
-/// Where chats are asked for.
+/// The path of chats.
 const CHAT: &str = "/v1/chat/completions";
-/// What an answer gains on its way out and on the wire, so that its headers grow once.
+/// The number of headers that an answer gains on its way out and on the wire, so that they grow once.
 const HEADERS: usize = 12;
 
 /// All routes, without a socket.

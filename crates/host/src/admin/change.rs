@@ -46,7 +46,7 @@ pub(super) struct Put<'a> {
     pub(super) kind: Kind,
     pub(super) file: File,
     pub(super) text: &'a str,
-    /// What is in the file now.
+    /// The text in the file now.
     pub(super) before: Option<String>,
     pub(super) settings: Option<SettingsEdit<'a>>,
     pub(super) action: Action,

@@ -1,11 +1,11 @@
-//! Why a change was not made.
+//! The refusal of a change.
 
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_os::Failure;
 use valvehouse_script::{Problem, Severity};
 use valvehouse_store::StoreError;
 
-/// Why a change was not made; nothing of it was.
+/// The refusal of a change; no part of it was made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{fault}")]
 pub struct Refused {

@@ -2,7 +2,7 @@
 
 use valvehouse_store as store;
 
-/// Why a host could not be opened.
+/// The error of a host that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The settings name something that cannot be had.

@@ -20,9 +20,9 @@ use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
 use valvehouse_store as store;
 
-/// How often it is looked whether the chats under way are finished.
+/// The interval at which a stopping host checks for chats under way.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// How long what ended last may take on its way to a collector.
+/// The longest time for which closing waits for a collector of traces.
 #[cfg(feature = "otlp")]
 const LAST_BATCH: Duration = Duration::from_secs(2);
 
@@ -40,11 +40,11 @@ pub struct App {
     pub runs: Arc<Runs>,
     /// Requests under way, and the last ones that ended.
     pub traces: Arc<Traces>,
-    /// When it was opened.
+    /// The time at which it was opened.
     pub started: Instant,
-    /// Who may come in.
+    /// The keys, sessions and limits of those who come in.
     pub access: Access,
-    /// What requests came to, door by door.
+    /// The counts and times of requests, by door.
     pub doors: Doors,
     /// Turns of which a part came lately.
     pub parted: PartedTurns,
@@ -52,7 +52,7 @@ pub struct App {
     contents: parking_lot::Mutex<Vec<String>>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
-    /// Who sends traces to a collector, and how it hears that there is no more.
+    /// The exporter of traces, and the channel that ends it.
     #[cfg(feature = "otlp")]
     exporting: parking_lot::Mutex<Option<Exporting>>,
 }
@@ -159,7 +159,7 @@ impl App {
         }
     }
 
-    /// Whether it takes no new requests any more.
+    /// Returns `true` if it takes no new requests any more.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }

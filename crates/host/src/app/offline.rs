@@ -15,12 +15,12 @@ use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{Kind, Rehearsal, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
 
-/// Whether a host could be made of these settings; its scripts and providers' keys are not looked at.
+/// Checks that a host can be made of these settings; its scripts and providers' keys are not looked at.
 pub fn check(config: &Config) -> Result<(), OpenError> {
     plan(config, Keys::Left).map(drop)
 }
 
-/// What a host with these settings would run now, and its store, for commands that only look: no
+/// Returns what a host with these settings would run now, and its store, for commands that only look: no
 /// running host notices, and no provider's key has to be at hand.
 pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
     look_without(config, Vec::new()).await
@@ -58,7 +58,7 @@ pub async fn glance(config: &Config, quarantined: Vec<Quarantined>) -> Result<Sn
     looked.map(|(snapshot, _)| snapshot)
 }
 
-/// What a host with these settings would run now, with every script rehearsed: what it does stays here, and
+/// Returns what a host with these settings would run now, with every script rehearsed: what it does stays here, and
 /// works on a copy of what it keeps.
 pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError> {
     let plan = plan(config, keys)?;
@@ -72,7 +72,7 @@ pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError
     rehearsed
 }
 
-/// What a host with these settings would run now, and a writer that may change it where no host is at hand:
+/// Returns what a host with these settings would run now, and a writer that may change it where no host is at hand:
 /// hosts that run follow by themselves.
 pub async fn writer(config: &Config) -> Result<(Snapshot, Writer<'static>), OpenError> {
     let (snapshot, store) = look(config).await?;
@@ -80,7 +80,7 @@ pub async fn writer(config: &Config) -> Result<(Snapshot, Writer<'static>), Open
     Ok((snapshot, writer))
 }
 
-/// What is configured for a script, for those who compile it by themselves.
+/// Returns what is configured for a script, for those who compile it by themselves.
 pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
     let all = match kind {
         Kind::Filter => &config.filters,
@@ -92,7 +92,7 @@ pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind
     Settings { grants, ..settings }
 }
 
-/// What is granted by command, as far as there is a store that can be read: none is made.
+/// Returns what is granted by command, as far as there is a store that can be read: none is made.
 pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
     if matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists()) {
         return HashMap::new();
@@ -114,7 +114,7 @@ pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
         .collect()
 }
 
-/// What a script is for: the folder it lies in says it, elsewhere what is in it.
+/// Returns the kind of a script: by the folder it lies in, elsewhere by what is in it.
 pub fn kind_of(config: &Config, path: &Path) -> Kind {
     let lies_in = |folder: &Path| path.canonicalize().ok().zip(folder.canonicalize().ok());
     if lies_in(&config.folders.tools).is_some_and(|(path, folder)| path.starts_with(folder)) {

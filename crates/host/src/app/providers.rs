@@ -10,7 +10,7 @@ use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
 use valvehouse_providers::{Anthropic, Demo, Measured, Ollama, OpenAi, Patient, Rekeyed};
 
-/// Whether the providers' keys are needed.
+/// The need of the providers' keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     /// Models may be asked.

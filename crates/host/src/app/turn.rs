@@ -62,7 +62,7 @@ impl App {
     }
 }
 
-/// What a turn was begun with: its facts, its model, and what is shared in it.
+/// Returns what a turn was begun with: its facts, its model, and what is shared in it.
 fn begun_with(turn: &Turn) -> Json {
     let facts = turn.facts().to_json();
     let parts = [
@@ -77,7 +77,7 @@ fn begun_with(turn: &Turn) -> Json {
     facts
 }
 
-/// What a stored run would go on with now.
+/// Returns what a stored run would resume with now.
 pub fn setup_of(snapshot: &Snapshot, saved: &Saved) -> Result<Setup, Fault> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }

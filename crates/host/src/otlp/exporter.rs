@@ -15,9 +15,9 @@ use valvehouse_core::trace::{News, Trace};
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client};
 
-/// How often what has ended is sent.
+/// The interval at which ended requests are sent.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a collector may take.
+/// The longest time for which a collector is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests in one batch.
 const BATCH: usize = 128;
@@ -31,11 +31,11 @@ pub struct Exporter {
     headers: Vec<(String, Secret)>,
     resource: Json,
     waiting: VecDeque<Arc<Trace>>,
-    /// Whether the last batch could not be sent.
+    /// The last batch could not be sent.
     is_away: bool,
 }
 
-/// How a batch was taken.
+/// The outcome of a batch.
 enum Taken {
     Yes,
     /// It never will be.

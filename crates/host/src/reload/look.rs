@@ -18,15 +18,15 @@ use valvehouse_config::Grants;
 use valvehouse_script::{Code, Found, Kind, Problem, says_of_itself};
 use valvehouse_store::{Confirmed, now};
 
-/// When what is under way is looked at again, and how long files may go on being saved.
+/// The delay of the next look while something is under way, and the longest time for which files may go on being saved.
 pub(crate) const NEXT_LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The delay of the next look while a file is still being compiled.
 pub(crate) const WHILE_COMPILING: Duration = Duration::from_millis(25);
-/// When a vanished file is looked for again.
+/// The delay after which a vanished file is looked for again.
 const SECOND_LOOK: Duration = Duration::from_millis(150);
 
-/// What came of a look.
+/// The outcome of a look.
 pub(crate) struct Outcome {
     /// The next snapshot, when anything changed.
     pub(crate) snapshot: Option<Snapshot>,
@@ -149,7 +149,7 @@ impl Reload {
         }
     }
 
-    /// Whether the folders and the store are as they were when everything went live.
+    /// Returns `true` if the folders and the store are as they were when everything went live.
     fn is_settled(&self, folders: &[Arc<Found>; 2]) -> bool {
         let is_same = |settled: &Settled| {
             let mut both = settled.found.iter().zip(folders);

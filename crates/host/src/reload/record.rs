@@ -38,7 +38,7 @@ impl Reload {
         }
     }
 
-    /// Whether something is still to be written down: a look that comes soon does it.
+    /// Returns `true` if something is still to be written down: a look that comes soon does it.
     pub(crate) fn is_behind(&self) -> bool {
         !self.unwritten.is_empty()
     }

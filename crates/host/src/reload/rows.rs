@@ -8,7 +8,7 @@ use valvehouse_store::{Confirmed, StoredValves, Switch};
 /// The confirmed changes of guards, by id.
 pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
 
-/// What the store says, as of a generation.
+/// The rows of the store, as of a generation.
 #[derive(Default)]
 pub(super) struct Stored {
     pub(super) generation: Option<u64>,

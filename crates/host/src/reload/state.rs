@@ -25,11 +25,11 @@ pub(crate) struct Reload {
     pub(crate) store: Arc<dyn Store>,
     pub(super) compiler: Compiler,
     pub(super) stored: Stored,
-    /// Whose rows in the store are other ones than those that went live last.
+    /// Plugins whose stored rows changed since the last snapshot.
     pub(super) touched: HashSet<String>,
-    /// What went live last was made of this.
+    /// The plan and the files that the last snapshot was made of.
     pub(super) settled: Option<Settled>,
-    /// What the native tools could reach at the last look, in their order.
+    /// The grants of the native tools at the last look, in their order.
     pub(super) native_grants: Vec<Grants>,
     /// The costs of calls of tools, by their names.
     pub(super) uses: Tools,
@@ -53,7 +53,7 @@ pub(crate) struct Reload {
     pub(super) vanished: BTreeSet<Arc<str>>,
     /// Since when news wait for each other.
     pub(super) waiting: Option<Instant>,
-    /// When the look that was through last began, in milliseconds since 1970.
+    /// The start of the look that was through last, in milliseconds since 1970.
     pub(super) looked_at: i64,
     /// The versions that are not run, since they ended the process.
     pub(super) quarantine: Quarantine,
@@ -61,10 +61,10 @@ pub(crate) struct Reload {
     pub(super) unwritten: BTreeSet<Arc<str>>,
 }
 
-/// What a look came to, once it was through: the same again is no news.
+/// The input of a look that is through: the same again is no news.
 pub(super) struct Settled {
     pub(super) plan: Arc<Plan>,
-    /// What was found in the folders of filters and of tools.
+    /// The files in the folders of filters and of tools.
     pub(super) found: [Arc<Found>; 2],
 }
 
@@ -110,7 +110,7 @@ impl Reload {
         own.into_iter().chain(self.plan.native_tools.iter().cloned()).collect()
     }
 
-    /// What a plugin or native tool may reach, by the configuration and the store.
+    /// Returns what a plugin or native tool may reach, by the configuration and the store.
     pub(super) fn grants(&self, id: &str) -> Grants {
         let configured = self.plan.grants.get(id).cloned().unwrap_or_default();
         self.stored_for(&self.stored.grants, id).map_or(configured.clone(), |stored| configured.merge(stored))
@@ -121,7 +121,7 @@ impl Reload {
         stored.get(id).filter(|_| !self.strangers.contains(id))
     }
 
-    /// What operators give a plugin now.
+    /// Returns what operators give a plugin now.
     pub(crate) fn given(&self, id: &str) -> Given {
         let valves = self.stored_for(&self.stored.valves, id).cloned().unwrap_or_default();
         let plans = [Kind::Filter, Kind::Tool].map(|kind| self.plan.plugin(kind, id).settings);

@@ -47,7 +47,7 @@ impl Reload {
         Ok(())
     }
 
-    /// What is granted by command. What cannot be read grants nothing, and is said.
+    /// Reads what is granted by command. A row that cannot be read grants nothing and is logged.
     async fn read_grants(&self) -> HashMap<String, Grants> {
         let rows = self.store.grants().await.unwrap_or_else(|error| {
             tracing::warn!("no stored grant counts: {error}");

@@ -19,7 +19,7 @@ use valvehouse_host::app::App;
 const SINGLE: [HeaderName; 5] =
     [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static("x-api-key"), CSRF];
 
-/// What every answer carries.
+/// Headers of every answer.
 const SAFE: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -102,7 +102,7 @@ fn are_single(headers: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// What says that it is too large need not be sent first.
+/// Refuses a body whose announced length is too large, before it is sent.
 fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let most = app.config.server.max_body_mb;

@@ -6,7 +6,7 @@ use valvehouse_config::PIPES;
 use valvehouse_host::{Passes, Snapshot};
 use valvehouse_json::Json;
 
-/// How long a provider may take to say what it has.
+/// The longest time for which a provider is asked for its models.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All models, as OpenAI's clients read them.

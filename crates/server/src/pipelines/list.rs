@@ -1,4 +1,4 @@
-//! What there is: filters beside the models, as Open WebUI looks for them, and the list of its page.
+//! The lists: filters beside the models, as Open WebUI looks for them, and the list of its page.
 
 use crate::openai;
 use crate::reply::json_response;

@@ -1,4 +1,4 @@
-//! Which filter or model a path means. An Open WebUI with a prefix for this connection puts it in front of
+//! The filter or model that a path means. An Open WebUI with a prefix for this connection puts it in front of
 //! every name: `prefix.turn_limit`.
 
 use std::sync::Arc;
