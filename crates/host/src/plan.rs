@@ -1,6 +1,6 @@
 //! What the configuration says the host shall be: plugins' settings, providers, models.
 
-use super::plugin::Plugin;
+use crate::plugin::Plugin;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,19 +1,16 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
-use super::kept::Kept;
+use crate::refusal::refuser;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::breaker::Open;
-use valvehouse_core::fault::{Breakage, Refusal};
-use valvehouse_core::figures::Sum;
-use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict};
-use valvehouse_core::words::count;
+use valvehouse_core::filter::Filter;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{
-    Budget, Code, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, Severity, UserValves,
+    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, UserValves,
 };
 use valvehouse_store::Confirmed;
 
@@ -64,7 +61,7 @@ pub struct Plugin {
     /// How it stands with its file.
     pub state: State,
     /// The hash of the file as it is, which is not what runs when that is stale.
-    pub(super) hash: Arc<str>,
+    pub(crate) hash: Arc<str>,
     /// The pending change of a guard that an operator may confirm.
     pub pending: Option<Confirmed>,
     /// A guard can never drop out silently.
@@ -72,44 +69,47 @@ pub struct Plugin {
     /// Runs for every model.
     pub global: bool,
     /// The models that no longer list this guard, as long as nobody has confirmed that: it runs for them.
-    pub(super) held_for: Arc<[String]>,
+    pub(crate) held_for: Arc<[String]>,
     /// Whether an operator lets it run.
     pub enabled: bool,
     /// What users set for themselves.
     pub users: Arc<UserValves>,
     /// What operators gave it.
-    pub(super) given: Given,
+    pub(crate) given: Given,
     /// The filter it is in chains.
-    pub(super) acts: Kept<Option<Filter>>,
+    pub(crate) acts: Kept<Option<Filter>>,
     /// The tools it brings.
-    pub(super) brings: Kept<Vec<ScriptedTool>>,
+    pub(crate) brings: Kept<Vec<ScriptedTool>>,
 }
+
+/// Plugins by id.
+pub(crate) type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
 /// What operators give a plugin while it runs: another one makes another script.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Given {
+pub(crate) struct Given {
     /// Values of its valves, as they are stored.
-    pub(super) valves: Json,
+    pub(crate) valves: Json,
     /// What it may reach, by the configuration and the store.
-    pub(super) grants: Grants,
+    pub(crate) grants: Grants,
     /// What the configuration says of its valves and limits.
-    pub(super) configured: Option<Configured>,
+    pub(crate) configured: Option<Configured>,
     /// Its versions that are not run, since they ended the process.
-    pub(super) quarantined: Vec<Quarantined>,
+    pub(crate) quarantined: Vec<Quarantined>,
 }
 
 /// What the configuration says of a script, but for what it may reach.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Configured {
+pub(crate) struct Configured {
     /// Its valves and budgets, as a filter and as a tool: which it is, its file says.
-    pub(super) valves: [Json; 2],
-    pub(super) budgets: [[Budget; 3]; 2],
-    pub(super) breaker: BreakerSettings,
+    pub(crate) valves: [Json; 2],
+    pub(crate) budgets: [[Budget; 3]; 2],
+    pub(crate) breaker: BreakerSettings,
 }
 
 impl Plugin {
     /// Whether its file is as it was read now.
-    pub(super) fn is_of(&self, read: &Read) -> bool {
+    pub(crate) fn is_of(&self, read: &Read) -> bool {
         self.hash == read.hash && self.path == read.file.path && self.state != State::Missing
     }
 
@@ -130,7 +130,7 @@ impl Plugin {
     }
 
     /// Its callbacks, where it listens to agents.
-    pub(super) fn callbacks(&self) -> Option<ScriptCallbacks> {
+    pub(crate) fn callbacks(&self) -> Option<ScriptCallbacks> {
         let script = self.script.as_ref().filter(|_| self.state != State::Missing)?;
         script.clone().into_callbacks(self.users.clone())
     }
@@ -173,7 +173,7 @@ impl Plugin {
     }
 
     /// The tools it brings, and the filters they name; none while it is switched off.
-    pub(super) fn tools(&self) -> &[ScriptedTool] {
+    pub(crate) fn tools(&self) -> &[ScriptedTool] {
         self.brings.or_made(|| match &self.script {
             Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
             _ => Vec::new(),
@@ -181,51 +181,9 @@ impl Plugin {
     }
 
     /// The models it offers; none while it is switched off, or its file is gone.
-    pub(super) fn pipe(&self) -> Option<Pipe> {
+    pub(crate) fn pipe(&self) -> Option<Pipe> {
         let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
         script.clone().into_pipe(self.users.clone())
-    }
-
-    /// What the calls of all its hooks and tools came to on this host.
-    pub fn sum(&self) -> Sum {
-        let sums = self.script.iter().flat_map(|script| script.figures().sums());
-        sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
-    }
-
-    /// How it stands, in one word: with its file, or that it rests since it broke again and again.
-    pub fn word(&self) -> &'static str {
-        match &self.script {
-            Some(script) if script.breaker.open().is_some() => "resting",
-            _ => self.state.word(),
-        }
-    }
-
-    /// Whether it does not load for want of grants alone.
-    pub fn is_held(&self) -> bool {
-        let mut errors =
-            self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();
-        let is_broken = matches!(self.state, State::Broken(_));
-        is_broken && errors.peek().is_some() && errors.all(|problem| problem.grant.is_some())
-    }
-
-    /// What is wrong with its file or, where that runs, what it warns of.
-    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
-        // What is stale has its problems in the file, not in the version that runs.
-        let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
-        self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
-    }
-
-    /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an operator.
-    pub fn standing_problems(&self) -> Vec<Problem> {
-        let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
-        let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
-        if self.state == State::Missing {
-            let what = format!("the guard `{}` is gone: requests are refused", self.id);
-            let help =
-                format!("put it back, or if it may be gone, run: valvehouse confirm-removal {}", self.id);
-            problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
-        }
-        problems
     }
 
     /// Its title, or else its id.
@@ -249,26 +207,6 @@ impl Plugin {
     /// The names of the tools it brings.
     pub fn tool_names(&self) -> Vec<&str> {
         self.script.iter().flat_map(|script| script.tool_names()).collect()
-    }
-
-    /// Since when it rests, where it does on this host.
-    pub fn rests(&self) -> Option<Open> {
-        self.script.as_ref().and_then(|script| script.breaker.open())
-    }
-
-    /// Why it rests, what that means for requests, and until when.
-    pub fn rests_in_words(&self, open: &Open) -> String {
-        let forgiven =
-            self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
-        let meanwhile = match self.kind {
-            Kind::Filter if forgiven => "skipped",
-            Kind::Filter => "every request it would see is refused with 503",
-            Kind::Tool => "models that call it are told so",
-        };
-        let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
-        format!(
-            "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s"
-        )
     }
 
     /// What a user's own valves are, secrets masked; null where it declares none.
@@ -300,34 +238,34 @@ impl Plugin {
     }
 }
 
-/// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
-struct Refuser(String);
-
-impl Run for Refuser {
-    fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
-        Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
-    }
-}
-
-/// In place of a filter that a model lists and that does not exist: it may be the one that guards the model.
-pub(super) fn absent(id: &str, model: &str) -> Filter {
-    refuser(&id.into(), absence(id, model))
-}
-
-/// Why requests for a model are refused that lists a filter which does not exist.
-pub(super) fn absence(id: &str, model: &str) -> String {
-    format!(
-        "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add it, or correct `filters` of that model"
-    )
-}
-
-fn refuser(id: &Arc<str>, message: String) -> Filter {
-    let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
-    // Before every other filter: nothing shall happen on the way to a refusal.
-    Filter::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
-}
-
 /// Returns `true` if a valve's value asks for nothing.
 fn is_nothing(value: &Json) -> bool {
     value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Made when it is first asked for. A copy of a plugin is another plugin: it makes its own.
+pub(crate) struct Kept<T>(OnceLock<T>);
+
+impl<T> Kept<T> {
+    pub(crate) fn or_made(&self, make: impl FnOnce() -> T) -> &T {
+        self.0.get_or_init(make)
+    }
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<T> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl<T> std::fmt::Debug for Kept<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.get().is_some() { "made" } else { "not made yet" })
+    }
 }

@@ -1,9 +1,11 @@
 //! What a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
-use super::plan::{ModelPlan, Passes, Plan};
-use super::plugin::Plugin;
-use super::served::Served;
-use std::collections::{BTreeMap, HashMap};
+use crate::decision::Decision;
+use crate::plan::{ModelPlan, Passes, Plan};
+use crate::plugin::{Plugin, Plugins};
+use crate::refusal::absent;
+use crate::routes::Served;
+use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_agent::callbacks::{Callbacks, Listener};
 use valvehouse_agent::middleware::Middleware;
@@ -22,12 +24,12 @@ pub struct Snapshot {
     /// Its number, named in every answer.
     pub generation: u64,
     /// Plugins by id.
-    pub plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
+    pub plugins: Plugins,
     /// What is wrong with files that are no plugins.
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
-    pub(super) served: Arc<Served>,
+    pub(crate) served: Arc<Served>,
     /// The filters that run for every model, by id.
     everywhere: Vec<Arc<Plugin>>,
     /// Guards that still run for models which no longer list them.
@@ -46,8 +48,8 @@ pub struct Snapshot {
 
 /// What is selected for a model when a request asks for nothing special.
 #[derive(Default)]
-struct Selected {
-    chain: Chain,
+pub(crate) struct Selected {
+    pub(crate) chain: Chain,
     callbacks: Vec<Arc<dyn Listener>>,
     tools: Vec<Tool>,
     settings: ModelSettings,
@@ -81,35 +83,10 @@ impl Ready {
     }
 }
 
-/// Whether a filter runs for a request, and why not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// It runs.
-    Runs,
-    /// It cannot run and is a guard: the request is refused.
-    Refuses(String),
-    /// An operator switched it off.
-    Off,
-    /// It is not global and the model does not list it.
-    NotListed,
-    /// It is a toggle and the request does not ask for it.
-    NotAskedFor,
-    /// It never loaded.
-    Broken,
-    /// It has no hooks, and no callbacks.
-    NoHooks,
-    /// It does nothing until one of its valves is set.
-    Idle,
-    /// It runs around these tools only.
-    ForTools(Vec<String>),
-    /// It has callbacks alone, and the model has no memory: nobody calls them.
-    Silent,
-}
-
 impl Snapshot {
-    pub(super) fn new(
+    pub(crate) fn new(
         generation: u64,
-        plugins: BTreeMap<Arc<str>, Arc<Plugin>>,
+        plugins: Plugins,
         problems: Vec<Problem>,
         tools: Vec<Tool>,
         plan: Arc<Plan>,
@@ -181,11 +158,11 @@ impl Snapshot {
     }
 
     /// Returns the guards that still run for a model which no longer lists them.
-    fn held_for<'a>(&'a self, model: &'a str) -> impl Iterator<Item = &'a Arc<Plugin>> {
+    pub(crate) fn held_for<'a>(&'a self, model: &'a str) -> impl Iterator<Item = &'a Arc<Plugin>> {
         self.held.iter().filter(move |plugin| plugin.held_for.iter().any(|name| name == model))
     }
 
-    fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
+    pub(crate) fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
@@ -207,9 +184,8 @@ impl Snapshot {
         let callbacks = listeners(&chosen);
         let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
         filters.extend(
-            self.absent(listed).map(|id| {
-                super::plugin::absent(id, model.map(|model| model.name.as_str()).unwrap_or_default())
-            }),
+            self.absent(listed)
+                .map(|id| absent(id, model.map(|model| model.name.as_str()).unwrap_or_default())),
         );
         filters.extend(Middleware::filters_of(middleware));
         if !callbacks.is_empty() {
@@ -345,7 +321,7 @@ impl Snapshot {
     }
 
     /// Whether it was built from this very plan.
-    pub(super) fn is_of(&self, plan: &Arc<Plan>) -> bool {
+    pub(crate) fn is_of(&self, plan: &Arc<Plan>) -> bool {
         Arc::ptr_eq(&self.served.plan, plan)
     }
 
@@ -357,62 +333,6 @@ impl Snapshot {
     /// The models that scripts offer.
     pub fn offers(&self) -> Vec<&Offer> {
         self.served.offers()
-    }
-
-    /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
-    /// report calls to the listeners of agents, and refusals in place of missing filters.
-    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
-        let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
-        let is_host = |filter: &&Filter| {
-            self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
-        };
-        selected.chain.filters().iter().filter(is_host).cloned().collect()
-    }
-
-    /// The tools of a model around which a filter runs that is not in its chain.
-    fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
-        let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
-        self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
-    }
-
-    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools, and one
-    /// with callbacks alone needs its memory.
-    fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
-        let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
-        let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());
-        match decision {
-            Decision::NotListed | Decision::NotAskedFor => {
-                let tools = self.tools_around(&plugin.id, model);
-                if tools.is_empty() { decision } else { Decision::ForTools(tools) }
-            }
-            Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
-            decision => decision,
-        }
-    }
-
-    /// Per plugin in running order: whether it runs for a model and user, and why not.
-    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
-        let listed =
-            self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
-        let mut listed = listed.unwrap_or_default();
-        listed.extend(self.held_for(model).map(|plugin| plugin.id.to_string()));
-        let mut all: Vec<(Arc<Plugin>, Decision)> = self
-            .filters()
-            .map(|plugin| {
-                let decision = self.decide(plugin, &listed, asked);
-                (plugin.clone(), self.decided_for(plugin, decision, model))
-            })
-            .collect();
-        let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
-            // A refusal comes before everything else.
-            (Decision::Refuses(_), _) => f64::NEG_INFINITY,
-            (_, Some(script)) => script.priority(),
-            (_, None) => 0.0,
-        };
-        all.sort_by(|(a, why_a), (b, why_b)| {
-            place(a, why_a).total_cmp(&place(b, why_b)).then_with(|| a.id.cmp(&b.id))
-        });
-        all
     }
 }
 

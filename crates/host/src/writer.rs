@@ -1,8 +1,9 @@
 //! Whoever holds the host's writer may change files and store without anything going live in between.
 
-use super::plan::Plan;
-use super::plugin::Given;
-use super::reload::{Reload, aside};
+use crate::plan::Plan;
+use crate::plugin::Given;
+use crate::reload::compiler::aside;
+use crate::reload::state::Reload;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,17 +1,18 @@
 //! Who may ask, and who that is.
 
-use super::client::peer;
-use super::reply::OpenAiError;
-use super::{facts, session};
+use crate::address::at_this_machine;
+use crate::facts;
+use crate::headers::CSRF;
+use crate::reply::OpenAiError;
+use crate::session::cookie;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::is_loopback;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::access::{Digest, Holder};
 use valvehouse_host::app::App;
@@ -23,7 +24,7 @@ tokio::task_local! {
 }
 
 /// Does the work of a request that comes from there.
-pub(super) async fn coming_from<T>(client: Option<IpAddr>, work: impl Future<Output = T>) -> T {
+pub(crate) async fn coming_from<T>(client: Option<IpAddr>, work: impl Future<Output = T>) -> T {
     match client {
         Some(client) => CLIENT.scope(client, work).await,
         None => work.await,
@@ -72,7 +73,7 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
         if changes(&parts.method) && is_of_page(headers) {
             from_our_page(app, parts)?;
         }
-        let session = session::of(app, parts).map(|session| Operator(session.by));
+        let session = cookie::session(app, parts).map(|session| Operator(session.by));
         return Ok(session.unwrap_or_else(|| named("local", headers)));
     }
     match given_key(headers) {
@@ -83,7 +84,7 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
 
 /// Whether a program has the operators' key or, where there is none, runs on this machine. Nothing is refused
 /// for the lack of it, so no wrong key is remembered.
-pub(super) fn may_operate(app: &App, parts: &Parts) -> bool {
+pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
     match app.access.keys.has_admin() {
         true => given_key(&parts.headers).is_some_and(|given| app.access.keys.is_admin(given)),
         false => at_this_machine(parts).is_ok(),
@@ -91,13 +92,13 @@ pub(super) fn may_operate(app: &App, parts: &Parts) -> bool {
 }
 
 /// Returns `true` if a request carries the operators' key rather than a user's.
-pub(super) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
+pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
     let holder = given_key(&parts.headers).and_then(|given| app.access.keys.holder(given));
     matches!(holder, Some(Holder::Admin))
 }
 
 /// Whether this is the operators' key.
-pub(super) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
+pub(crate) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
     if app.access.keys.is_admin(given) {
         return Ok(());
     }
@@ -106,7 +107,7 @@ pub(super) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
 }
 
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
-    let session = session::of(app, parts).ok_or_else(|| {
+    let session = cookie::session(app, parts).ok_or_else(|| {
         unauthenticated(
             "this is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
         )
@@ -119,8 +120,8 @@ fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
 
 /// A page of another site may send a form here; the token of ours it cannot know.
 fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
-    let given = parts.headers.get(session::CSRF).and_then(|value| value.to_str().ok());
-    let session = session::of(app, parts);
+    let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok());
+    let session = cookie::session(app, parts);
     if session.zip(given).is_some_and(|(session, given)| session.has_csrf(given)) {
         return Ok(());
     }
@@ -135,7 +136,7 @@ fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
 }
 
 /// Whether this may change something.
-pub(super) fn changes(method: &Method) -> bool {
+pub(crate) fn changes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
@@ -145,7 +146,7 @@ fn is_of_page(headers: &HeaderMap) -> bool {
 }
 
 /// A role, with the name that its holder gives.
-pub(super) fn named(role: &str, headers: &HeaderMap) -> Operator {
+pub(crate) fn named(role: &str, headers: &HeaderMap) -> Operator {
     let given = headers.get("x-valvehouse-by").and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
     Operator(with_name(role, given.unwrap_or_default()))
 }
@@ -154,7 +155,7 @@ pub(super) fn named(role: &str, headers: &HeaderMap) -> Operator {
 const LONGEST_NAME: usize = 64;
 
 /// `admin (Ann)`
-pub(super) fn with_name(role: &str, name: &str) -> String {
+pub(crate) fn with_name(role: &str, name: &str) -> String {
     let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect();
     if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
 }
@@ -180,14 +181,14 @@ fn wrong_key(app: &App, key: &str, message: &str) -> Fault {
 }
 
 /// A request that comes too often.
-pub(super) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
+pub(crate) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault {
     let seconds = wait.as_secs_f64().ceil();
     Fault::TooOften { message: format!("{what}; try again in {seconds} s"), code, wait }
 }
 
 /// Returns an identifier of the requester for comparisons only: the user's id, else the digest of a known key, else
 /// an empty string.
-pub(super) fn asker(app: &App, headers: &HeaderMap) -> String {
+pub(crate) fn asker(app: &App, headers: &HeaderMap) -> String {
     if let Some(user) = user_id(app, headers) {
         return format!("user {user}");
     }
@@ -197,7 +198,7 @@ pub(super) fn asker(app: &App, headers: &HeaderMap) -> String {
 
 /// The id of the user who asks, as far as that is certain: the key's user or, where they are trusted, the one
 /// that headers name.
-pub(super) fn user_id(app: &App, headers: &HeaderMap) -> Option<String> {
+pub(crate) fn user_id(app: &App, headers: &HeaderMap) -> Option<String> {
     let of_key = user_of_key(app, headers).ok()?;
     if let Some(id) = of_key.text("id").filter(|id| !id.is_empty()) {
         return Some(id.to_string());
@@ -214,59 +215,8 @@ fn unauthenticated(message: &str) -> Fault {
     }
 }
 
-/// Neither from another machine, also through a proxy on this one, nor from another site's page in a
-/// browser on this one.
-pub(super) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
-    let headers = &parts.headers;
-    let is_near = peer(parts).is_none_or(|client| client.is_loopback());
-    let is_passed_on =
-        ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
-    let host = host_of(parts).unwrap_or_default();
-    let is_here = host.is_empty() || name_of(host).is_some_and(is_loopback);
-    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
-    if is_near && !is_passed_on && is_here && origin.is_none_or(|origin| is_own(origin, host)) {
-        return Ok(());
-    }
-    Err(Fault::Request {
-        message: "this is for operators, and only for this machine as long as [admin] key is not set".into(),
-        param: None,
-        code: Some("admin_key_needed"),
-        kind: RequestFault::Forbidden,
-    })
-}
-
-/// The host that a request is for, with its port.
-pub(super) fn host_of(parts: &Parts) -> Option<&str> {
-    let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
-    host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
-}
-
-/// The name of a host, without port and brackets; none where it is not exactly a name or an address with, at
-/// most, a port.
-pub(super) fn name_of(host: &str) -> Option<&str> {
-    let (name, rest) = match host.strip_prefix('[') {
-        Some(rest) => {
-            let (name, rest) = rest.split_once(']')?;
-            (name.parse::<Ipv6Addr>().is_ok().then_some(name)?, rest)
-        }
-        None => {
-            let end = host.find(':').unwrap_or(host.len());
-            let (name, rest) = host.split_at(end);
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-            (name.bytes().all(is_plain).then_some(name)?, rest)
-        }
-    };
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
-}
-
-/// Whether a page of this origin came from this host.
-pub(super) fn is_own(origin: &str, host: &str) -> bool {
-    origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
-}
-
 /// The key that a request shows.
-pub(super) fn given_key(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| {
         let (scheme, key) = value.split_once(' ')?;

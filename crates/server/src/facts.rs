@@ -1,6 +1,6 @@
 //! What a request says about itself, as scripts see it.
 
-use super::client::Client;
+use crate::address::Client;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;

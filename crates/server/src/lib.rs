@@ -1,14 +1,16 @@
 //! The doors. Each reads its own wire, runs the one turn, and writes its own wire back.
 
+mod address;
 mod agents;
-mod asked;
 mod auth;
-mod client;
-mod entrance;
+mod body;
+mod extract;
 mod facts;
-mod followed;
+mod fallback;
+mod follower;
 mod functions;
 mod gate;
+mod headers;
 mod listen;
 mod messages;
 mod metrics;
@@ -19,79 +21,12 @@ mod page;
 mod pipelines;
 mod problem;
 mod ready;
+mod recording;
 mod reply;
 mod responses;
+mod router;
 mod session;
 mod traces;
-mod watched;
 
 pub use reply::status as status_of;
-
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderName, Method};
-use axum::response::Response;
-use axum::routing::{get, post};
-use std::sync::Arc;
-use tokio::net::TcpListener;
-use tower::ServiceExt as _;
-use valvehouse_host::app::App;
-
-/// The generation that an answer comes from.
-pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-generation");
-
-/// Where chats are asked for.
-const CHAT: &str = "/v1/chat/completions";
-
-/// All routes, without a socket.
-pub fn router(app: Arc<App>) -> Router {
-    let most =
-        usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
-    Router::new()
-        .route("/livez", get(operations::live))
-        .route("/readyz", get(ready::ready))
-        .route("/v1/models", get(openai::models))
-        .route("/v1/models/{*id}", get(openai::model))
-        .route("/v1/chat/completions", post(openai::chat))
-        .route("/v1/messages", post(messages::messages))
-        .route("/api/v1/questions/{id}", post(operations::answer))
-        .merge(responses::routes())
-        .merge(agents::routes(&app))
-        .merge(functions::routes(&app))
-        .merge(pipelines::routes(&app))
-        .merge(traces::routes(&app))
-        .merge(page::routes(&app))
-        .merge(session::routes(&app))
-        .merge(metrics::routes(&app))
-        .merge(openapi::routes())
-        .fallback(reply::not_found)
-        .method_not_allowed_fallback(reply::wrong_method)
-        .layer(DefaultBodyLimit::max(most))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), entrance::enter))
-        .with_state(app)
-}
-
-/// Serves until `shutdown` comes; requests under way are finished. As long as there are any, new ones are told
-/// to go elsewhere, and `/readyz` says so.
-pub async fn serve(
-    listener: TcpListener,
-    app: Arc<App>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let (router, serving) = (router(app.clone()), app.clone());
-    let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
-    let until = async move {
-        shutdown.await;
-        app.stop().await;
-    };
-    listen::serve(listener, answer, until).await
-}
-
-/// Chats go straight to their door: what the router does on the way costs more than theirs.
-async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
-    if request.method() == Method::POST && request.uri().path() == CHAT {
-        let work = |request| openai::chat(State(app.clone()), request);
-        return entrance::pass(&app, openai::DOOR, request, work).await;
-    }
-    router.oneshot(request).await.unwrap_or_else(|never| match never {})
-}
+pub use router::{router, serve};

@@ -1,8 +1,8 @@
 //! Routes for those who run the host.
 
 use super::auth;
-use super::openai::read;
 use super::reply::{OpenAiError, json_response};
+use crate::body::read;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

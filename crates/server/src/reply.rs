@@ -1,7 +1,7 @@
 //! From a fault to an answer: the only file that knows status codes.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_json::Json;
@@ -201,35 +201,22 @@ pub(crate) fn stopping() -> Response {
     response
 }
 
-/// No such route.
-pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let path = uri.path();
-    let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
-    let fault = Fault::Request {
-        message: format!("there is no {method} {path}{hint}"),
-        param: None,
-        code: Some("not_found"),
-        kind: RequestFault::NotFound,
-    };
-    in_protocol(&uri, &headers, fault)
-}
-
-/// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
-/// below its route.
-fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Fault) -> Response {
-    match uri.path().starts_with("/v1/messages") || super::messages::speaks_anthropic(headers) {
-        true => super::messages::AnthropicError(fault).into_response(),
-        false => OpenAiError(fault).into_response(),
+/// The answer, or why there is none.
+pub(crate) fn answer(result: Result<Json, Fault>) -> Response {
+    match result {
+        Ok(value) => json_response(StatusCode::OK, &value),
+        Err(fault) => refused(fault),
     }
 }
 
-/// A route that takes another method.
-pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let fault = Fault::Request {
-        message: format!("{} does not take {method}", uri.path()),
-        param: None,
-        code: Some("method_not_allowed"),
-        kind: RequestFault::Method,
-    };
-    in_protocol(&uri, &headers, fault)
+/// Logs a fault and returns it as OpenAI's clients read it.
+pub(crate) fn refused(fault: Fault) -> Response {
+    log(&fault);
+    OpenAiError(fault).into_response()
+}
+
+/// A list, as OpenAI's own routes give one.
+pub(crate) fn list(items: impl IntoIterator<Item = Json>) -> Json {
+    let items: Vec<Json> = items.into_iter().collect();
+    Json::from([("object", "list".into()), ("data", items.into())])
 }

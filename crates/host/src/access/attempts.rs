@@ -1,6 +1,7 @@
 //! Wrong keys: whoever tries many has to wait.
 
-use super::{Digest, of_one};
+use super::digest::Digest;
+use super::rate::of_one;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! The configured keys, compared by their digests.
 
-use super::Digest;
+use super::digest::Digest;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use valvehouse_config::{Key, SecretSource};

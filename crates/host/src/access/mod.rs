@@ -7,62 +7,11 @@ mod digest;
 mod keys;
 mod rate;
 mod sessions;
+mod state;
 
 pub use attempts::Attempts;
 pub use digest::Digest;
 pub use keys::{Holder, Keys};
 pub use rate::{Asker, Rate};
 pub use sessions::{Begun, LIFE, Session, Sessions};
-
-use parking_lot::RwLock;
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
-use valvehouse_config::Config;
-
-/// Everything that is known of those who come in.
-pub struct Access {
-    /// The configured keys.
-    pub keys: Keys,
-    /// Who is signed in at the page.
-    pub sessions: Sessions,
-    /// Who tried wrong keys.
-    pub attempts: Attempts,
-    /// How often everybody may ask; none: as often as they like.
-    rate: RwLock<Option<Arc<Rate>>>,
-}
-
-impl Access {
-    /// As configured; nobody has come yet.
-    pub fn new(config: &Config) -> Self {
-        Self {
-            keys: Keys::new(&config.server.keys, config.admin.key.clone()),
-            sessions: Sessions::default(),
-            attempts: Attempts::default(),
-            rate: RwLock::new(Rate::per_minute(config.server.requests_per_minute).map(Arc::new)),
-        }
-    }
-
-    /// The limit of requests for all clients; `None` disables it.
-    pub fn rate(&self) -> Option<Arc<Rate>> {
-        self.rate.read().clone()
-    }
-
-    /// Sets how many requests a minute everybody has from now on; 0: as many as they like.
-    pub fn limit_rate(&self, requests: u32) {
-        let mut rate = self.rate.write();
-        if rate.as_ref().map_or(0, |rate| rate.requests) != requests {
-            *rate = Rate::per_minute(requests).map(Arc::new);
-        }
-    }
-}
-
-/// Whom an address stands for: one machine, or the network of one, which has as many addresses as it likes.
-fn of_one(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
-    }
-}
+pub use state::Access;

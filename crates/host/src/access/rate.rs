@@ -1,9 +1,9 @@
 //! How often one may ask: so many a minute, at once or spread over it.
 
-use super::{Digest, of_one};
+use super::digest::Digest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -17,6 +17,18 @@ pub enum Asker {
     Key(Digest),
     /// Whoever is at this address.
     Address(IpAddr),
+}
+
+/// Returns the address that stands for a client: an IPv4 address itself, or the /64 network of an IPv6 address, in
+/// which one client has as many addresses as it likes.
+pub(super) fn of_one(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
 }
 
 /// A limit for each asker.

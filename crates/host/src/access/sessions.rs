@@ -1,6 +1,6 @@
 //! Who is signed in at the page. Kept in memory: after a restart everybody signs in again.
 
-use super::Digest;
+use super::digest::Digest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,10 +1,26 @@
 //! Versions put back: file, valves and switches in one step.
 
-use super::Refused;
-use super::scripts::{Put, compile, file_of};
-use crate::{Snapshot, Writer};
+use super::change::{Put, compile, file_of};
+use super::plugins::Admin;
+use super::refusal::Refused;
+use super::versions::find;
+use crate::snapshot::Snapshot;
+use crate::writer::Writer;
+use std::sync::Arc;
 use valvehouse_script::Kind;
 use valvehouse_store::{Action, SettingsEdit, Version};
+
+impl Admin {
+    /// Puts a version back: file, valves and switches as they were then. Brings back what was deleted.
+    pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, Refused> {
+        let (id, by) = (id.to_owned(), by.to_owned());
+        self.whole(id.clone(), async move |host| {
+            let writer = host.writer().await?;
+            rollback(&writer, &host.snapshot(), &id, version, &by).await.map(drop)
+        })
+        .await
+    }
+}
 
 /// Puts a version back and answers the generation of the store. The snapshot says where the plugin's file
 /// is now.
@@ -16,7 +32,7 @@ pub async fn rollback(
     by: &str,
 ) -> Result<u64, Refused> {
     let versions = writer.store().history(id).await?;
-    let version = super::versions::find(id, &versions, number)?;
+    let version = find(id, &versions, number)?;
     let text = text_of(writer, id, version).await?;
     let kind = if version.kind == Kind::Tool.word() { Kind::Tool } else { Kind::Filter };
     let plugin = snapshot.plugins.get(id).map(|plugin| &**plugin);

@@ -1,18 +1,22 @@
-//! Scripts written, deleted and put back by operators.
+//! Scripts written and deleted by operators.
 //!
 //! The order is always the same: the text is compiled beside the running set; what it takes the place of is
 //! in the history; the file is written whole; the change is written down; the host reloads.
 
-use super::files::File;
-use super::{Admin, Refused, known, rollback};
-use crate::{Host, Plugin, Snapshot, Writer, adoptable};
+use super::change::{Put, compile, file_of, keep, written_down};
+use super::plugins::{Admin, known};
+use super::refusal::Refused;
+use crate::plugin::{Plugin, State};
+use crate::reload::aside::adoptable;
+use crate::snapshot::Snapshot;
+use crate::writer::Writer;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::words::is_id;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{Code, Kind, Problem, Script};
-use valvehouse_store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
+use valvehouse_store::{Action, Edit, FileEdit, SettingsEdit, now};
 
 /// What has to be there for a change to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +72,7 @@ impl Admin {
     pub async fn confirm_removal(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
-        if plugin.state != crate::State::Missing {
+        if plugin.state != State::Missing {
             let message = format!("`{id}` is not missing: {} is there", plugin.path.display());
             return Err(Refused::conflict(message, "not_missing"));
         }
@@ -80,7 +84,7 @@ impl Admin {
     pub async fn confirm(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
-        if plugin.state == crate::State::Missing {
+        if plugin.state == State::Missing {
             return self.confirm_removal(id, by).await;
         }
         let Some(pending) = &plugin.pending else {
@@ -125,34 +129,6 @@ impl Admin {
             true => store.drop_aside(id, number, by).await?,
         };
         Ok(self.host.reload().await)
-    }
-
-    /// Puts a version back: file, valves and switches as they were then. Brings back what was deleted.
-    pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, Refused> {
-        let (id, by) = (id.to_owned(), by.to_owned());
-        self.whole(id.clone(), async move |host| {
-            let writer = host.writer().await?;
-            rollback(&writer, &host.snapshot(), &id, version, &by).await.map(drop)
-        })
-        .await
-    }
-
-    /// Makes a change to its end, also when whoever asked for it goes away meanwhile; and makes it live.
-    async fn whole<F>(
-        &self,
-        id: String,
-        change: impl FnOnce(Arc<Host>) -> F,
-    ) -> Result<Arc<Snapshot>, Refused>
-    where
-        F: Future<Output = Result<(), Refused>> + Send + 'static,
-    {
-        let (host, changing) = (self.host.clone(), change(self.host.clone()));
-        let task = tokio::spawn(async move {
-            changing.await?;
-            Ok(host.reload_with(&id).await)
-        });
-        task.await
-            .unwrap_or_else(|error| Err(Fault::Host(format!("a change was broken off: {error}")).into()))
     }
 }
 
@@ -225,37 +201,6 @@ async fn delete(writer: &Writer<'_>, plugin: &Plugin, confirmed: bool, by: &str)
     written_down(writer, &edit, &file, before.as_deref()).await
 }
 
-/// The file of a plugin: where it is, where it was, or where a new one goes.
-pub(super) fn file_of(
-    writer: &Writer<'_>,
-    plugin: Option<&Plugin>,
-    kind: Kind,
-    id: &str,
-    was: Option<&str>,
-) -> Result<File, Refused> {
-    let plan = writer.plan();
-    let place = match plugin {
-        Some(plugin) if plugin.kind != kind => {
-            let message = format!("`{id}` is the id of a {}: ids are one space", plugin.kind.word());
-            return Err(Refused::conflict(message, "id_taken"));
-        }
-        Some(plugin) => plan.place(kind, &plugin.path),
-        None => was.map_or_else(|| format!("{id}.rhai"), str::to_owned),
-    };
-    Ok(File::new(plan.folder(kind), &place))
-}
-
-pub(super) fn compile(
-    writer: &Writer<'_>,
-    kind: Kind,
-    file: &File,
-    text: &str,
-    valves: Option<&Json>,
-) -> Result<Script, Refused> {
-    let compiled = writer.compile(kind, &file.path(), text, valves);
-    compiled.map_err(|problems| Refused::unfit("the script does not load", problems))
-}
-
 /// What operators have set has to fit what is declared now: a new version must not undo it in silence.
 fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Refused> {
     let (id, path) = (script.id(), &script.file.path);
@@ -273,70 +218,4 @@ fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Ref
     } else {
         Err(Refused::unfit("what is set does not fit the script", misfits))
     }
-}
-
-/// A text on its way into a file.
-pub(super) struct Put<'a> {
-    pub(super) id: &'a str,
-    pub(super) kind: Kind,
-    pub(super) file: File,
-    pub(super) text: &'a str,
-    /// What is in the file now.
-    pub(super) before: Option<String>,
-    pub(super) settings: Option<SettingsEdit<'a>>,
-    pub(super) action: Action,
-    pub(super) by: &'a str,
-}
-
-impl Put<'_> {
-    pub(super) async fn put(self, writer: &Writer<'_>) -> Result<u64, Refused> {
-        let Self { id, kind, file, text, before, settings, action, by } = self;
-        keep(writer, kind, id, &file, before.as_deref()).await?;
-        let since = now();
-        if before.as_deref() != Some(text) {
-            writer.aside(|| file.write(text))?;
-        }
-        let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
-        let edit = Edit { plugin: id, by, action, since, file: FileEdit::Becomes(&source), settings };
-        written_down(writer, &edit, &file, before.as_deref()).await
-    }
-}
-
-/// Writes down what was found in a file before something else takes its place: nothing is lost, also not
-/// what somebody saved a moment ago.
-async fn keep(
-    writer: &Writer<'_>,
-    kind: Kind,
-    id: &str,
-    file: &File,
-    text: Option<&str>,
-) -> Result<(), Refused> {
-    let Some(text) = text else { return Ok(()) };
-    let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
-    // Whatever was written down meanwhile: a version too many is better than a text that is gone.
-    let seen = Seen { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
-    writer.store().record(&[seen]).await?;
-    Ok(())
-}
-
-/// Writes a change down; where that fails the file becomes what it was.
-async fn written_down(
-    writer: &Writer<'_>,
-    edit: &Edit<'_>,
-    file: &File,
-    before: Option<&str>,
-) -> Result<u64, Refused> {
-    let error = match writer.store().edit(edit).await {
-        Ok(generation) => return Ok(generation),
-        Err(error) => error,
-    };
-    let undone = writer.aside(|| match before {
-        Some(before) => file.write(before),
-        None => file.remove(),
-    });
-    if let Err(refused) = undone {
-        let path = file.path();
-        tracing::error!("{} is changed and the change is not written down: {refused}", path.display());
-    }
-    Err(error.into())
 }

@@ -1,10 +1,12 @@
 //! Valves and switches of plugins, changed by operators and users.
 
-use super::{Admin, Refused, known};
-use crate::{Plugin, Snapshot};
+use super::plugins::{Admin, known};
+use super::refusal::Refused;
+use crate::plugin::Plugin;
+use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::valve::{Schema, ValveError};
+use valvehouse_core::valve::{MASK, Schema, ValveError, is_mark, was_secret};
 use valvehouse_json::{Json, Object};
 use valvehouse_store::Switch;
 
@@ -27,7 +29,7 @@ impl Admin {
         writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
         drop(writer);
         self.host.reload_with(id).await;
-        Ok(super::shown(Some(schema), &values))
+        Ok(shown(Some(schema), &values))
     }
 
     /// Puts these keys, or with none all, back to what the configuration and the script say. What an older
@@ -50,7 +52,7 @@ impl Admin {
         let stored = writer.store().valves(id, user).await?;
         drop(writer);
         self.host.reload_with(id).await;
-        Ok(super::shown(Some(schema), &stored))
+        Ok(shown(Some(schema), &stored))
     }
 
     /// What is stored, masked.
@@ -59,7 +61,7 @@ impl Admin {
         let plugin = known(&snapshot, id)?;
         let stored = self.host.store().valves(id, user).await?;
         // What does not load has no schema to tell secrets by: then all are hidden.
-        Ok(super::shown(schema(plugin, user).ok(), &stored))
+        Ok(shown(schema(plugin, user).ok(), &stored))
     }
 
     /// What is in force, masked, and where each value comes from: `{key: {value, source}}`.
@@ -131,6 +133,22 @@ pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, 
             .as_ref()
             .ok_or_else(|| Refused::missing(format!("`{id}` has no user valves"), "no_user_valves")),
     }
+}
+
+/// Stored values as they may be shown: secrets masked, and also what the script does not declare, which may
+/// have been a secret of an older version. Without a schema everything is masked.
+pub fn shown(schema: Option<&Schema>, values: &Json) -> Json {
+    let masked = schema.map_or_else(|| values.clone(), |schema| schema.mask(values));
+    let entries = masked.as_object().map(Object::entries).unwrap_or_default().into_iter();
+    let is_declared = |key: &str| schema.is_some_and(|schema| schema.field(key).is_some());
+    let shown = entries.filter(|(key, _)| !is_mark(key)).map(|(key, value)| {
+        let is_open = is_declared(&key) && !was_secret(values, &key);
+        // What is empty hides nothing.
+        let is_empty = is_declared(&key) && value.is_empty();
+        let value = if is_open || is_empty { value.copy() } else { Json::from(MASK) };
+        (key, value)
+    });
+    shown.collect::<Object>().into()
 }
 
 fn misfit(error: ValveError) -> Refused {

@@ -1,7 +1,8 @@
 //! Histories as people look at them: what each version changed, and how it differs from another.
 
-use super::{Refused, shown};
-use crate::Snapshot;
+use super::refusal::Refused;
+use super::valves::shown;
+use crate::snapshot::Snapshot;
 use similar::TextDiff;
 use std::time::Duration;
 use valvehouse_core::valve::Schema;

@@ -1,6 +1,6 @@
 //! `file_read file_write file_list file_glob file_grep file_mkdir`: granted folders for a model.
 
-use super::native;
+use super::native::native;
 use futures::future::BoxFuture;
 use valvehouse_config::Grants;
 use valvehouse_core::context::Turn;

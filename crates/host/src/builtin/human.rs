@@ -3,7 +3,7 @@
 //! The questions travel as Open WebUI's own event calls, so that a client which knows those shows a
 //! dialog.
 
-use super::native;
+use super::native::native;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use valvehouse_core::context::Turn;

@@ -2,45 +2,12 @@
 
 mod file;
 mod human;
+mod native;
 mod shell;
 mod todo;
+mod toolbox;
 
-use std::sync::Arc;
-use valvehouse_config::{Capability, Grants};
-use valvehouse_core::tool::{Handler, Tool, ToolSpec};
-use valvehouse_json::Json;
-use valvehouse_store::Kv;
-
-/// The tools that touch the machine, each with the capabilities it can use: none is there until the
-/// first of them is granted, by the tool's own name.
-pub const GUARDED: [(&str, &[Capability]); 7] = [
-    ("file_read", &[Capability::Files]),
-    ("file_write", &[Capability::Files]),
-    ("file_list", &[Capability::Files]),
-    ("file_glob", &[Capability::Files]),
-    ("file_grep", &[Capability::Files]),
-    ("file_mkdir", &[Capability::Files]),
-    ("shell_exec", &[Capability::Shell, Capability::Files]),
-];
-
-/// All of them, as far as they are granted. Tasks are kept in the maps.
-pub fn tools(grants: &dyn Fn(&str) -> Grants, kv: &Arc<Kv>) -> Vec<Tool> {
-    let own = [todo::tools(kv.clone()), human::tools(), file::tools(grants), shell::tools(grants)];
-    own.concat()
-}
-
-/// A tool of ours: its parameters are declared as a script would, in JSON.
-fn native(
-    name: &str,
-    tag: &str,
-    description: &str,
-    parameters: &str,
-    handler: impl Handler + 'static,
-) -> Tool {
-    let declared = Json::parse(parameters.as_bytes()).expect("parameters are written as JSON");
-    let tool = Tool::new(ToolSpec::new(name), handler).description(description).tag(tag);
-    tool.parameters(&declared).expect("parameters are declared as they may be")
-}
+pub use toolbox::{GUARDED, tools};
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! `shell_exec`: granted programs for a model.
 
-use super::native;
+use super::native::native;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use valvehouse_config::Grants;

@@ -3,7 +3,7 @@
 //! One list a chat, kept with what scripts keep; without a chat id the list ends with the turn. It
 //! stands under one key, so that every change of it is atomic.
 
-use super::native;
+use super::native::native;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use std::time::Duration;

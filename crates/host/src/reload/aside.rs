@@ -4,8 +4,8 @@
 //! plugin if its text is one of those before the removal, or if it comes back within [`RETURN_WINDOW`] after it was
 //! deleted by hand. Any other file is another plugin: what was stored is set aside until an operator adopts it.
 
-use super::{Plugins, Reload};
-use crate::plugin::State;
+use super::state::Reload;
+use crate::plugin::{Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_script::{Code, Found, Problem, Read};
@@ -74,7 +74,7 @@ pub async fn adoptable(store: &dyn Store, id: &str, text: &str) -> Result<Option
 }
 
 /// The problem of a plugin under the id of one that was removed.
-pub(crate) fn problem(id: &str, path: &Path) -> Problem {
+fn problem(id: &str, path: &Path) -> Problem {
     let what = format!(
         "`{id}` is another plugin than the one that was removed under this id: the valves, grants and `kv` entries stored for that one are set aside"
     );
@@ -131,8 +131,8 @@ impl Reload {
     async fn put_aside(&mut self, id: &str, number: u64) -> Result<(), StoreError> {
         // Until it is done, the new one reads nothing of it.
         self.strangers.insert(id.into());
-        self.kv.move_all(id, &Aside::key(id, number));
-        self.kv.flush_all().await?;
+        self.compiler.kv.move_all(id, &Aside::key(id, number));
+        self.compiler.kv.flush_all().await?;
         self.store.put_aside(id, number).await?;
         self.aside.push(Aside { plugin: id.into(), number, fate: Fate::Aside, has_rows: true });
         tracing::warn!(
@@ -155,9 +155,9 @@ impl Reload {
             }
             let (id, key) = (&one.plugin, Aside::key(&one.plugin, one.number));
             match (then.map(|then| then.fate), one.fate) {
-                (None, Fate::Aside) => self.kv.move_all(id, &key),
-                (None | Some(Fate::Aside), Fate::Adopted) => self.kv.move_all(&key, id),
-                (_, Fate::Dropped) => self.kv.clear(&key),
+                (None, Fate::Aside) => self.compiler.kv.move_all(id, &key),
+                (None | Some(Fate::Aside), Fate::Adopted) => self.compiler.kv.move_all(&key, id),
+                (_, Fate::Dropped) => self.compiler.kv.clear(&key),
                 _ => {}
             }
             self.strangers.remove(id);

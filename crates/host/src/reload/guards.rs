@@ -3,12 +3,11 @@
 //! A guard is measured against its last good version. A change that would weaken it waits: the last good
 //! version keeps running until an operator confirms this very change.
 
-use super::{Plugins, Reload};
-use crate::plan::{ModelPlan, Plan};
-use crate::plugin::{Plugin, State};
-use crate::snapshot::Snapshot;
+use super::last_good::{has_loaded, is_guards};
+use super::state::Reload;
+use crate::plugin::{Plugin, Plugins, State};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +16,12 @@ use valvehouse_core::words::hex;
 use valvehouse_script::{
     Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id, says_of_itself,
 };
-use valvehouse_store::{Confirmed, LastGood, StoreError, StoredValves, Trouble};
+use valvehouse_store::{Confirmed, LastGood};
 
 /// The time for which a guard's file has to be left alone before a change of it is taken.
 const REST: Duration = Duration::from_millis(120);
 /// A guard's file that is never left alone is taken after this.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The confirmed changes of guards, by id.
-pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
 
 /// The version of a guard that changes are measured against.
 pub(super) struct Baseline {
@@ -167,51 +163,13 @@ impl Reload {
         if lost.is_empty() || self.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
     }
 
-    fn models_unlisting(&self, id: &str) -> Vec<String> {
+    pub(super) fn models_unlisting(&self, id: &str) -> Vec<String> {
         let Some(guarded) = self.stored.guarded.get(id) else { return Vec::new() };
         let listed = self.plan.models.iter().filter(|model| guarded.contains(&model.name));
         listed
             .filter(|model| !model.filters.iter().any(|listed| listed == id))
             .map(|model| model.name.clone())
             .collect()
-    }
-
-    /// Writes down which models list the guards that run for those alone.
-    pub(super) async fn save_guarded_models(&mut self, snapshot: &Snapshot) {
-        let guards = snapshot.plugins.values().filter(|plugin| plugin.security);
-        let of_models = guards.filter(|plugin| !plugin.global && plugin.held_for.is_empty());
-        let listing = |id: &str| -> BTreeSet<String> {
-            let lists = |model: &&ModelPlan| model.filters.iter().any(|listed| listed == id);
-            self.plan.models.iter().filter(lists).map(|model| model.name.clone()).collect()
-        };
-        let now: HashMap<String, BTreeSet<String>> =
-            of_models.map(|plugin| (plugin.id.to_string(), listing(&plugin.id))).collect();
-        let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(|plugin| plugin.global);
-        let gone = self.stored.guarded.keys().filter(|id| is_gone(id)).cloned();
-        let gone: Vec<_> = gone.map(|id| (id, BTreeSet::new())).collect();
-        for (id, models) in now.into_iter().chain(gone) {
-            if self.stored.guarded.get(&id).is_none_or(BTreeSet::is_empty) && models.is_empty()
-                || self.stored.guarded.get(&id) == Some(&models)
-            {
-                continue;
-            }
-            let list: Vec<String> = models.iter().cloned().collect();
-            // It is confirmed once: the same change is asked about again.
-            let done = unlisted(&self.models_unlisting(&id));
-            match self.store.save_guarded_models(&id, &list).await {
-                Ok(()) => {
-                    if self.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
-                        && let Err(error) = self.store.forget_confirmed(&id, &done).await
-                    {
-                        tracing::warn!(plugin = id, "cannot end what was confirmed of this guard: {error}");
-                    }
-                    self.stored.guarded.insert(id, models);
-                }
-                Err(error) => {
-                    tracing::warn!(plugin = id, "cannot store which models list this guard: {error}");
-                }
-            }
-        }
     }
 
     /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change waits for a
@@ -222,7 +180,7 @@ impl Reload {
             && !self.is_confirmed(id, &Confirmed::Off)
     }
 
-    fn is_off(&self, id: &str) -> bool {
+    pub(super) fn is_off(&self, id: &str) -> bool {
         let switched = self.stored.switches.get(id).and_then(|switch| switch.enabled);
         !switched.unwrap_or_else(|| self.plan.is_enabled(Kind::Filter, id))
     }
@@ -256,45 +214,6 @@ impl Reload {
         age.is_some_and(|age| age < REST) && before.iter().any(is_other)
     }
 
-    /// Guards that do not load and are not known yet: once seen, they are missed when they go.
-    pub(super) fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
-        let is_new = !self.last_good.contains_key(&*plugin.id);
-        let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
-        (claims && is_new).then(|| {
-            let source = beginning(&plugin.path);
-            LastGood {
-                id: plugin.id.to_string(),
-                path: plugin.path.display().to_string(),
-                hash: hash_of(&source),
-                source,
-                imports: valvehouse_json::Json::Null,
-                security: true,
-                saved_at: valvehouse_store::now(),
-            }
-        })
-    }
-
-    /// Writes down which guards the settings switch off from the beginning, or no longer.
-    pub(super) async fn save_switched_off(&mut self, new: &[LastGood]) {
-        let is_off = |id: &str| self.is_off(id);
-        let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
-        let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
-        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&Confirmed::Off) && !is_off(id));
-        let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
-        for id in off {
-            self.confirmed.entry(id.clone()).or_default().insert(Confirmed::Off);
-            if let Err(error) = self.store.confirm(&id, &Confirmed::Off, "settings").await {
-                tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
-            }
-        }
-        for id in on {
-            self.confirmed.entry(id.clone()).or_default().remove(&Confirmed::Off);
-            if let Err(error) = self.store.forget_confirmed(&id, &Confirmed::Off).await {
-                tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
-            }
-        }
-    }
-
     /// Takes over what the store says of last good versions. A guard is forgotten only where that is confirmed.
     pub(super) fn with_known_guards(
         &self,
@@ -308,82 +227,9 @@ impl Reload {
     }
 }
 
-/// Refuses valves of guards that were written into the store by hand: nobody has checked them, and nobody has answered
-/// for them.
-pub(super) fn check_sealed(
-    rows: &[StoredValves],
-    last_good: &HashMap<String, LastGood>,
-) -> Result<(), StoreError> {
-    let is_guards = |row: &&StoredValves| last_good.get(&row.plugin).is_some_and(|version| version.security);
-    let Some(row) = rows.iter().filter(|row| row.is_plain).find(is_guards) else { return Ok(()) };
-    let id = &row.plugin;
-    Err(StoreError {
-        doing: "read the stored valves".into(),
-        place: "the store".into(),
-        trouble: Trouble::Sealed,
-        cause: format!("those of the guard {id} were changed by hand"),
-        mend: Some(format!("drop them: valvehouse valves reset {id}")),
-    })
-}
-
-/// Returns `true` if a guard has another last good version than before, or none: the history is asked then.
-pub(super) fn has_lost(before: &HashMap<String, LastGood>, now: &HashMap<String, LastGood>) -> bool {
-    let is_same = |known: &LastGood| {
-        now.get(&known.id)
-            .is_some_and(|row| row.security && row.source == known.source && row.imports == known.imports)
-    };
-    before.values().any(|known| known.security && !is_same(known))
-}
-
-/// Puts right the last good versions of guards that the history knows and the store has lost, or has others of. Also
-/// returns the ids of those.
-pub(super) fn restored(
-    mut rows: HashMap<String, LastGood>,
-    doubted: Vec<(String, String, String)>,
-    plan: &Plan,
-) -> (HashMap<String, LastGood>, HashSet<String>) {
-    let filters = plan.folder(Kind::Filter);
-    let is_filter = |row: &LastGood| Path::new(&row.path).starts_with(filters);
-    for row in rows.values_mut().filter(|row| !row.security && row.source.contains("security")) {
-        row.security = is_filter(row) && says_of_itself(&row.source).0;
-    }
-    let mut ids = HashSet::new();
-    for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| says_of_itself(source).0) {
-        tracing::warn!(plugin = id, "the store lost the last good version of this guard: its history has it");
-        let row = LastGood {
-            path: filters.join(place).display().to_string(),
-            hash: hash_of(&source),
-            imports: Imports::default().to_json(),
-            security: true,
-            saved_at: 0,
-            source,
-            id: id.clone(),
-        };
-        ids.insert(id.clone());
-        rows.insert(id, row);
-    }
-    (rows, ids)
-}
-
-/// Returns `true` if a stored version is a guard's. An empty source stands for a file that was unreadable: it is
-/// treated as a guard only while it stays unreadable, so this returns `false` for it.
-pub(super) fn is_guards(row: &LastGood) -> bool {
-    row.security && !row.source.is_empty()
-}
-
-/// Returns `true` if a stored version has ever loaded. Of a guard that has not, only its claim is stored.
-pub(super) fn has_loaded(row: &LastGood) -> bool {
-    !row.imports.is_null()
-}
-
 /// Returns the confirmation that these models may no longer list a guard.
-fn unlisted(models: &[String]) -> Confirmed {
+pub(super) fn unlisted(models: &[String]) -> Confirmed {
     change("unlisted", models)
-}
-
-/// The hash of a text as that of a file.
-pub(super) fn hash_of(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// A change that waits, and how it is confirmed.

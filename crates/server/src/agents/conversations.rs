@@ -1,6 +1,7 @@
 //! Conversations and their checkpoints.
 
-use crate::asked::{Id, Words, answer, json, list as as_list, number, object, text};
+use crate::extract::{Id, Words, json, number, object, text};
+use crate::reply::{answer, list as as_list};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;

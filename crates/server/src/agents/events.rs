@@ -1,7 +1,10 @@
 //! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
 
-use crate::asked::{Id, refused};
-use crate::openai::{KeepAlive, as_events, named_event};
+use crate::extract::Id;
+use crate::openai::keep_alive::KeepAlive;
+use crate::openai::streaming::as_events;
+use crate::openai::wire::named_event;
+use crate::reply::refused;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};

@@ -1,6 +1,7 @@
 //! Agents and their runs, as they stand.
 
-use crate::asked::{Id, Words, answer, list as as_list};
+use crate::extract::{Id, Words};
+use crate::reply::{answer, list as as_list};
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;

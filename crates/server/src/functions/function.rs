@@ -1,9 +1,10 @@
 //! A plugin in the shape of Open WebUI's functions.
 
-use super::answer::answer;
-use crate::asked::{Id, Words};
+use crate::extract::{Id, Words};
 use crate::problem;
+use crate::reply::{body, json_response, status};
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -119,4 +120,21 @@ fn seconds_of_file(plugin: &Plugin) -> i64 {
     let written = std::fs::metadata(&plugin.path).and_then(|metadata| metadata.modified()).ok();
     let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
+}
+
+/// The answer, or why there is none.
+pub(super) fn answer(app: &App, result: Result<Json, Refused>) -> Response {
+    result.map_or_else(|refused| refusal(app, &refused), |value| json_response(StatusCode::OK, &value))
+}
+
+fn refusal(app: &App, refused: &Refused) -> Response {
+    tracing::debug!("refused: {refused}");
+    let told = Json::from([("detail", body(&refused.fault).at_path("error.message"))]);
+    if !refused.problems.is_empty() {
+        let problems = refused.problems.iter().map(|one| problem::told(app, one, Some(&one.id), "file"));
+        // A fresh object takes any key.
+        let _ = told.set("problems", problems.collect::<Vec<_>>());
+    }
+    let status = StatusCode::from_u16(status(&refused.fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    json_response(status, &told)
 }

@@ -1,9 +1,8 @@
 //! What functions were: versions, how they differ, and the way back.
 
-use super::answer::answer;
-use super::function::one;
-use crate::asked::{Id, Words, number, object};
+use super::function::{answer, one};
 use crate::auth::Operator;
+use crate::extract::{Id, Words, number, object};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};

@@ -1,9 +1,8 @@
 //! Functions made, changed, switched and deleted.
 
-use super::answer::answer;
-use super::function::one;
-use crate::asked::{Id, Words, object, text};
+use super::function::{answer, one};
 use crate::auth::Operator;
+use crate::extract::{Id, Words, object, text};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;

@@ -1,9 +1,9 @@
 //! Valves of functions, of operators and of single users. Secrets go in and never come out.
 
-use super::answer::answer;
+use super::function::answer;
 use super::gate::Asker;
-use crate::asked::{Id, Words, json};
 use crate::auth::Operator;
+use crate::extract::{Id, Words, json};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};

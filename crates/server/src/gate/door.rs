@@ -1,7 +1,8 @@
 //! Which door a request is at, told by its path before any route is: what it may be asked for, and in
 //! whose words it refuses.
 
-use crate::messages::{AnthropicError, speaks_anthropic};
+use crate::messages::models::speaks_anthropic;
+use crate::messages::refusal::AnthropicError;
 use crate::reply::{Detail, OpenAiError};
 use axum::http::Method;
 use axum::http::request::Parts;

@@ -3,8 +3,8 @@
 //! A browser lets any page send requests anywhere, also to this machine, and a name of somebody else's may
 //! point here. So the name that is asked for must be one of ours, and the page one of ours or a listed one.
 
-use super::super::auth::{host_of, is_own, name_of};
 use super::door::Door;
+use crate::address::{host_of, is_own, name_of};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -2,10 +2,12 @@
 //! words.
 
 use super::refusal::AnthropicError;
-use super::streamed::streamed;
-use crate::openai::{EVENTS, Told, events_header, named, parsed, read, unpacked};
+use super::stream::streamed;
+use crate::body::{parsed, read, unpacked};
+use crate::headers::{EVENTS, events_header, named};
+use crate::openai::streaming::Told;
 use crate::reply::json_response;
-use crate::{auth, facts, watched};
+use crate::{auth, facts, recording};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -42,10 +44,10 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let context = facts::context(&app, &facts, &body);
     let stream = request::wants_stream(&body);
-    let watch = watched::begin(&app, "messages", stream, snapshot.generation, &parts.headers, &mut facts);
+    let watch = recording::begin(&app, "messages", stream, snapshot.generation, &parts.headers, &mut facts);
     if stream {
         let streamed = streamed(&app, ready, body, facts, context, &parts.headers).await;
-        return Ok(watched::ended(watch, streamed, refused));
+        return Ok(recording::ended(watch, streamed, refused));
     }
     let turn = Turn::new(facts, context, Events::default());
     // Other services' bytes would not be understood here.
@@ -65,7 +67,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         response.headers_mut().insert(EVENTS, events);
     }
     told.name(&mut response);
-    Ok(watched::until_end(watch, response))
+    Ok(recording::until_end(watch, response))
 }
 
 /// All that clients say in `anthropic-beta`, which may come several times.

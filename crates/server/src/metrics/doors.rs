@@ -1,7 +1,7 @@
 //! Requests: every one that comes in, at whatever door.
 
 use super::families::Families;
-use crate::followed::Follower;
+use crate::follower::Follower;
 use crate::openai;
 use axum::extract::MatchedPath;
 use valvehouse_core::figures::{Answering, Doors};
@@ -11,7 +11,7 @@ pub(crate) const OPERATIONS: &str = "operations";
 
 /// How the routes of doors begin; the first that fits names the door.
 const ROUTES: [(&str, &str); 16] = [
-    ("/v1/chat/completions", openai::DOOR),
+    ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/models", "models"),
     ("/api/v1/agents", "agents"),

@@ -1,8 +1,8 @@
 //! A turn whose answer is streamed: the turn and its client in one task.
 
-use super::chat::EVENTS;
 use super::keep_alive::KeepAlive;
 use super::wire;
+use crate::headers::wants_events;
 use crate::{auth, facts, reply};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -245,9 +245,4 @@ pub(crate) fn as_events(response: &mut Response, bytes: impl Stream<Item = Bytes
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-}
-
-/// Whether a client asks to see what plugins emit.
-pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
-    headers.get(&EVENTS).is_some_and(|value| value == "1")
 }

@@ -1,7 +1,7 @@
 //! `/api/v1/models/{id}/chain`: which filters the requests of a model go through, in which order, and why
 //! the others do not run.
 
-use crate::asked::Words;
+use crate::extract::Words;
 use crate::reply::{OpenAiError, json_response};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

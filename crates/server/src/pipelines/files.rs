@@ -1,8 +1,8 @@
 //! Scripts that operators add by their address, upload and delete, as Open WebUI's page of pipelines does it.
 
-use super::named::known_filter;
-use crate::asked;
+use super::names::known_filter;
 use crate::auth::Operator;
+use crate::extract;
 use crate::reply::{Detail, json_response};
 use axum::Extension;
 use axum::body::Body;
@@ -33,7 +33,7 @@ pub(super) async fn add(
 }
 
 async fn added(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
-    let sent = asked::json(app, body).await?;
+    let sent = extract::json(app, body).await?;
     let url =
         sent.text("url").ok_or_else(|| Fault::invalid("send {\"url\": \"https://…/NAME.rhai\"}", None))?;
     let url = raw(url.trim());
@@ -80,7 +80,7 @@ pub(super) async fn delete(
 }
 
 async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
-    let sent = asked::json(app, body).await?;
+    let sent = extract::json(app, body).await?;
     let id = sent.text("id").ok_or_else(|| Fault::invalid("send {\"id\": \"NAME\"}", None))?;
     let id = known_filter(&app.host.snapshot(), &id)?.id.clone();
     // Whoever deletes a guard here was not asked whether they mean it.

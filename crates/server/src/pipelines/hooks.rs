@@ -2,11 +2,12 @@
 //! priorities, and takes each answer for the body of the next.
 
 use super::gate::KeyUser;
-use super::named;
-use super::part;
-use crate::openai::{EVENTS, events_header, parsed, read};
+use super::names;
+use super::split_turn;
+use crate::body::{parsed, read};
+use crate::headers::{EVENTS, GENERATION, events_header};
 use crate::reply::{self, Detail, json_response};
-use crate::{GENERATION, facts, watched};
+use crate::{facts, recording};
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
@@ -81,7 +82,7 @@ async fn run(
     let (parts, body) = request.into_parts();
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let call = Call::read(hook, &parsed(&bytes)?, &parts)?;
-    let Some(plugin) = named::filter(snapshot, name) else {
+    let Some(plugin) = names::filter(snapshot, name) else {
         return call.of_model(app, snapshot, name);
     };
     if let Some(message) = plugin.refusal().filter(|_| plugin.enabled) {
@@ -125,16 +126,17 @@ impl Call {
         parts: &Parts,
     ) -> Result<Response, Fault> {
         let Self { hook, body, user } = self;
-        let part = part::of_hook(snapshot, body, user, *hook);
+        let part = split_turn::of_hook(snapshot, body, user, *hook);
         let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
         if *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id) {
             return Ok(json_response(StatusCode::OK, body));
         }
-        let model = named::model(snapshot, &body.text("model").unwrap_or_default());
+        let model = names::model(snapshot, &body.text("model").unwrap_or_default());
         let model = model.map(|ready| ready.facts).unwrap_or_default();
         let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
         facts.states = Some(parted.states().clone());
-        let watch = watched::begin(app, hook.name(), false, snapshot.generation, &parts.headers, &mut facts);
+        let watch =
+            recording::begin(app, hook.name(), false, snapshot.generation, &parts.headers, &mut facts);
         let context = facts::context_with(app, &facts, body, parted.metadata().clone());
         let turn = Turn::new(facts, context, Events::default());
         let ran = self.chain(snapshot, plugin, &turn, &parted).await;
@@ -142,7 +144,7 @@ impl Call {
             Ok(body) => {
                 if let Some(part) = part {
                     if *hook == Hook::Inlet {
-                        part::mark(snapshot, &body, &part);
+                        split_turn::mark(snapshot, &body, &part);
                     }
                     app.parted.keep(part, &parted);
                 }
@@ -153,7 +155,7 @@ impl Call {
         if let Some(events) = events_header(&turn.events().take()) {
             response.headers_mut().insert(EVENTS, events);
         }
-        Ok(watched::until_end(watch, response))
+        Ok(recording::until_end(watch, response))
     }
 
     async fn chain(
@@ -163,7 +165,7 @@ impl Call {
         turn: &Turn,
         parted: &Parted,
     ) -> Result<Json, Fault> {
-        let comes_here = part::comes_here(snapshot, &self.body);
+        let comes_here = split_turn::comes_here(snapshot, &self.body);
         let chain = Chain::new(plugin.filter().into_iter().collect());
         let work = async { turn.flushed(chain.run(self.hook, self.body.clone(), turn).await).await };
         let outcome = turn.lasting(work).await?;
@@ -211,14 +213,14 @@ impl Call {
     /// itself will come here as well.
     fn of_model(self, app: &App, snapshot: &Snapshot, name: &str) -> Result<Response, Fault> {
         let is_asked = self.body.text("model").is_some_and(|model| model == name);
-        let is_model = is_asked && named::model(snapshot, name).is_some();
+        let is_model = is_asked && names::model(snapshot, name).is_some();
         if !is_model {
-            return Err(named::unknown(name));
+            return Err(names::unknown(name));
         }
         if self.hook == Hook::Inlet
-            && let Some(part) = part::of_model(&self.body, &self.user)
+            && let Some(part) = split_turn::of_model(&self.body, &self.user)
         {
-            part::mark(snapshot, &self.body, &part);
+            split_turn::mark(snapshot, &self.body, &part);
             let parted = app.parted.find(&part).unwrap_or_default();
             app.parted.keep(part, &parted);
         }

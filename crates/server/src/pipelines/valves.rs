@@ -1,8 +1,8 @@
 //! The valves of filters, as Open WebUI's page of pipelines reads and changes them.
 
-use super::named::known_filter;
+use super::names::known_filter;
 use crate::auth::Operator;
-use crate::openai::{parsed, read};
+use crate::body::{parsed, read};
 use crate::reply::{Detail, json_response};
 use axum::Extension;
 use axum::extract::{Path, Request, State};

@@ -2,12 +2,14 @@
 
 use super::request::{self, ResponsesRequest};
 use super::resource::Resource;
-use super::stored::{self, Keeper};
-use super::streamed;
+use super::storage::{self, Keeper};
+use super::stream;
 use super::writer::Writer;
-use crate::openai::{EVENTS, Streaming, Told, events_header, named, parsed, read, unpacked};
+use crate::body::{parsed, read, unpacked};
+use crate::headers::{EVENTS, events_header, named};
+use crate::openai::streaming::{Streaming, Told};
 use crate::reply::{self, OpenAiError, json_response};
-use crate::{auth, facts, watched};
+use crate::{auth, facts, recording};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -53,7 +55,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     unpacked(&parts.headers)?;
     let sent = parsed(&read(body, app.config.server.max_body_mb).await?)?;
     let before = match request::given(&sent, "previous_response_id") {
-        Some(id) => stored::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
+        Some(id) => storage::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
         None => Vec::new(),
     };
     let request = request::read(sent, &before)?;
@@ -63,7 +65,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut facts = facts::of_chat(&app, &parts, &chat, &key_user, &ready);
     let context = facts::context(&app, &facts, &chat);
     let stream = valvehouse_core::chat::request::wants_stream(&chat);
-    let watch = watched::begin(&app, NAME, stream, snapshot.generation, &parts.headers, &mut facts);
+    let watch = recording::begin(&app, NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
     let input: Vec<Json> = before.into_iter().chain(request.items.iter().cloned()).collect();
     let keeper = keeps.then(|| Keeper::new(&app, &parts.headers, input));
@@ -74,11 +76,11 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         let begun = Streaming::begin(&app, ready, chat, facts, context, &parts.headers, false).await;
         let keep_alive_ms = app.config.server.keep_alive_ms;
         let streamed = begun.map(|(first, streaming)| {
-            let mut response = streamed::respond(first, streaming, writer, keeper, keep_alive_ms);
+            let mut response = stream::respond(first, streaming, writer, keeper, keep_alive_ms);
             response.headers_mut().extend(left_out);
             response
         });
-        return Ok(watched::ended(watch, streamed, refused));
+        return Ok(recording::ended(watch, streamed, refused));
     }
     let turn = Turn::new(facts, context, Events::default());
     let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
@@ -106,7 +108,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     }
     response.headers_mut().extend(left_out);
     told.name(&mut response);
-    Ok(watched::until_end(watch, response))
+    Ok(recording::until_end(watch, response))
 }
 
 /// The header that names what a chat service could not be sent.
@@ -137,7 +139,7 @@ async fn upgrade() -> Response {
 async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
-        stored::find(&app, &headers, &id).await
+        storage::find(&app, &headers, &id).await
     };
     match found.await {
         Ok(stored) => {
@@ -150,7 +152,7 @@ async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: Head
 async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
     let deleted = async {
         auth::user_of_key(&app, &headers)?;
-        stored::delete(&app, &headers, &id).await
+        storage::delete(&app, &headers, &id).await
     };
     match deleted.await {
         Ok(()) => {
@@ -164,7 +166,7 @@ async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, headers: He
 async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
-        stored::find(&app, &headers, &id).await?;
+        storage::find(&app, &headers, &id).await?;
         let message = format!("cannot cancel `{id}`: it was not created with `background: true`");
         Err(Fault::invalid(message, None))
     };
@@ -174,11 +176,11 @@ async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>, headers: He
 async fn input_items(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
-        stored::find(&app, &headers, &id).await
+        storage::find(&app, &headers, &id).await
     };
     match found.await {
         Ok(stored) => {
-            let items: Vec<Json> = stored::items(&stored).into_iter().take(stored.input_items).collect();
+            let items: Vec<Json> = storage::items(&stored).into_iter().take(stored.input_items).collect();
             let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
             let page = [
                 ("object", "list".into()),

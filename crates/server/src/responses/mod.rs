@@ -3,14 +3,12 @@
 //! A request becomes a chat request, so that filters, tools and limits are those of every other endpoint; the answer
 //! becomes a response again, whole or as events.
 
-mod endpoint;
+pub(crate) mod endpoint;
 mod input;
 mod output;
 mod request;
 mod resource;
-mod stored;
-mod streamed;
+mod storage;
+mod stream;
 mod tools;
 mod writer;
-
-pub(crate) use endpoint::routes;

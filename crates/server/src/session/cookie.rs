@@ -1,10 +1,22 @@
 //! The cookie that stands for a session.
 
-use super::super::auth::host_of;
+use crate::address::host_of;
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-use valvehouse_host::access::LIFE;
+use valvehouse_host::access::{LIFE, Session};
+use valvehouse_host::app::App;
+
+/// The session that a request belongs to.
+pub(crate) fn session(app: &App, parts: &Parts) -> Option<Session> {
+    let session = app.access.sessions.of(token(parts)?)?;
+    // A key that was changed, set or taken away ends the sessions of before.
+    let same = match (session.key, app.access.keys.admin()) {
+        (Some(then), Some(now)) => then.is(&now),
+        (then, _) => then.is_none() && !app.access.keys.has_admin(),
+    };
+    same.then_some(session)
+}
 
 /// The token that a browser shows.
 pub(super) fn token(parts: &Parts) -> Option<&str> {

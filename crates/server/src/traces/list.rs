@@ -1,6 +1,7 @@
 //! The requests that run and the last ones that ended, and whose values are kept of them.
 
-use crate::asked::{Id, Words, answer, object};
+use crate::extract::{Id, Words, object};
+use crate::reply::answer;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;

@@ -2,7 +2,8 @@
 //! another text in its place.
 
 use super::list::{find, known};
-use crate::asked::{Id, answer, object, text};
+use crate::extract::{Id, object, text};
+use crate::reply::answer;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;

@@ -1,0 +1,46 @@
+//! The state of access: keys, sessions, wrong attempts and rates.
+
+use super::attempts::Attempts;
+use super::keys::Keys;
+use super::rate::Rate;
+use super::sessions::Sessions;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use valvehouse_config::Config;
+
+/// Everything that is known of those who come in.
+pub struct Access {
+    /// The configured keys.
+    pub keys: Keys,
+    /// The sessions of those who are signed in at the page.
+    pub sessions: Sessions,
+    /// The wrong keys that were tried lately.
+    pub attempts: Attempts,
+    /// The limit of requests for each client; `None` disables it.
+    rate: RwLock<Option<Arc<Rate>>>,
+}
+
+impl Access {
+    /// As configured; nobody has come yet.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            keys: Keys::new(&config.server.keys, config.admin.key.clone()),
+            sessions: Sessions::default(),
+            attempts: Attempts::default(),
+            rate: RwLock::new(Rate::per_minute(config.server.requests_per_minute).map(Arc::new)),
+        }
+    }
+
+    /// The limit of requests for all clients; `None` disables it.
+    pub fn rate(&self) -> Option<Arc<Rate>> {
+        self.rate.read().clone()
+    }
+
+    /// Sets how many requests a minute everybody has from now on; 0: as many as they like.
+    pub fn limit_rate(&self, requests: u32) {
+        let mut rate = self.rate.write();
+        if rate.as_ref().map_or(0, |rate| rate.requests) != requests {
+            *rate = Rate::per_minute(requests).map(Arc::new);
+        }
+    }
+}

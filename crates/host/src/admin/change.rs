@@ -1,0 +1,107 @@
+//! A text on its way into a plugin's file: what it replaces is in the history first, then the file is written whole
+//! and the change recorded.
+
+use super::files::File;
+use super::refusal::Refused;
+use crate::plugin::Plugin;
+use crate::writer::Writer;
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Script};
+use valvehouse_store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
+
+/// The file of a plugin: where it is, where it was, or where a new one goes.
+pub(super) fn file_of(
+    writer: &Writer<'_>,
+    plugin: Option<&Plugin>,
+    kind: Kind,
+    id: &str,
+    was: Option<&str>,
+) -> Result<File, Refused> {
+    let plan = writer.plan();
+    let place = match plugin {
+        Some(plugin) if plugin.kind != kind => {
+            let message = format!("`{id}` is the id of a {}: ids are one space", plugin.kind.word());
+            return Err(Refused::conflict(message, "id_taken"));
+        }
+        Some(plugin) => plan.place(kind, &plugin.path),
+        None => was.map_or_else(|| format!("{id}.rhai"), str::to_owned),
+    };
+    Ok(File::new(plan.folder(kind), &place))
+}
+
+pub(super) fn compile(
+    writer: &Writer<'_>,
+    kind: Kind,
+    file: &File,
+    text: &str,
+    valves: Option<&Json>,
+) -> Result<Script, Refused> {
+    let compiled = writer.compile(kind, &file.path(), text, valves);
+    compiled.map_err(|problems| Refused::unfit("the script does not load", problems))
+}
+
+/// A text on its way into a file.
+pub(super) struct Put<'a> {
+    pub(super) id: &'a str,
+    pub(super) kind: Kind,
+    pub(super) file: File,
+    pub(super) text: &'a str,
+    /// The text in the file now.
+    pub(super) before: Option<String>,
+    pub(super) settings: Option<SettingsEdit<'a>>,
+    pub(super) action: Action,
+    pub(super) by: &'a str,
+}
+
+impl Put<'_> {
+    pub(super) async fn put(self, writer: &Writer<'_>) -> Result<u64, Refused> {
+        let Self { id, kind, file, text, before, settings, action, by } = self;
+        keep(writer, kind, id, &file, before.as_deref()).await?;
+        let since = now();
+        if before.as_deref() != Some(text) {
+            writer.aside(|| file.write(text))?;
+        }
+        let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
+        let edit = Edit { plugin: id, by, action, since, file: FileEdit::Becomes(&source), settings };
+        written_down(writer, &edit, &file, before.as_deref()).await
+    }
+}
+
+/// Writes down what was found in a file before something else takes its place: nothing is lost, also not
+/// what somebody saved a moment ago.
+pub(super) async fn keep(
+    writer: &Writer<'_>,
+    kind: Kind,
+    id: &str,
+    file: &File,
+    text: Option<&str>,
+) -> Result<(), Refused> {
+    let Some(text) = text else { return Ok(()) };
+    let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
+    // Whatever was written down meanwhile: a version too many is better than a text that is gone.
+    let seen = Seen { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
+    writer.store().record(&[seen]).await?;
+    Ok(())
+}
+
+/// Writes a change down; where that fails the file becomes what it was.
+pub(super) async fn written_down(
+    writer: &Writer<'_>,
+    edit: &Edit<'_>,
+    file: &File,
+    before: Option<&str>,
+) -> Result<u64, Refused> {
+    let error = match writer.store().edit(edit).await {
+        Ok(generation) => return Ok(generation),
+        Err(error) => error,
+    };
+    let undone = writer.aside(|| match before {
+        Some(before) => file.write(before),
+        None => file.remove(),
+    });
+    if let Err(refused) = undone {
+        let path = file.path();
+        tracing::error!("{} is changed and the change is not written down: {refused}", path.display());
+    }
+    Err(error.into())
+}

@@ -1,0 +1,63 @@
+//! The plugins of a running host, as operators change them.
+
+use super::refusal::Refused;
+use crate::host::Host;
+use crate::plugin::Plugin;
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::words::nearest;
+
+/// Changes plugins of a running host.
+pub struct Admin {
+    pub(super) host: Arc<Host>,
+    /// Held while a switch is turned to the other side: that is known when the last turn is live.
+    pub(super) switching: Mutex<()>,
+}
+
+impl Admin {
+    /// Of this host.
+    pub fn new(host: Arc<Host>) -> Self {
+        Self { host, switching: Mutex::default() }
+    }
+
+    /// A plugin that is there now.
+    pub fn plugin(&self, id: &str) -> Result<Arc<Plugin>, Refused> {
+        known(&self.host.snapshot(), id).cloned()
+    }
+
+    /// Makes a change to its end, also when whoever asked for it goes away meanwhile; and makes it live.
+    pub(super) async fn whole<F>(
+        &self,
+        id: String,
+        change: impl FnOnce(Arc<Host>) -> F,
+    ) -> Result<Arc<Snapshot>, Refused>
+    where
+        F: Future<Output = Result<(), Refused>> + Send + 'static,
+    {
+        let (host, changing) = (self.host.clone(), change(self.host.clone()));
+        let task = tokio::spawn(async move {
+            changing.await?;
+            Ok(host.reload_with(&id).await)
+        });
+        task.await
+            .unwrap_or_else(|error| Err(Fault::Host(format!("a change was broken off: {error}")).into()))
+    }
+}
+
+/// A plugin by its id, or the one that was probably meant.
+pub fn known<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Arc<Plugin>, Refused> {
+    snapshot.plugins.get(id).ok_or_else(|| {
+        let hint = match nearest(id, snapshot.plugins.keys().map(|id| &**id)) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => String::new(),
+        };
+        Refused::from(Fault::Request {
+            message: format!("there is no plugin `{}`{hint}", id.escape_debug()),
+            param: Some("id"),
+            code: Some("plugin_not_found"),
+            kind: RequestFault::NotFound,
+        })
+    })
+}

@@ -1,0 +1,61 @@
+//! The refusal of a change.
+
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_os::Failure;
+use valvehouse_script::{Problem, Severity};
+use valvehouse_store::StoreError;
+
+/// The refusal of a change; no part of it was made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{fault}")]
+pub struct Refused {
+    /// What is wrong.
+    pub fault: Fault,
+    /// What is wrong with a script, where that is it.
+    pub problems: Vec<Problem>,
+}
+
+impl Refused {
+    pub(super) fn invalid(message: impl Into<String>, param: &'static str) -> Self {
+        Fault::invalid(message, Some(param)).into()
+    }
+
+    pub(super) fn missing(message: impl Into<String>, code: &'static str) -> Self {
+        Self::request(message, code, RequestFault::NotFound)
+    }
+
+    pub(super) fn conflict(message: impl Into<String>, code: &'static str) -> Self {
+        Self::request(message, code, RequestFault::Conflict)
+    }
+
+    fn request(message: impl Into<String>, code: &'static str, kind: RequestFault) -> Self {
+        Fault::Request { message: message.into(), param: None, code: Some(code), kind }.into()
+    }
+
+    /// A script that does not load: everything that is wrong with it.
+    pub(super) fn unfit(doing: &str, problems: Vec<Problem>) -> Self {
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        let told: Vec<String> = errors.map(ToString::to_string).collect();
+        let message = format!("{doing}; nothing was changed\n{}", told.join("\n"));
+        let refused = Self::request(message, "does_not_load", RequestFault::Unusable);
+        Self { problems, ..refused }
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self { fault, problems: Vec::new() }
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::conflict(failure.message, "file_not_changed")
+    }
+}

@@ -1,0 +1,164 @@
+//! The plan that a configuration describes: its providers, models with their middleware, and settings of plugins.
+
+use super::error::OpenError;
+use super::providers::{Keys, provider};
+use crate::plan::{ModelPlan, Plan, PluginPlan, ProviderPlan};
+use indexmap::IndexMap;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_agent::middleware::{Middleware, Parts};
+use valvehouse_config::{self as config, Config};
+use valvehouse_core::kernel::ModelSettings;
+use valvehouse_core::provider::Provider;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::{Json, Object};
+use valvehouse_providers::{Choice, Fallback};
+use valvehouse_script::{Kind, Settings};
+
+/// Returns the plan of a host with these settings.
+pub(super) fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
+    let mut clients = Vec::new();
+    let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients));
+    let providers = providers.collect::<Result<Vec<_>, _>>()?;
+    let known: Vec<(String, Choice)> = config
+        .models
+        .iter()
+        .filter_map(|settings| {
+            Some((settings.name.clone(), choice(&providers, &settings.provider, &settings.model)?))
+        })
+        .collect();
+    let models = config.models.iter().map(|settings| {
+        let middleware = middleware(settings, &known)?;
+        Ok(model(settings, fallback(config, settings, &providers), middleware))
+    });
+    let models = models.collect::<Result<Vec<_>, OpenError>>()?;
+    let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
+        let plans = all.iter().map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings)));
+        plans.collect::<Vec<_>>()
+    };
+    let (filters, tools) = (of_kind(Kind::Filter, &config.filters), of_kind(Kind::Tool, &config.tools));
+    Ok(Plan {
+        project: config.project.clone(),
+        filters: config.folders.filters.clone(),
+        tools: config.folders.tools.clone(),
+        plugins: filters.into_iter().chain(tools).collect(),
+        grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
+        providers,
+        models,
+        native_tools: Vec::new(),
+        problems: Vec::new(),
+        breaker: config.breaker,
+        quarantined: Vec::new(),
+    })
+}
+
+/// Returns what is configured for one plugin.
+pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
+    let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
+    for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
+        match settings.budget.ms.map(Duration::from_millis) {
+            // A tool's time is its timeout, waiting and all.
+            Some(time) if kind == Kind::Tool => budget.wall = time,
+            Some(time) => budget.time = time,
+            None => {}
+        }
+        if let Some(megabytes) = settings.budget.memory_mb {
+            budget.memory = usize::try_from(megabytes << 20).unwrap_or(usize::MAX);
+        }
+        if let Some(operations) = settings.budget.operations {
+            budget.operations = operations;
+        }
+    }
+    PluginPlan { settings: own, enabled: settings.enabled }
+}
+
+/// A model's provider with those behind it that answer when it cannot; None where there are none.
+fn fallback(
+    config: &Config,
+    model: &config::ModelSettings,
+    providers: &[ProviderPlan],
+) -> Option<Arc<dyn Provider>> {
+    let others = config.fallbacks(model).into_iter();
+    let others: Vec<Choice> =
+        others.filter_map(|(provider, model)| choice(providers, provider, model)).collect();
+    let first = choice(providers, &model.provider, &model.model).filter(|_| !others.is_empty())?;
+    Some(Arc::new(Fallback::new(first, others)))
+}
+
+/// A model of a provider that is there.
+fn choice(providers: &[ProviderPlan], provider: &str, model: &str) -> Option<Choice> {
+    let found = providers.iter().map(|plan| &plan.provider).find(|own| own.name() == provider)?;
+    Some(Choice { provider: found.clone(), model: model.to_owned() })
+}
+
+/// The middleware of a model: what its preset says, and over it what it says itself.
+fn middleware(
+    settings: &config::ModelSettings,
+    known: &[(String, Choice)],
+) -> Result<Vec<Middleware>, OpenError> {
+    let problem = |what: String| OpenError::Config(format!("model `{}`: {what}", settings.name));
+    let mut wanted: IndexMap<String, Json> = IndexMap::new();
+    if let Some(name) = &settings.preset {
+        let presets = Middleware::presets();
+        let preset = Middleware::preset(name).ok_or_else(|| {
+            let hint = did_you_mean(name, presets);
+            problem(format!("there is no preset {name:?}{hint}; there are: {}", presets.join(", ")))
+        })?;
+        wanted.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
+    }
+    for (name, options) in settings.middleware.as_object().map(Object::entries).unwrap_or_default() {
+        let all = wanted.entry(name.to_string()).or_insert_with(Json::object);
+        match options.as_object() {
+            Some(options) => options.entries().into_iter().for_each(|(key, value)| {
+                // Options of their own object: they fit.
+                let _ = all.set(&key, value);
+            }),
+            // What is no table is told by whoever reads the options.
+            None => *all = options,
+        }
+    }
+    let own = known.iter().find(|(name, _)| *name == settings.name).map(|(_, choice)| choice.clone());
+    let parts = Parts { model: own, others: known.to_vec(), needs_approval: None };
+    let made = wanted.iter().map(|(name, options)| Middleware::of(name, options, &parts).map_err(problem));
+    made.collect()
+}
+
+fn model(
+    settings: &config::ModelSettings,
+    fallback: Option<Arc<dyn Provider>>,
+    middleware: Vec<Middleware>,
+) -> ModelPlan {
+    let list = |words: &[String]| words.iter().map(|word| Json::from(word.as_str())).collect::<Vec<_>>();
+    let facts = Json::from([
+        ("id", settings.name.as_str().into()),
+        ("name", settings.name.as_str().into()),
+        ("provider", settings.provider.as_str().into()),
+        ("model", settings.model.as_str().into()),
+        ("fallbacks", list(&settings.fallbacks).into()),
+        ("system_prompt", settings.system_prompt.clone().into()),
+        ("filters", list(&settings.filters).into()),
+        ("tools", list(&settings.tools).into()),
+        ("max_tool_iterations", settings.max_tool_iterations.into()),
+        ("memory", settings.memory.into()),
+    ]);
+    if !settings.variables.is_empty() {
+        // A copy in an object of its own: it fits.
+        let _ = facts.set("variables", settings.variables.copy());
+    }
+    ModelPlan {
+        name: settings.name.clone(),
+        provider: settings.provider.clone(),
+        fallback,
+        filters: settings.filters.clone(),
+        tools: settings.tools.clone(),
+        settings: ModelSettings {
+            model: (settings.model != settings.name).then(|| settings.model.clone()),
+            system_prompt: settings.system_prompt.clone(),
+            max_tool_iterations: settings.max_tool_iterations,
+            ..ModelSettings::default()
+        },
+        facts: facts.freeze(),
+        memory: settings.memory,
+        middleware,
+    }
+}

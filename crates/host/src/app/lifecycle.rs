@@ -1,0 +1,193 @@
+//! The parts of a host, opened in order and closed in order; owner of every task.
+
+use super::configuration::plan;
+use super::error::OpenError;
+use super::providers::Keys;
+use crate::access::Access;
+use crate::admin::Admin;
+use crate::host::Host;
+#[cfg(feature = "otlp")]
+use crate::otlp::Exporter;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use valvehouse_agent::Runs;
+use valvehouse_config::{self as config, Config};
+use valvehouse_core::context::{PartedTurns, Questions};
+use valvehouse_core::figures::Doors;
+use valvehouse_core::trace::Traces;
+use valvehouse_script::{Code, Problem};
+use valvehouse_store as store;
+
+/// The interval at which a stopping host checks for chats under way.
+const STOP_POLL: Duration = Duration::from_millis(20);
+/// The longest time for which closing waits for a collector of traces.
+#[cfg(feature = "otlp")]
+const LAST_BATCH: Duration = Duration::from_secs(2);
+
+/// A host with its store, its settings and its background tasks.
+pub struct App {
+    /// The settings it was opened with; what may change while it runs is in the host's plan.
+    pub config: Config,
+    /// The plugins and models.
+    pub host: Arc<Host>,
+    /// Questions of plugins that wait for an answer.
+    pub questions: Questions,
+    /// The way in which operators change plugins.
+    pub admin: Admin,
+    /// The runs of agents.
+    pub runs: Arc<Runs>,
+    /// Requests under way, and the last ones that ended.
+    pub traces: Arc<Traces>,
+    /// The time at which it was opened.
+    pub started: Instant,
+    /// The keys, sessions and limits of those who come in.
+    pub access: Access,
+    /// The counts and times of requests, by door.
+    pub doors: Doors,
+    /// Turns of which a part came lately.
+    pub parted: PartedTurns,
+    /// The plugins whose values are kept since the settings say so.
+    contents: parking_lot::Mutex<Vec<String>>,
+    tasks: parking_lot::Mutex<JoinSet<()>>,
+    stopping: watch::Sender<bool>,
+    /// The exporter of traces, and the channel that ends it.
+    #[cfg(feature = "otlp")]
+    exporting: parking_lot::Mutex<Option<Exporting>>,
+}
+
+#[cfg(feature = "otlp")]
+type Exporting = (tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<()>);
+
+impl App {
+    /// Opens store and folders and loads everything once. Nothing runs in the background yet.
+    pub async fn open(config: Config) -> Result<Arc<Self>, OpenError> {
+        let max_text = config.server.max_text_mb.saturating_mul(1024 * 1024);
+        valvehouse_script::set_max_text(usize::try_from(max_text).unwrap_or(usize::MAX));
+        let plan = plan(&config, Keys::Read)?;
+        let store = store::open(&config.store).await?;
+        let host = Host::open(plan, store).await?;
+        let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
+        let traces = Traces::new(config.trace.turns);
+        config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));
+        let contents = parking_lot::Mutex::new(config.trace.contents.clone());
+        let admin = Admin::new(host.clone());
+        let questions = Questions::default();
+        let access = Access::new(&config);
+        if access.keys.are_shared() {
+            tracing::warn!(
+                "a key of [server] keys is also that of [admin]: whoever has it may change everything"
+            );
+        }
+        Ok(Arc::new(Self {
+            config,
+            host,
+            questions,
+            admin,
+            runs,
+            traces,
+            started: Instant::now(),
+            access,
+            doors: Doors::default(),
+            parted: PartedTurns::default(),
+            contents,
+            tasks: Default::default(),
+            stopping: watch::Sender::new(false),
+            #[cfg(feature = "otlp")]
+            exporting: parking_lot::Mutex::default(),
+        }))
+    }
+
+    /// Takes up other settings while it runs: models, providers, filters, tools, grants and limits go live in one
+    /// step, or nothing does. Returns the keys that wait for a restart, which a problem shows as well.
+    ///
+    /// # Errors
+    /// If no host can be made of them; the settings in force stay.
+    pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
+        let waiting = self.config.waiting(&config);
+        config.folders = self.config.folders.clone();
+        let mut plan = plan(&config, Keys::Read)?;
+        if !waiting.is_empty() {
+            let message = format!("restart to apply {}", waiting.join(", "));
+            let problem =
+                Problem::new(Code::SettingsWaiting, "", &config.project.join(config::FILE), message);
+            plan.problems.push(problem.help("what else was changed is in force").warning());
+        }
+        self.host.replan(plan).await;
+        self.access.limit_rate(config.server.requests_per_minute);
+        let mut contents = self.contents.lock();
+        for plugin in contents.iter().filter(|plugin| !config.trace.contents.contains(plugin)) {
+            self.traces.keep_contents(plugin, false);
+        }
+        config.trace.contents.iter().for_each(|plugin| self.traces.keep_contents(plugin, true));
+        *contents = config.trace.contents;
+        Ok(waiting)
+    }
+
+    /// Goes on with the settings in force, and shows why others cannot replace them.
+    pub async fn refuse_settings(&self, problems: Vec<Problem>) {
+        self.host.keep_plan(problems).await;
+    }
+
+    /// Follows changes of files and valves from now on.
+    pub fn follow(&self) {
+        self.tasks.lock().spawn(self.host.clone().follow());
+        #[cfg(feature = "otlp")]
+        self.export();
+    }
+
+    /// Sends what ends from now on to a collector, where one is configured.
+    #[cfg(feature = "otlp")]
+    fn export(&self) {
+        let Some(settings) = &self.config.otlp else { return };
+        match Exporter::new(settings) {
+            Ok(exporter) => {
+                let (close, closing) = tokio::sync::oneshot::channel();
+                let exporting = tokio::spawn(exporter.run(self.traces.news(), closing));
+                *self.exporting.lock() = Some((close, exporting));
+            }
+            Err(why) => tracing::error!("traces go to no collector: {why}"),
+        }
+    }
+
+    /// Takes no new requests from now on; comes back when the chats under way are finished.
+    pub async fn stop(&self) {
+        self.stopping.send_replace(true);
+        while self.traces.running() > 0 {
+            tokio::time::sleep(STOP_POLL).await;
+        }
+    }
+
+    /// Returns `true` if it takes no new requests any more.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits until this host stops: what would otherwise go on for ever ends then.
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // A host that is gone has stopped.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
+    }
+
+    /// Ends the background tasks and lets go of the store.
+    pub async fn close(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
+        #[cfg(feature = "otlp")]
+        {
+            let exporting = self.exporting.lock().take();
+            if let Some((close, exporting)) = exporting {
+                drop(close);
+                // A collector that is away holds nobody up.
+                let _ = tokio::time::timeout(LAST_BATCH, exporting).await;
+            }
+        }
+        self.runs.close().await;
+        self.host.close().await;
+        self.host.store().close().await;
+    }
+}

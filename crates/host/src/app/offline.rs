@@ -1,0 +1,127 @@
+//! A host without a running process: for commands that only look, rehearse, or change what is stored.
+
+use super::configuration::{plan, plugin};
+use super::error::OpenError;
+use super::providers::Keys;
+use crate::host::Host;
+use crate::plan::Plan;
+use crate::snapshot::Snapshot;
+use crate::writer::Writer;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use valvehouse_config::{Config, Grants, StoreAddress};
+use valvehouse_script::crash::Quarantined;
+use valvehouse_script::{Kind, Rehearsal, Settings, beginning};
+use valvehouse_store::{self as store, Kv, Store};
+
+/// Checks that a host can be made of these settings; its scripts and providers' keys are not looked at.
+pub fn check(config: &Config) -> Result<(), OpenError> {
+    plan(config, Keys::Left).map(drop)
+}
+
+/// Returns what a host with these settings would run now, and its store, for commands that only look: no
+/// running host notices, and no provider's key has to be at hand.
+pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+    look_without(config, Vec::new()).await
+}
+
+async fn look_without(
+    config: &Config,
+    quarantined: Vec<Quarantined>,
+) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+    let plan = Plan { quarantined, ..plan(config, Keys::Left)? };
+    let store = store::open(&config.store).await?;
+    let snapshot = Host::peek(plan, store.clone()).await?;
+    Ok((snapshot, store))
+}
+
+/// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
+/// one is used and removed. Versions that are known to end a process are treated as quarantined.
+pub async fn glance(config: &Config, quarantined: Vec<Quarantined>) -> Result<Snapshot, OpenError> {
+    let is_new = matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists());
+    if !is_new {
+        let (snapshot, store) = look_without(config, quarantined).await?;
+        store.close().await;
+        return Ok(snapshot);
+    }
+    let folder = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4()));
+    let mut aside = config.clone();
+    aside.store.address = StoreAddress::Sqlite(folder.join("state.db"));
+    let looked = look_without(&aside, quarantined).await;
+    if let Ok((_, store)) = &looked {
+        store.close().await;
+    }
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::debug!("cannot remove {}: {error}", folder.display());
+    }
+    looked.map(|(snapshot, _)| snapshot)
+}
+
+/// Returns what a host with these settings would run now, with every script rehearsed: what it does stays here, and
+/// works on a copy of what it keeps.
+pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError> {
+    let plan = plan(config, keys)?;
+    let store = store::open(&config.store).await?;
+    let rehearsed = async {
+        let kv = Arc::new(Kv::load(store.kv_all().await?));
+        Ok(Host::peek(plan, store.clone()).await?.rehearsed(Rehearsal::Alone, Some(&kv)))
+    };
+    let rehearsed = rehearsed.await;
+    store.close().await;
+    rehearsed
+}
+
+/// Returns what a host with these settings would run now, and a writer that may change it where no host is at hand:
+/// hosts that run follow by themselves.
+pub async fn writer(config: &Config) -> Result<(Snapshot, Writer<'static>), OpenError> {
+    let (snapshot, store) = look(config).await?;
+    let writer = Writer::alone(Arc::new(plan(config, Keys::Left)?), store).await?;
+    Ok((snapshot, writer))
+}
+
+/// Returns what is configured for a script, for those who compile it by themselves.
+pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
+    let all = match kind {
+        Kind::Filter => &config.filters,
+        Kind::Tool => &config.tools,
+    };
+    let settings = all.get(id).map(|settings| plugin(kind, settings).settings).unwrap_or_default();
+    let granted = [config.grants.get(id), stored.get(id)];
+    let grants = granted.into_iter().flatten().fold(Grants::default(), |all, more| all.merge(more));
+    Settings { grants, ..settings }
+}
+
+/// Returns what is granted by command, as far as there is a store that can be read: none is made.
+pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
+    if matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists()) {
+        return HashMap::new();
+    }
+    let rows = match store::open(&config.store).await {
+        Ok(store) => {
+            let rows = store.grants().await;
+            store.close().await;
+            rows
+        }
+        Err(error) => Err(error),
+    };
+    let rows = rows.unwrap_or_else(|error| {
+        tracing::warn!("what was granted by command is not known: {error}");
+        Vec::new()
+    });
+    rows.into_iter()
+        .filter_map(|(id, row)| Some((id, Grants::from_json(&row, &config.project).ok()?)))
+        .collect()
+}
+
+/// Returns the kind of a script: by the folder it lies in, elsewhere by what is in it.
+pub fn kind_of(config: &Config, path: &Path) -> Kind {
+    let lies_in = |folder: &Path| path.canonicalize().ok().zip(folder.canonicalize().ok());
+    if lies_in(&config.folders.tools).is_some_and(|(path, folder)| path.starts_with(folder)) {
+        Kind::Tool
+    } else if lies_in(&config.folders.filters).is_some_and(|(path, folder)| path.starts_with(folder)) {
+        Kind::Filter
+    } else {
+        Kind::guess(&beginning(path))
+    }
+}

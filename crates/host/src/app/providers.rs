@@ -1,0 +1,112 @@
+//! The providers that a configuration describes, with their keys, retries and breakers.
+
+use super::error::OpenError;
+use crate::plan::{Passes, ProviderPlan};
+use std::sync::Arc;
+use valvehouse_config::{self as config, Offered, Secret, SecretSource, SecretUnread, Timeouts, Wire};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::figures::Service;
+use valvehouse_core::provider::Provider;
+use valvehouse_net::Client;
+use valvehouse_providers::{Anthropic, Demo, Measured, Ollama, OpenAi, Patient, Rekeyed};
+
+/// The need of the providers' keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Models may be asked.
+    Read,
+    /// None is, and no key has to be at hand.
+    Left,
+}
+
+pub(super) fn provider(
+    settings: &config::ProviderSettings,
+    keys: Keys,
+    clients: &mut Vec<Client>,
+) -> Result<ProviderPlan, OpenError> {
+    let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
+    if settings.kind.wire == Wire::Demo {
+        // It is nowhere else and cannot fail.
+        let demo = Measured::new(Arc::new(Demo::default()), Arc::default());
+        return Ok(ProviderPlan { provider: Arc::new(demo), passes: passes(settings) });
+    }
+    let client = client(settings.timeouts, clients).map_err(|fault| problem(fault.to_string()))?;
+    if keys == Keys::Read {
+        client.prepare(&settings.base_url);
+    }
+    let (key, file) = match keys {
+        Keys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
+        Keys::Left => (None, None),
+    };
+    let is_keyless = key.is_none();
+    let made: Result<Arc<dyn Provider>, Fault> = match (key, file) {
+        (Some(key), Some(file)) => {
+            let settings = settings.clone();
+            let make = move |key| service(&settings, client.clone(), Some(key));
+            Rekeyed::new(file, key, make).map(|made| Arc::new(made) as Arc<dyn Provider>)
+        }
+        (key, _) => service(settings, client, key),
+    };
+    let figures = Arc::new(Service::default());
+    let mut patient = Patient::new(made.map_err(|fault| problem(fault.to_string()))?)
+        .with_retry(settings.retry)
+        .with_breaker(settings.breaker)
+        .within(settings.timeouts.total)
+        .counting(figures.clone());
+    if is_keyless {
+        let remedy = settings.key_remedy();
+        if keys == Keys::Read && settings.usual_key().is_some() {
+            tracing::warn!(provider = settings.name, "it has no key: {remedy}");
+        }
+        patient = patient.keyless(remedy);
+    }
+    let measured = Measured::new(Arc::new(patient), figures);
+    Ok(ProviderPlan { provider: Arc::new(measured), passes: passes(settings) })
+}
+
+/// Providers that wait equally long share their connections, and the certificates that are read for them.
+fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Fault> {
+    if let Some(client) = clients.iter().find(|client| client.timeouts() == timeouts) {
+        return Ok(client.clone());
+    }
+    let client = Client::with_timeouts(timeouts)?;
+    clients.push(client.clone());
+    Ok(client)
+}
+
+/// The key of a provider, and where it may change while we run. One that is only usual may be missing.
+fn key(settings: &config::ProviderSettings) -> Result<(Option<Secret>, Option<SecretSource>), SecretUnread> {
+    match &settings.api_key {
+        Some(file @ SecretSource::File(_)) => Ok((Some(file.read()?), Some(file.clone()))),
+        Some(source) => Ok((Some(source.read()?), None)),
+        None => {
+            let usual = settings.usual_key().map(|name| SecretSource::Env(name.to_owned()));
+            Ok((usual.and_then(|usual| usual.read().ok()), None))
+        }
+    }
+}
+
+/// A service of its wire.
+fn service(
+    settings: &config::ProviderSettings,
+    client: Client,
+    key: Option<Secret>,
+) -> Result<Arc<dyn Provider>, Fault> {
+    let (name, url) = (&settings.name, &settings.base_url);
+    // None is sent where the key is empty.
+    let key = key.unwrap_or_else(|| "".into());
+    Ok(match settings.kind.wire {
+        Wire::Demo => Arc::new(Demo::default()),
+        Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.with_key(key)),
+        Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),
+        Wire::Ollama => Arc::new(Ollama::new(name, url, client)?.with_key(key)),
+    })
+}
+
+fn passes(settings: &config::ProviderSettings) -> Passes {
+    match &settings.models {
+        Offered::All => Passes::Everything,
+        Offered::Listed(names) if names.is_empty() => Passes::Nothing,
+        Offered::Listed(names) => Passes::These(names.clone()),
+    }
+}

@@ -1,0 +1,17 @@
+//! The declaration of a native tool.
+
+use valvehouse_core::tool::{Handler, Tool, ToolSpec};
+use valvehouse_json::Json;
+
+/// A tool of ours: its parameters are declared as a script would, in JSON.
+pub(super) fn native(
+    name: &str,
+    tag: &str,
+    description: &str,
+    parameters: &str,
+    handler: impl Handler + 'static,
+) -> Tool {
+    let declared = Json::parse(parameters.as_bytes()).expect("parameters are written as JSON");
+    let tool = Tool::new(ToolSpec::new(name), handler).description(description).tag(tag);
+    tool.parameters(&declared).expect("parameters are declared as they may be")
+}

@@ -1,0 +1,200 @@
+//! The tools of a generation, native ones and scripts', each name once; and what is wrong with them.
+
+use crate::builtin;
+use crate::plan::Plan;
+use crate::plugin::{Plugin, Plugins, State};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use valvehouse_core::filter::Filter;
+use valvehouse_core::tool::Tool;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_script::{Code, Kind, Problem, ScriptedTool};
+
+/// Everything that models may be offered.
+#[derive(Default)]
+pub(super) struct Shelf {
+    /// Native tools first, then scripts' by path.
+    pub(super) tools: Vec<Tool>,
+    pub(super) problems: Vec<Problem>,
+    /// Where each name stands.
+    places: HashMap<String, usize>,
+}
+
+impl Shelf {
+    pub(super) fn new(native: &[Tool], plugins: &Plugins, plan: &Plan) -> Self {
+        let mut shelf = Self::default();
+        native.iter().for_each(|tool| shelf.place(tool.clone()));
+        let mut brought_by: BTreeMap<String, &Plugin> = BTreeMap::new();
+        let mut scripts: Vec<&Arc<Plugin>> =
+            plugins.values().filter(|plugin| !plugin.tools().is_empty()).collect();
+        scripts.sort_by(|a, b| a.path.cmp(&b.path));
+        for plugin in scripts {
+            for scripted in plugin.tools() {
+                let name = scripted.tool.name().to_owned();
+                match with_filters(scripted, plugins) {
+                    Ok(tool) => shelf.put(tool, plugin, brought_by.insert(name, plugin)),
+                    Err(why) => {
+                        let what = format!("the tool `{name}` is offered to nobody: {why}");
+                        shelf
+                            .problems
+                            .push(Problem::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
+                    }
+                }
+            }
+        }
+        shelf.look_for_missing(plan);
+        shelf.look_for_filters(plugins, plan);
+        shelf.look_for_settings(native, plugins, plan);
+        shelf
+    }
+
+    /// Puts a tool in; of two with one name the later one counts, and both are told.
+    fn put(&mut self, tool: Tool, plugin: &Plugin, other: Option<&Plugin>) {
+        let Some(&place) = self.places.get(tool.name()) else {
+            self.place(tool);
+            return;
+        };
+        let name = tool.name();
+        let twice = |plugin: &Plugin, other: &str, what: &str| {
+            Problem::new(
+                Code::SameTool,
+                &plugin.id,
+                &plugin.path,
+                format!("two tools are called `{name}`: {what}"),
+            )
+            .help(format!("rename this one or that of {other}"))
+            .warning()
+        };
+        let native = "the host itself".to_owned();
+        let others = other.map_or(native, |other| other.path.display().to_string());
+        self.problems.push(twice(plugin, &others, "this one is used"));
+        if let Some(other) = other {
+            self.problems.push(twice(other, &plugin.path.display().to_string(), "this one is not used"));
+        }
+        self.tools[place] = tool;
+    }
+
+    fn place(&mut self, tool: Tool) {
+        self.places.entry(tool.name().to_owned()).or_insert(self.tools.len());
+        self.tools.push(tool);
+    }
+
+    /// Tools that models list and nobody brings.
+    fn look_for_missing(&mut self, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        for model in &plan.models {
+            for word in &model.tools {
+                let is_there = self.places.contains_key(word)
+                    || self.tools.iter().any(|tool| tool.spec.is_meant_by(word));
+                if !is_there {
+                    self.problems.push(self.missing(word, &model.name, &file));
+                }
+            }
+        }
+    }
+
+    /// Filters that models list and that are not there.
+    fn look_for_filters(&mut self, plugins: &Plugins, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        let filters =
+            || plugins.values().filter(|plugin| plugin.kind == Kind::Filter).map(|plugin| &*plugin.id);
+        for model in &plan.models {
+            for id in model.filters.iter().filter(|id| !filters().any(|known| known == id.as_str())) {
+                let what = format!(
+                    "the model `{}` lists the filter `{id}`, which does not exist{}; its requests are refused",
+                    model.name,
+                    did_you_mean(id, filters())
+                );
+                let help = format!("correct `filters` of that model, or add filters/{id}.rhai");
+                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help));
+            }
+        }
+    }
+
+    /// Settings and grants of plugins that are not there.
+    fn look_for_settings(&mut self, native: &[Tool], plugins: &Plugins, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        let of_kind =
+            |kind: Kind| plugins.values().filter(move |plugin| plugin.kind == kind).map(|plugin| &*plugin.id);
+        let native = || builtin::GUARDED.iter().map(|(id, _)| *id).chain(native.iter().map(Tool::name));
+        let mut unknown: Vec<(String, String)> = Vec::new();
+        for (kind, id) in plan.plugins.keys() {
+            let is_known = of_kind(*kind).any(|known| known == id)
+                || *kind == Kind::Tool && native().any(|known| known == id);
+            if !is_known {
+                let near = did_you_mean(id, of_kind(*kind));
+                unknown.push((
+                    format!("{}s.{id}", kind.word()),
+                    format!("there is no {} `{id}`{near}", kind.word()),
+                ));
+            }
+        }
+        for id in plan.grants.keys() {
+            let known = || plugins.keys().map(|id| &**id).chain(native());
+            if !known().any(|known| known == id) {
+                unknown.push((
+                    format!("grants.{id}"),
+                    format!("there is no plugin `{id}`{}", did_you_mean(id, known())),
+                ));
+            }
+        }
+        unknown.sort();
+        for (section, why) in unknown {
+            let what = format!("`[{section}]` has no effect: {why}");
+            let problem = Problem::new(Code::UnknownName, "", &file, what);
+            self.problems.push(problem.help("correct the name, or take the section out").warning());
+        }
+    }
+
+    fn missing(&self, word: &str, model: &str, file: &Path) -> Problem {
+        let problem = |what: &str| {
+            Problem::new(
+                Code::MissingTool,
+                "",
+                file,
+                format!("the model `{model}` lists the tool `{word}`, {what}"),
+            )
+            .warning()
+        };
+        if builtin::GUARDED.iter().any(|(name, _)| name == &word) {
+            let example = if word == "shell_exec" { "shell=PROGRAM" } else { "files=FOLDER" };
+            let command = format!("valvehouse grant {word} {example}");
+            let help = format!("if it may, run: {command}");
+            return problem("which nobody has granted").help(help).granted_by(command);
+        }
+        let names = self.tools.iter().map(Tool::name);
+        match did_you_mean(word, names).as_str() {
+            "" => problem("which is not there"),
+            near => problem(&format!("which is not there{near}")),
+        }
+    }
+}
+
+/// A tool with the filters it names. Without one of them it could do what that would prevent.
+fn with_filters(scripted: &ScriptedTool, plugins: &Plugins) -> Result<Tool, String> {
+    let mut tool = scripted.tool.clone();
+    for id in &scripted.filters {
+        if let Some(filter) = filter(id, plugins)? {
+            tool.filters.push(filter);
+        }
+    }
+    Ok(tool)
+}
+
+fn filter(id: &str, plugins: &Plugins) -> Result<Option<Filter>, String> {
+    let Some(plugin) = plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) else {
+        let filters = plugins.values().filter(|plugin| plugin.kind == Kind::Filter);
+        let near = did_you_mean(id, filters.map(|plugin| &*plugin.id));
+        return Err(format!("it names the filter `{id}`, which is not there{near}"));
+    };
+    match plugin.filter() {
+        // An operator switched it off, and may.
+        _ if !plugin.enabled => Ok(None),
+        Some(filter) => Ok(Some(filter)),
+        None if matches!(plugin.state, State::Broken(_)) => {
+            Err(format!("it names the filter `{id}`, which does not load"))
+        }
+        None => Ok(None),
+    }
+}

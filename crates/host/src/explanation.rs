@@ -1,0 +1,194 @@
+//! The part of each filter in a request, in the words of the command line and of the page.
+
+use crate::decision::Decision;
+use crate::plugin::{Plugin, State};
+use crate::refusal::absence;
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::filter::{Filter, Hook};
+use valvehouse_core::tool::Tool;
+use valvehouse_script::Kind;
+
+/// A filter's part in the requests of a model.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The filter.
+    pub plugin: Arc<Plugin>,
+    /// Whether it runs.
+    pub decision: Decision,
+    /// Since when it rests, where it would run and does not.
+    pub rests: Option<Open>,
+    /// Why it runs, or does not.
+    pub reason: String,
+}
+
+impl Part {
+    /// What programs call it.
+    pub fn word(&self) -> &'static str {
+        if self.rests.is_some() { "rests" } else { self.decision.word() }
+    }
+
+    /// Whether requests go through it.
+    pub fn runs(&self) -> bool {
+        self.decision == Decision::Runs
+    }
+}
+
+impl Snapshot {
+    /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
+    /// report calls to the listeners of agents, and refusals in place of missing filters.
+    pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
+        let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
+        let is_host = |filter: &&Filter| {
+            self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
+        };
+        selected.chain.filters().iter().filter(is_host).cloned().collect()
+    }
+
+    /// The tools of a model around which a filter runs that is not in its chain.
+    fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
+        let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
+        self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
+    }
+
+    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools, and one
+    /// with callbacks alone needs its memory.
+    fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
+        let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
+        let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());
+        match decision {
+            Decision::NotListed | Decision::NotAskedFor => {
+                let tools = self.tools_around(&plugin.id, model);
+                if tools.is_empty() { decision } else { Decision::ForTools(tools) }
+            }
+            Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
+            decision => decision,
+        }
+    }
+
+    /// Per plugin in running order: whether it runs for a model and user, and why not.
+    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
+        let listed =
+            self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
+        let mut listed = listed.unwrap_or_default();
+        listed.extend(self.held_for(model).map(|plugin| plugin.id.to_string()));
+        let mut all: Vec<(Arc<Plugin>, Decision)> = self
+            .filters()
+            .map(|plugin| {
+                let decision = self.decide(plugin, &listed, asked);
+                (plugin.clone(), self.decided_for(plugin, decision, model))
+            })
+            .collect();
+        let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
+            // A refusal comes before everything else.
+            (Decision::Refuses(_), _) => f64::NEG_INFINITY,
+            (_, Some(script)) => script.priority(),
+            (_, None) => 0.0,
+        };
+        all.sort_by(|(a, why_a), (b, why_b)| {
+            place(a, why_a).total_cmp(&place(b, why_b)).then_with(|| a.id.cmp(&b.id))
+        });
+        all
+    }
+
+    /// The filters in running order with their parts in the requests of a model; `rests` says which of them
+    /// rest.
+    pub fn parts(&self, model: &str, asked: &[String], rests: impl Fn(&Plugin) -> Option<Open>) -> Vec<Part> {
+        let explained = self.explain(model, asked).into_iter();
+        let parts = explained.map(|(plugin, decision)| {
+            let rests = rests(&plugin).filter(|_| decision == Decision::Runs);
+            let reason = match &rests {
+                Some(open) => format!("{}; last: {}", plugin.rests_in_words(open), open.cause),
+                None => self.reason(&plugin, &decision, model),
+            };
+            Part { plugin, decision, rests, reason }
+        });
+        parts.collect()
+    }
+
+    fn reason(&self, plugin: &Plugin, decision: &Decision, model: &str) -> String {
+        let id = &plugin.id;
+        match decision {
+            Decision::Runs if matches!(plugin.state, State::Stale(_)) => {
+                format!("its last good version runs: see valvehouse check {id}")
+            }
+            Decision::Runs => {
+                let why = match plugin.global {
+                    true => "runs for every model".to_owned(),
+                    false => format!("listed by the model `{model}`"),
+                };
+                let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
+                let listens =
+                    plugin.script.as_ref().is_some_and(|script| script.callbacks().next().is_some());
+                match listens && !has_memory {
+                    true => format!("{why}; its callbacks are not called, since the model has no `memory`"),
+                    false => why,
+                }
+            }
+            Decision::Refuses(why) => format!("refuses every request: {why}"),
+            Decision::Off if !self.plan().plugin(plugin.kind, id).enabled => {
+                format!("switched off: [filters.{id}] enabled = false")
+            }
+            Decision::Off => "switched off by an operator".to_owned(),
+            Decision::NotListed => format!("not global, and the model `{model}` does not list it"),
+            Decision::NotAskedFor => {
+                format!("a toggle: only for requests that ask for it with \"filter_ids\": [\"{id}\"]")
+            }
+            Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
+            Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
+            Decision::Silent => {
+                format!("has callbacks alone, and the model `{model}` has no `memory`: nobody calls them")
+            }
+            Decision::NoHooks => "has no hooks, so that there is nothing to run".to_owned(),
+            Decision::Idle => {
+                let needs = plugin.needs();
+                let first = needs.first().map_or("VALVE", |name| name.as_str());
+                format!(
+                    "does nothing until it is configured: set {} with valvehouse valves set {id} {first}=…",
+                    needs.join(" or ")
+                )
+            }
+        }
+    }
+}
+
+/// A filter of a model's chain that is the host's own.
+pub struct HostPart {
+    /// The name of the part in traces.
+    pub id: String,
+    /// Its place in the chain.
+    pub priority: f64,
+    /// The hooks it acts at.
+    pub hooks: Vec<&'static str>,
+    /// Why requests are refused by it; none where it runs.
+    pub refuses: Option<String>,
+    /// A description of the part: its role, or the cause of its refusals.
+    pub reason: String,
+}
+
+impl Snapshot {
+    /// The host's own filters in the chain of a model, in running order.
+    pub fn host_parts(&self, model: &str, asked: &[String]) -> Vec<HostPart> {
+        let plan = self.plan().models.iter().find(|plan| plan.name == model);
+        let is_absent = |name: &str| plan.is_some_and(|plan| plan.filters.iter().any(|id| id == name));
+        let is_middleware =
+            |name: &str| plan.is_some_and(|plan| plan.middleware.iter().any(|own| own.name() == name));
+        let part = |filter: Filter| {
+            let refuses = is_absent(filter.name()).then(|| absence(filter.name(), model));
+            let reason = match &refuses {
+                Some(why) => format!("refuses every request: {why}"),
+                None if is_middleware(filter.name()) => format!("middleware of the model `{model}`"),
+                None => "tells those who listen to agents".to_owned(),
+            };
+            HostPart {
+                id: filter.name().to_owned(),
+                priority: filter.place(),
+                hooks: filter.hooks().iter().map(Hook::name).collect(),
+                refuses,
+                reason,
+            }
+        };
+        self.host_filters(model, asked).into_iter().map(part).collect()
+    }
+}

@@ -1,0 +1,296 @@
+//! The host: the snapshot in force and the one writer that replaces it.
+
+use crate::leftovers;
+use crate::plan::Plan;
+use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
+use crate::reload::state::Reload;
+use crate::report::{Looks, Report};
+use crate::snapshot::Snapshot;
+use crate::status::Standing;
+use crate::writer::Writer;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{Mutex, broadcast};
+use valvehouse_json::Json;
+use valvehouse_script::{Problem, Script, SourceFile, Watch};
+use valvehouse_store::{Kv, Store, StoreError};
+
+/// The interval at which the store is asked for its generation.
+const STORE_POLL: Duration = Duration::from_millis(100);
+/// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
+const KV_DELAY: Duration = Duration::from_millis(100);
+/// The interval at which a host announces that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// The running set of plugins, swapped whole.
+pub struct Host {
+    id: String,
+    current: ArcSwap<Snapshot>,
+    writer: Mutex<Reload>,
+    store: Arc<dyn Store>,
+    kv: Arc<Kv>,
+    /// The store's generation that the current snapshot obeys.
+    applied: AtomicU64,
+    reports: broadcast::Sender<Arc<Report>>,
+    /// The status of the plugins that was announced last.
+    told: parking_lot::Mutex<Json>,
+    looks: Looks,
+}
+
+impl Host {
+    /// Loads everything once.
+    pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
+        let behind = store.clone();
+        let kv = Kv::load(store.kv_all().await?).written_by(move |changes| {
+            let store = behind.clone();
+            Box::pin(async move { store.kv_write(&changes).await })
+        });
+        let kv = Arc::new(kv);
+        let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
+        // What operators set has to be known from the first request on: guards may hang on it.
+        writer.read_store().await?;
+        let first = writer.look(None).await;
+        let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
+        writer.save(&snapshot, &first.report.changes).await;
+        writer.record_lost(&snapshot).await;
+        let id = uuid::Uuid::new_v4().to_string();
+        let (reports, _) = broadcast::channel(64);
+        let asking = writer.asking();
+        let host = Self {
+            id,
+            current: ArcSwap::from_pointee(snapshot),
+            writer: Mutex::new(writer),
+            store,
+            kv,
+            applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
+            reports,
+            told: parking_lot::Mutex::default(),
+            looks: Looks::default(),
+        };
+        host.looks.looked(Some(&first.report));
+        let host = Arc::new(host);
+        let weak = Arc::downgrade(&host);
+        asking.at(move || Some(weak.upgrade()?.snapshot()));
+        Ok(host)
+    }
+
+    /// Returns what a host would run now. Leaves no trace in the store: for those who only look.
+    pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
+        let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
+        reader.only_looks = true;
+        let first = reader.look(None).await;
+        Ok(first.snapshot.unwrap_or_else(|| reader.empty()))
+    }
+
+    /// The snapshot of this moment; a turn keeps it to its end.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// News as they come.
+    pub fn reports(&self) -> broadcast::Receiver<Arc<Report>> {
+        self.reports.subscribe()
+    }
+
+    /// Returns the counts and times of its looks at folders and store.
+    pub fn looks(&self) -> &Looks {
+        &self.looks
+    }
+
+    /// Returns the maps that scripts keep.
+    pub fn kv(&self) -> &Kv {
+        &self.kv
+    }
+
+    /// Returns the store of valves and switches.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Holds the one writer, who knows what the store says now: nothing else changes the running set until
+    /// it is dropped. What is changed meanwhile goes live by the [`reload`](Self::reload) that follows.
+    pub async fn writer(&self) -> Result<Writer<'_>, StoreError> {
+        Writer::held(self.writer.lock().await).await
+    }
+
+    /// Goes on with another plan, of the same folders: what it says of models, providers and plugins goes live
+    /// in one step.
+    pub async fn replan(&self, plan: Plan) -> Arc<Snapshot> {
+        self.writer.lock().await.plan = Arc::new(plan);
+        self.reload().await
+    }
+
+    /// Goes on with the plan in force, and shows what is wrong with the settings that should have replaced it.
+    pub async fn keep_plan(&self, problems: Vec<Problem>) -> Arc<Snapshot> {
+        {
+            let mut writer = self.writer.lock().await;
+            if writer.plan.problems != problems {
+                writer.plan = Arc::new(Plan { problems, ..(*writer.plan).clone() });
+            }
+        }
+        self.reload().await
+    }
+
+    /// A script as it would run here under its id, though it lies in no folder.
+    pub async fn compile(&self, file: &SourceFile) -> Result<Script, Vec<Problem>> {
+        let writer = self.writer.lock().await;
+        writer.compile(file, &writer.given(&file.id))
+    }
+
+    /// Waits until what went live last is written down as well: that comes a moment later.
+    pub async fn written_down(&self) {
+        drop(self.writer.lock().await);
+    }
+
+    /// Looks at folders and store now. Several at once wait for each other. A file that takes long to compile goes live
+    /// by a later look.
+    pub async fn reload(&self) -> Arc<Snapshot> {
+        self.settle(None).await;
+        self.snapshot()
+    }
+
+    /// The same; waits until the file of one plugin is compiled, however long that takes.
+    pub async fn reload_with(&self, id: &str) -> Arc<Snapshot> {
+        self.settle(Some(id)).await;
+        self.snapshot()
+    }
+
+    /// Looks until nothing is about to come but files that take long to compile, and returns `true` if there are any.
+    async fn settle(&self, id: Option<&str>) -> bool {
+        loop {
+            let (again, compiling) = self.look().await;
+            let is_awaited = id.is_some_and(|id| compiling.iter().any(|compiling| **compiling == *id));
+            match again.or(is_awaited.then_some(WHILE_COMPILING)) {
+                Some(again) => tokio::time::sleep(again).await,
+                None => return !compiling.is_empty(),
+            }
+        }
+    }
+
+    /// One look; when another one should follow soon, after which time; and the plugins whose files are still being
+    /// compiled.
+    async fn look(&self) -> (Option<Duration>, Vec<Arc<str>>) {
+        let mut writer = self.writer.lock().await;
+        let current = self.snapshot();
+        let outcome = writer.look(Some(&current)).await;
+        if let Some(snapshot) = outcome.snapshot {
+            let snapshot = Arc::new(snapshot);
+            self.current.store(snapshot.clone());
+            let report = Arc::new(outcome.report);
+            self.looks.looked(Some(&report));
+            // Nobody listening is fine.
+            let _ = self.reports.send(report.clone());
+            // Live first, remembered after: the disk takes its time.
+            writer.save(&snapshot, &report.changes).await;
+        } else {
+            self.looks.looked(None);
+            // What could not be written down by the look before.
+            writer.save(&current, &[]).await;
+        }
+        if let Some(applied) = outcome.stored_generation {
+            self.applied.store(applied, Relaxed);
+            self.announce().await;
+        }
+        (outcome.again.or(writer.is_behind().then_some(NEXT_LOOK)), outcome.compiling)
+    }
+
+    /// Follows folders and store until it is dropped.
+    pub async fn follow(self: Arc<Self>) {
+        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv(), self.clear_leftovers());
+    }
+
+    /// Removes what killed writers left in the folders.
+    async fn clear_leftovers(&self) {
+        let folders = self.snapshot().plan().folders();
+        loop {
+            let folders = folders.clone();
+            let cleared = tokio::task::spawn_blocking(move || {
+                folders.iter().for_each(|folder| leftovers::clear(folder, leftovers::ABANDONED));
+            });
+            if let Err(error) = cleared.await {
+                tracing::debug!("cannot clear temporary files: {error}");
+            }
+            tokio::time::sleep(leftovers::ABANDONED).await;
+        }
+    }
+
+    async fn follow_folders(&self) {
+        let mut watch = Watch::new(self.snapshot().plan().folders());
+        loop {
+            watch.tick().await;
+            while self.settle(None).await {
+                tokio::time::sleep(WHILE_COMPILING).await;
+            }
+        }
+    }
+
+    /// Also says from time to time that this host lives, and which generation it serves.
+    async fn follow_store(&self) {
+        let mut poll = tokio::time::interval(STORE_POLL);
+        poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut applied = None;
+        let mut announced = tokio::time::Instant::now();
+        loop {
+            poll.tick().await;
+            let news = match self.store.generation().await {
+                Ok(generation) => applied.replace(generation) != Some(generation),
+                Err(_) => false,
+            };
+            if news {
+                self.reload().await;
+            } else if announced.elapsed() > HEARTBEAT {
+                self.announce().await;
+            } else {
+                continue;
+            }
+            announced = tokio::time::Instant::now();
+        }
+    }
+
+    async fn announce(&self) {
+        let applied = self.applied.load(Relaxed);
+        let tells = Standing::of_snapshot(&self.snapshot());
+        let news = (tells != *self.told.lock()).then_some(&tells);
+        match self.store.announce(&self.id, std::process::id(), applied, news).await {
+            Ok(()) => *self.told.lock() = tells,
+            Err(error) => tracing::debug!("not announced: {error}"),
+        }
+    }
+
+    /// Writes what scripts store: at once where a turn waits for it, else a moment later.
+    async fn keep_kv(&self) {
+        loop {
+            tokio::select! {
+                () = self.kv.wanted() => {}
+                () = tokio::time::sleep(KV_DELAY) => {}
+            }
+            if !self.write_kv().await {
+                tokio::time::sleep(KV_DELAY).await;
+            }
+        }
+    }
+
+    /// Returns `true` if nothing is left to write.
+    async fn write_kv(&self) -> bool {
+        let failed_before = self.kv.failure().is_some();
+        let written = self.kv.flush_all().await;
+        match &written {
+            Ok(()) if failed_before => tracing::info!("what scripts store is written again"),
+            Err(error) if !failed_before => {
+                tracing::warn!("cannot write what scripts store yet, trying again: {error}");
+            }
+            _ => {}
+        }
+        written.is_ok()
+    }
+
+    /// Writes what is left and says good-bye to the store.
+    pub async fn close(&self) {
+        self.write_kv().await;
+        if let Err(error) = self.store.leave(&self.id).await {
+            tracing::debug!("left without a word: {error}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Models asked by scripts, through the host that runs them.
+
+use crate::snapshot::Snapshot;
+use futures::future::BoxFuture;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::{Turn, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_json::Json;
+use valvehouse_script::Models;
+
+/// Returns the snapshot in force; `None` once its host is gone.
+type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
+
+/// The way from a script to the models of its host, which is there once everything is loaded.
+#[derive(Default)]
+pub(crate) struct Asking(OnceLock<InForce>);
+
+impl Asking {
+    /// Connects the scripts with a host, by its snapshot in force.
+    pub(crate) fn at(&self, in_force: impl Fn() -> Option<Arc<Snapshot>> + Send + Sync + 'static) {
+        // There is one host, and it says so once.
+        let _ = self.0.set(Box::new(in_force));
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "Asking(connected)" } else { "Asking(not connected)" })
+    }
+}
+
+impl Models for Asking {
+    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
+        let snapshot = self.0.get().and_then(|in_force| in_force());
+        Box::pin(async move {
+            let snapshot =
+                snapshot.ok_or_else(|| Fault::Host("no host runs that could ask a model".into()))?;
+            ask(&snapshot, plugin, &request, &turn).await
+        })
+    }
+}
+
+async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
+    let own_model = || turn.facts().model.text("id");
+    let model = request.text("model").or_else(own_model).map(String::from);
+    let model = model.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
+    // New values in an object that nobody else holds: they fit.
+    let _ = request.set("model", model.as_str());
+    request.remove("stream");
+    let ready = snapshot.ready(&model, &[])?;
+    let callers = [turn.facts().callers.clone(), vec![plugin]].concat();
+    let kernel = ready.kernel.without(&callers);
+    let facts = turn.facts().clone();
+    let facts = TurnFacts { model: ready.facts, models: ready.models, callers, states: None, ..facts };
+    let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
+    let Reply::Answer(answer) = kernel.turn(request.clone(), &own, Wish { stream: None, raw: false }).await?
+    else {
+        return Err(Fault::Host("the answer came unread, which was not asked for".into()));
+    };
+    let said = response::message_of(&answer);
+    let choice = answer.at_path("choices.0");
+    Ok(Json::from([
+        ("content", message::text_of(&said).as_str().into()),
+        ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
+        ("finish_reason", choice.get("finish_reason").unwrap_or_default()),
+        ("usage", answer.get("usage").unwrap_or_default()),
+        ("model", answer.get("model").unwrap_or_default()),
+        ("id", answer.get("id").unwrap_or_default()),
+    ]))
+}

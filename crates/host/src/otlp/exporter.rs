@@ -1,0 +1,147 @@
+//! The exporter: what ended is sent in batches.
+
+use super::span;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{Receiver, error::RecvError, error::TryRecvError};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval};
+use url::Url;
+use valvehouse_config::{OtlpSettings, Secret};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::trace::{News, Trace};
+use valvehouse_json::Json;
+use valvehouse_net::{Call, Client};
+
+/// The interval at which ended requests are sent.
+const EVERY: Duration = Duration::from_secs(1);
+/// The longest time for which a collector is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Requests in one batch.
+const BATCH: usize = 128;
+/// Requests that wait for a collector that is away; then the oldest are let go of.
+const WAITING: usize = 1_000;
+
+/// Sends what ends to a collector.
+pub struct Exporter {
+    client: Client,
+    url: Url,
+    headers: Vec<(String, Secret)>,
+    resource: Json,
+    waiting: VecDeque<Arc<Trace>>,
+    /// The last batch could not be sent.
+    is_away: bool,
+}
+
+/// The outcome of a batch.
+enum Taken {
+    Yes,
+    /// It never will be.
+    Never(String),
+    /// Perhaps later.
+    Later(String),
+}
+
+impl Exporter {
+    /// An exporter of these settings; `Err` says which of them cannot be had.
+    pub fn new(settings: &OtlpSettings) -> Result<Self, String> {
+        let mut url = settings.endpoint.clone();
+        match url.path_segments_mut() {
+            Ok(mut path) => drop(path.pop_if_empty().extend(["v1", "traces"])),
+            Err(()) => {
+                return Err(format!("otlp.endpoint {} is no address of a collector", settings.endpoint));
+            }
+        }
+        let read = |(name, value): &(String, valvehouse_config::SecretSource)| match value.read() {
+            Ok(value) => Ok((name.clone(), value)),
+            Err(error) => Err(format!("otlp.headers.{name}: {error}")),
+        };
+        let headers = settings.headers.iter().map(read).collect::<Result<_, _>>()?;
+        let resource = span::attributes([
+            ("service.name", settings.service.as_str().into()),
+            ("service.version", env!("CARGO_PKG_VERSION").into()),
+        ]);
+        let client = Client::new().map_err(|fault| fault.to_string())?;
+        Ok(Self { client, url, headers, resource, waiting: VecDeque::new(), is_away: false })
+    }
+
+    /// Sends what ends from now on, and what is left when `closing` comes.
+    pub async fn run(mut self, mut news: Receiver<News>, mut closing: oneshot::Receiver<()>) {
+        let mut every = interval(EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                heard = news.recv() => match heard {
+                    Ok(heard) => self.take(heard),
+                    Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} events of requests went by unexported"),
+                    Err(RecvError::Closed) => return self.send().await,
+                },
+                _ = every.tick() => self.send().await,
+                // Sent or dropped, both mean the end.
+                _ = &mut closing => break,
+            }
+        }
+        loop {
+            match news.try_recv() {
+                Ok(heard) => self.take(heard),
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(_) => return self.send().await,
+            }
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        let News::Ended(trace) = news else { return };
+        if self.waiting.len() >= WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(trace);
+    }
+
+    async fn send(&mut self) {
+        while !self.waiting.is_empty() {
+            let batch: Vec<Arc<Trace>> = self.waiting.iter().take(BATCH).cloned().collect();
+            let taken = self.deliver(&batch).await;
+            if let (Taken::Later(why) | Taken::Never(why), false) = (&taken, self.is_away) {
+                tracing::warn!("traces are not taken by {}: {why}", self.url);
+            }
+            self.is_away = !matches!(taken, Taken::Yes);
+            if let Taken::Later(_) = taken {
+                return;
+            }
+            self.waiting.drain(..batch.len());
+        }
+    }
+
+    async fn deliver(&self, batch: &[Arc<Trace>]) -> Taken {
+        let bytes = match self.body(batch).encode() {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(error) => return Taken::Never(error.to_string()),
+        };
+        let call = Call::post(self.url.clone(), bytes).header("content-type", "application/json");
+        let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
+        let status = match self.client.send(call.within(PATIENCE)).await {
+            Ok(response) => response.status,
+            Err(Fault::Provider { message, .. } | Fault::Unanswered { message, .. }) => {
+                return Taken::Later(message.to_string());
+            }
+            Err(fault) => return Taken::Later(fault.to_string()),
+        };
+        match status {
+            200..=299 => Taken::Yes,
+            429 | 500..=599 => Taken::Later(format!("status {status}")),
+            _ => Taken::Never(format!("status {status}")),
+        }
+    }
+
+    fn body(&self, batch: &[Arc<Trace>]) -> Json {
+        let spans: Vec<Json> = batch.iter().flat_map(|trace| span::of(trace)).collect();
+        let scope = [("name", "valvehouse".into()), ("version", env!("CARGO_PKG_VERSION").into())];
+        let scope = Json::from([("scope", Json::from(scope)), ("spans", spans.into())]);
+        let resource = Json::from([("attributes", self.resource.copy())]);
+        let all = Json::from([("resource", resource), ("scopeSpans", vec![scope].into())]);
+        Json::from([("resourceSpans", vec![all].into())])
+    }
+}

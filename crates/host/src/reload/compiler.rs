@@ -1,0 +1,170 @@
+//! The compiler of plugins: what every script of a host is compiled with, and the files that take long, which are
+//! compiled beside the look that found them: they delay nobody else's change.
+
+use crate::models::Asking;
+use crate::plan::Plan;
+use crate::plugin::Given;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use valvehouse_core::figures::Figures;
+use valvehouse_core::lanes::STACK;
+use valvehouse_core::valve::SecretGroup;
+use valvehouse_script::{Problem, Read, Script, Settings, SourceFile};
+use valvehouse_store::Kv;
+
+/// The parts of a host that all of its scripts share.
+pub(super) struct Compiler {
+    pub(super) kv: Arc<Kv>,
+    secrets: SecretGroup,
+    pub(super) asking: Arc<Asking>,
+    /// The costs of calls, by plugin: whichever version of it ran.
+    figures: Mutex<HashMap<String, Arc<Figures>>>,
+    /// Files that take long to compile.
+    compiling: Compiling,
+}
+
+impl Compiler {
+    pub(super) fn new(kv: Arc<Kv>) -> Self {
+        Self {
+            kv,
+            secrets: SecretGroup::default(),
+            asking: Arc::default(),
+            figures: Mutex::default(),
+            compiling: Compiling::default(),
+        }
+    }
+
+    /// Compiles a file, or returns why its version is not run.
+    pub(super) fn compile(
+        &self,
+        plan: &Plan,
+        file: &SourceFile,
+        given: &Given,
+    ) -> Result<Script, Vec<Problem>> {
+        Problem::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        Script::compile(file, &self.settings_of(plan, file, given))
+    }
+
+    /// Compiles a file that a look found; returns `None` if it takes long, and a later look gets the script.
+    pub(super) fn compile_soon(&self, plan: &Arc<Plan>, read: &Read, given: &Given) -> Option<Compiled> {
+        if let Some(problem) = Problem::of_quarantine(&read.file, &given.quarantined) {
+            return Some(Err(vec![problem]));
+        }
+        self.compiling.soon(read, given, plan, &self.settings_of(plan, &read.file, given))
+    }
+
+    /// Forgets that files were asked for: a look begins.
+    pub(super) fn begin(&self) {
+        self.compiling.begin();
+    }
+
+    /// Forgets the files that the look did not ask for, and returns the ids of those that are left.
+    pub(super) fn end(&self) -> Vec<Arc<str>> {
+        self.compiling.end()
+    }
+
+    fn settings_of(&self, plan: &Plan, file: &SourceFile, given: &Given) -> Settings {
+        Settings {
+            stored: given.valves.clone(),
+            grants: given.grants.clone(),
+            kv: self.kv.clone(),
+            secrets: self.secrets.clone(),
+            models: Some(self.asking.clone()),
+            figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
+            breaker: plan.breaker,
+            is_served: true,
+            ..plan.plugin(file.kind, &file.id).settings
+        }
+    }
+}
+
+/// The time for which a look waits for a file.
+const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 });
+
+type Compiled = Result<Script, Vec<Problem>>;
+
+/// The files that are being compiled, by the ids of their plugins.
+#[derive(Default)]
+struct Compiling(Mutex<HashMap<Arc<str>, Job>>);
+
+struct Job {
+    read: Read,
+    given: Given,
+    plan: Arc<Plan>,
+    result: Receiver<Compiled>,
+    /// It was asked for at the last look.
+    is_wanted: bool,
+}
+
+impl Compiling {
+    /// Forgets that files were asked for: a look begins.
+    fn begin(&self) {
+        self.0.lock().values_mut().for_each(|job| job.is_wanted = false);
+    }
+
+    /// Forgets the files that the look did not ask for, and returns the ids of those that are left.
+    fn end(&self) -> Vec<Arc<str>> {
+        let mut jobs = self.0.lock();
+        jobs.retain(|_, job| job.is_wanted);
+        jobs.keys().cloned().collect()
+    }
+
+    /// Compiles a file; returns `None` if that takes long. A later look gets the result.
+    fn soon(&self, read: &Read, given: &Given, plan: &Arc<Plan>, settings: &Settings) -> Option<Compiled> {
+        let id = read.file.id.clone();
+        let is_of = |job: &Job| {
+            job.read.hash == read.hash
+                && job.read.file.path == read.file.path
+                && job.read.file.kind == read.file.kind
+                && job.given == *given
+                && Arc::ptr_eq(&job.plan, plan)
+        };
+        let known = self.0.lock().remove(&id).filter(is_of);
+        let (mut job, patience) = match known {
+            Some(job) => (job, Duration::ZERO),
+            None => {
+                let (sender, result) = channel();
+                let (file, settings) = (read.file.clone(), settings.clone());
+                let compile = move || {
+                    // A look that found another text meanwhile does not wait for this one.
+                    let _ = sender.send(Script::compile(&file, &settings));
+                };
+                let named = std::thread::Builder::new().name("compiles".into()).stack_size(STACK);
+                if let Err(error) = named.spawn(compile) {
+                    tracing::warn!("cannot compile {} apart: {error}", read.file.path.display());
+                }
+                let job = Job {
+                    read: read.clone(),
+                    given: given.clone(),
+                    plan: plan.clone(),
+                    result,
+                    is_wanted: true,
+                };
+                (job, SOON)
+            }
+        };
+        match job.result.recv_timeout(patience) {
+            Ok(compiled) => Some(compiled),
+            Err(RecvTimeoutError::Timeout) => {
+                job.is_wanted = true;
+                self.0.lock().insert(id, job);
+                None
+            }
+            // There was no thread.
+            Err(RecvTimeoutError::Disconnected) => Some(Script::compile(&read.file, settings)),
+        }
+    }
+}
+
+/// Does what may take a while, such as compiling, without holding up the turns of this thread.
+pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        // There is no other thread to go on.
+        _ => work(),
+    }
+}

@@ -1,0 +1,82 @@
+//! Last good versions, as the store remembers them and histories restore them.
+
+use crate::plan::Plan;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use valvehouse_core::words::hex;
+use valvehouse_script::{Imports, Kind, says_of_itself};
+use valvehouse_store::{LastGood, StoreError, StoredValves, Trouble};
+
+/// Refuses valves of guards that were written into the store by hand: nobody has checked them, and nobody has answered
+/// for them.
+pub(super) fn check_sealed(
+    rows: &[StoredValves],
+    last_good: &HashMap<String, LastGood>,
+) -> Result<(), StoreError> {
+    let is_guards = |row: &&StoredValves| last_good.get(&row.plugin).is_some_and(|version| version.security);
+    let Some(row) = rows.iter().filter(|row| row.is_plain).find(is_guards) else { return Ok(()) };
+    let id = &row.plugin;
+    Err(StoreError {
+        doing: "read the stored valves".into(),
+        place: "the store".into(),
+        trouble: Trouble::Sealed,
+        cause: format!("those of the guard {id} were changed by hand"),
+        mend: Some(format!("drop them: valvehouse valves reset {id}")),
+    })
+}
+
+/// Returns `true` if a guard has another last good version than before, or none: the history is asked then.
+pub(super) fn has_lost(before: &HashMap<String, LastGood>, now: &HashMap<String, LastGood>) -> bool {
+    let is_same = |known: &LastGood| {
+        now.get(&known.id)
+            .is_some_and(|row| row.security && row.source == known.source && row.imports == known.imports)
+    };
+    before.values().any(|known| known.security && !is_same(known))
+}
+
+/// Puts right the last good versions of guards that the history knows and the store has lost, or has others of. Also
+/// returns the ids of those.
+pub(super) fn restored(
+    mut rows: HashMap<String, LastGood>,
+    doubted: Vec<(String, String, String)>,
+    plan: &Plan,
+) -> (HashMap<String, LastGood>, HashSet<String>) {
+    let filters = plan.folder(Kind::Filter);
+    let is_filter = |row: &LastGood| Path::new(&row.path).starts_with(filters);
+    for row in rows.values_mut().filter(|row| !row.security && row.source.contains("security")) {
+        row.security = is_filter(row) && says_of_itself(&row.source).0;
+    }
+    let mut ids = HashSet::new();
+    for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| says_of_itself(source).0) {
+        tracing::warn!(plugin = id, "the store lost the last good version of this guard: its history has it");
+        let row = LastGood {
+            path: filters.join(place).display().to_string(),
+            hash: hash_of(&source),
+            imports: Imports::default().to_json(),
+            security: true,
+            saved_at: 0,
+            source,
+            id: id.clone(),
+        };
+        ids.insert(id.clone());
+        rows.insert(id, row);
+    }
+    (rows, ids)
+}
+
+/// Returns `true` if a stored version is a guard's. An empty source stands for a file that was unreadable: it is
+/// treated as a guard only while it stays unreadable, so this returns `false` for it.
+pub(super) fn is_guards(row: &LastGood) -> bool {
+    row.security && !row.source.is_empty()
+}
+
+/// Returns `true` if a stored version has ever loaded. Of a guard that has not, only its claim is stored.
+pub(super) fn has_loaded(row: &LastGood) -> bool {
+    !row.imports.is_null()
+}
+
+/// The hash of a text as that of a file.
+pub(super) fn hash_of(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}

@@ -1,0 +1,274 @@
+//! A look at folders and store, and the next snapshot that comes of it. Nothing is taken away before what takes its
+//! place has loaded.
+
+use super::compiler::aside;
+use super::guards;
+use super::last_good;
+use super::state::{Reload, Settled};
+use crate::builtin;
+use crate::catalog::Shelf;
+use crate::plugin::{Given, Kept, Plugin, Plugins, State};
+use crate::report::{Change, Report};
+use crate::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_config::Grants;
+use valvehouse_script::{Code, Found, Kind, Problem, says_of_itself};
+use valvehouse_store::{Confirmed, now};
+
+/// The delay of the next look while something is under way, and the longest time for which files may go on being saved.
+pub(crate) const NEXT_LOOK: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The delay of the next look while a file is still being compiled.
+pub(crate) const WHILE_COMPILING: Duration = Duration::from_millis(25);
+/// The delay after which a vanished file is looked for again.
+const SECOND_LOOK: Duration = Duration::from_millis(150);
+
+/// The outcome of a look.
+pub(crate) struct Outcome {
+    /// The next snapshot, when anything changed.
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) report: Report,
+    /// The store's generation that is applied now; None while its news wait.
+    pub(crate) stored_generation: Option<u64>,
+    /// Look again after this: something is about to come, or to come back.
+    pub(crate) again: Option<Duration>,
+    /// Plugins whose files take long to compile: a look after [`WHILE_COMPILING`] may get them.
+    pub(crate) compiling: Vec<Arc<str>>,
+}
+
+impl Outcome {
+    /// Nothing yet: what is on its way goes live together.
+    fn later(again: Duration, generation: u64, began: Instant) -> Self {
+        let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
+        Self { snapshot: None, report, stored_generation: None, again: Some(again), compiling: Vec::new() }
+    }
+
+    /// Everything is as it was.
+    fn nothing_new(stored_generation: u64, generation: u64, began: Instant) -> Self {
+        let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
+        Self {
+            snapshot: None,
+            report,
+            stored_generation: Some(stored_generation),
+            again: None,
+            compiling: Vec::new(),
+        }
+    }
+}
+
+impl Reload {
+    /// Looks at folders and store, and writes only what it sets aside. A store that is away costs its news, not the
+    /// folder's.
+    pub(crate) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
+        let (began, looked_at) = (Instant::now(), now());
+        self.is_serving = current.is_some();
+        if let Err(error) = self.read_store().await {
+            tracing::warn!("going on with what is known of the store: {error}");
+        }
+        self.touched.extend(self.quarantine.refresh());
+        let empty = BTreeMap::new();
+        let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
+        let generation = current.map_or(0, |current| current.generation);
+        let folders = aside(|| self.look_at_folders());
+        if current.is_some() && self.is_settled(&folders) {
+            (self.waiting, self.looked_at) = (None, looked_at);
+            return Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
+        }
+        let mut found = self.one_space(&folders, before);
+        // Guards that nobody knows of yet may be in a folder that cannot be listed: it stands for them. Those that are
+        // known go on without it.
+        for problem in found.problems.iter_mut().filter(|problem| found.unlisted.contains(&problem.path)) {
+            if !self.knows_nothing && !before.contains_key(problem.id.as_str()) {
+                problem.id.clear();
+            }
+        }
+        let may_wait = current.is_some() && self.waiting.get_or_insert(began).elapsed() < PATIENCE;
+        if may_wait && found.is_restless() {
+            return Outcome::later(NEXT_LOOK, generation, began);
+        }
+        let is_patient = self.waiting.is_some_and(|since| since.elapsed() < guards::PATIENCE);
+        if current.is_some() && is_patient && self.is_guard_being_saved(&found, before) {
+            return Outcome::later(NEXT_LOOK, generation, began);
+        }
+        if let Err(error) = self.set_aside_for_new(&found, before).await {
+            tracing::warn!("cannot tell new files from removed plugins of the same ids: {error}");
+        }
+        let is_known = |id: &str| {
+            let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
+            before.get(id).is_some_and(runs)
+                || self.last_good.get(id).is_some_and(|version| !version.source.is_empty())
+        };
+        let unreadable = guards::unreadable(&found, is_known);
+        self.compiler.begin();
+        let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
+        let compiling = self.compiler.end();
+        let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
+        if may_wait && unsettled {
+            // At the next look what takes its place may be there: they go together.
+            return Outcome::later(SECOND_LOOK, generation, began);
+        }
+        (self.waiting, self.looked_at) = (None, looked_at);
+        self.add_lost_guards(&found, &mut plugins, &mut changes);
+        changes.extend(self.newly_granted());
+        let shelf = Shelf::new(&self.native_tools(), &plugins, &self.plan);
+        let is_a_plugins = |problem: &&Problem| {
+            plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
+        };
+        let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
+        let aside = self.problems_of_aside(&plugins);
+        let others = shelf.problems.iter().chain(&self.plan.problems).chain(&aside);
+        let problems: Vec<Problem> = beside.chain(others).cloned().collect();
+        let known = current.map(|current| current.problems.as_slice()).unwrap_or_default();
+        changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
+        let problems_gone = current.is_some_and(|current| current.problems != problems);
+        let replanned = current.is_some_and(|current| !current.is_of(&self.plan));
+
+        // A file that is missed is looked for again, and whether its removal is confirmed.
+        let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
+        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
+            let tools = shelf.tools.into_iter().map(|tool| {
+                let figures = self.uses.of(tool.name());
+                tool.counting(figures)
+            });
+            Snapshot::new(generation + 1, plugins, problems, tools.collect(), self.plan.clone())
+        });
+        let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
+        self.touched.clear();
+        self.knows_nothing = false;
+        self.settled =
+            (!is_missed && compiling.is_empty()).then(|| Settled { plan: self.plan.clone(), found: folders });
+        Outcome {
+            snapshot,
+            report: Report { generation, changes, took: began.elapsed() },
+            stored_generation: compiling.is_empty().then(|| self.stored.generation.unwrap_or(0)),
+            again: unsettled.then_some(SECOND_LOOK),
+            compiling,
+        }
+    }
+
+    /// Returns `true` if the folders and the store are as they were when everything went live.
+    fn is_settled(&self, folders: &[Arc<Found>; 2]) -> bool {
+        let is_same = |settled: &Settled| {
+            let mut both = settled.found.iter().zip(folders);
+            Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
+        };
+        self.touched.is_empty() && self.settled.as_ref().is_some_and(is_same)
+    }
+
+    /// Native tools that reach something else than before: no file of theirs could tell.
+    fn newly_granted(&mut self) -> Vec<Change> {
+        let now: Vec<Grants> = builtin::GUARDED.iter().map(|(id, _)| self.grants(id)).collect();
+        let before = std::mem::replace(&mut self.native_grants, now);
+        let both = builtin::GUARDED.iter().zip(&self.native_grants).zip(before);
+        let changed = both.filter(|((_, now), before)| *now != before);
+        changed.map(|(((id, _), _), _)| Change::Settings((*id).into())).collect()
+    }
+
+    /// Both folders as they are now.
+    fn look_at_folders(&mut self) -> [Arc<Found>; 2] {
+        [Kind::Filter, Kind::Tool].map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
+    }
+
+    /// Both folders in one. A tool's file never takes the place of a filter: ids are one space, since
+    /// operators name plugins by them, and a guard could drop out so.
+    fn one_space(&self, folders: &[Arc<Found>; 2], before: &Plugins) -> Found {
+        let [filters, mut tools] = folders.each_ref().map(|found| Found::clone(found));
+        let unread: HashSet<&str> = filters.problems.iter().map(|problem| &*problem.id).collect();
+        let is_taken = |id: &str| {
+            let filter = before.get(id).filter(|plugin| plugin.kind == Kind::Filter);
+            filters.files.contains_key(id)
+                || unread.contains(id)
+                || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
+                || self.last_good.get(id).is_some_and(|version| version.security)
+        };
+        // What is wrong with a tool's file is no problem of the filter's.
+        tools
+            .problems
+            .iter_mut()
+            .filter(|problem| is_taken(&problem.id))
+            .for_each(|problem| problem.id.clear());
+        let taken: Vec<Arc<str>> = tools.files.keys().filter(|id| is_taken(id)).cloned().collect();
+        for id in taken {
+            if let Some(read) = tools.files.remove(&id) {
+                let what = format!("`{id}` is the id of a filter; this tool is not used");
+                let problem = Problem::new(Code::SameId, "", &read.file.path, what);
+                tools.problems.push(problem.help("rename one of the two files"));
+            }
+        }
+        filters.and(tools)
+    }
+
+    /// A file that is gone for the first time may be on its way back: it keeps running until the
+    /// next look.
+    fn remember_vanished(
+        &mut self,
+        found: &Found,
+        unreadable: &BTreeMap<Arc<str>, &Problem>,
+        before: &Plugins,
+        plugins: &mut Plugins,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let mut gone = BTreeSet::new();
+        for (id, plugin) in before {
+            let known = found.files.contains_key(id) || unreadable.contains_key(id);
+            if known || found.leaves_open(&plugin.path) || plugin.state == State::Missing {
+                continue;
+            }
+            if !self.vanished.contains(id) {
+                gone.insert(id.clone());
+                plugins.insert(id.clone(), plugin.clone());
+                changes.retain(|change| change.id() != Some(&**id));
+            }
+        }
+        self.vanished = gone;
+        !self.vanished.is_empty()
+    }
+
+    /// Guards whose files went away while no host ran.
+    fn add_lost_guards(&self, found: &Found, plugins: &mut Plugins, changes: &mut Vec<Change>) {
+        for version in self.last_good.values().filter(|version| last_good::is_guards(version)) {
+            let is_known = plugins.contains_key(version.id.as_str());
+            if is_known
+                || self.is_confirmed(&version.id, &Confirmed::Gone)
+                || self.has_moved(&version.id, found)
+            {
+                continue;
+            }
+            let id: Arc<str> = version.id.as_str().into();
+            let (_, global) = says_of_itself(&version.source);
+            let plugin = Plugin {
+                id: id.clone(),
+                kind: Kind::Filter,
+                path: PathBuf::from(&version.path),
+                script: None,
+                state: State::Missing,
+                hash: "".into(),
+                pending: None,
+                security: true,
+                global,
+                enabled: true,
+                users: Arc::default(),
+                given: Given::default(),
+                held_for: Arc::default(),
+                acts: Kept::default(),
+                brings: Kept::default(),
+            };
+            plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
+            changes.push(Change::Missing(id));
+        }
+    }
+}
+
+/// The problems that are not among those that are known.
+fn unknown<'a>(problems: &'a [Problem], known: &[Problem]) -> impl Iterator<Item = &'a Problem> {
+    let mut by_path: HashMap<&Path, Vec<&Problem>> = HashMap::new();
+    for problem in known {
+        by_path.entry(&problem.path).or_default().push(problem);
+    }
+    let is_known =
+        move |problem: &&Problem| by_path.get(&*problem.path).is_some_and(|known| known.contains(problem));
+    problems.iter().filter(move |problem| !is_known(problem)).collect::<Vec<_>>().into_iter()
+}

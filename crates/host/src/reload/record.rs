@@ -1,0 +1,187 @@
+//! The record of a look in the store: last good versions, histories of files, and the models that list guards.
+
+use super::guards::unlisted;
+use super::last_good::hash_of;
+use super::state::Reload;
+use crate::plan::ModelPlan;
+use crate::plugin::{Plugin, State};
+use crate::report::Change;
+use crate::snapshot::Snapshot;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use valvehouse_json::Json;
+use valvehouse_script::beginning;
+use valvehouse_store::{Confirmed, LastGood, Seen, now};
+
+impl Reload {
+    /// Files that went away while no host ran; guards are missed by themselves.
+    pub(crate) async fn record_lost(&mut self, snapshot: &Snapshot) {
+        let spans = self.store.spans().await.unwrap_or_default().into_iter();
+        let unknown = spans.filter(|span| !span.is_gone && !snapshot.plugins.contains_key(&*span.plugin));
+        let lost: BTreeSet<Arc<str>> = unknown.map(|span| span.plugin.into()).collect();
+        // In a folder that cannot be listed they may well be there.
+        if self.plan.folders().iter().all(|folder| folder.read_dir().is_ok() || !folder.exists()) {
+            self.record(snapshot, lost).await;
+        }
+    }
+
+    /// Writes down how these plugins stand, and those for which it was too late the last time.
+    async fn record(&mut self, snapshot: &Snapshot, mut ids: BTreeSet<Arc<str>>) {
+        ids.append(&mut self.unwritten);
+        if ids.is_empty() {
+            return;
+        }
+        let seen: Vec<Seen> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
+        match self.store.record(&seen).await {
+            Ok(late) => self.unwritten = late.into_iter().map(Arc::from).collect(),
+            Err(error) => tracing::warn!("what changed is missing in the histories of plugins: {error}"),
+        }
+    }
+
+    /// Returns `true` if something is still to be written down: a look that comes soon does it.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Remembers what loaded, forgets what is gone, and writes both down in their histories.
+    pub(crate) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
+        let of_files =
+            |change: &&Change| matches!(change, Change::Loaded(_) | Change::Updated(_) | Change::Removed(_));
+        let ids = changes.iter().filter(of_files).filter_map(Change::id).map(Arc::from).collect();
+        self.record(snapshot, ids).await;
+        let mut good = Vec::new();
+        for change in changes {
+            if let Change::Loaded(id) | Change::Updated(id) = change
+                && let Some(plugin) = snapshot.plugins.get(id)
+                && let (State::Live, Some(script)) = (&plugin.state, &plugin.script)
+            {
+                let known = self.last_good.get(&**id).is_some_and(|version| version.hash == *plugin.hash);
+                if !known {
+                    good.push(LastGood {
+                        id: id.to_string(),
+                        path: plugin.path.display().to_string(),
+                        hash: plugin.hash.to_string(),
+                        source: script.file.text.to_string(),
+                        imports: script.file.imports.to_json(),
+                        security: plugin.security,
+                        saved_at: now(),
+                    });
+                }
+            }
+        }
+        let broken = changes.iter().filter_map(|change| snapshot.plugins.get(change.id()?));
+        good.extend(broken.filter_map(|plugin| self.unloaded(plugin)));
+        self.save_switched_off(&good).await;
+        self.save_guarded_models(snapshot).await;
+        if !good.is_empty() {
+            if let Err(error) = self.store.save_last_good(&good).await {
+                tracing::warn!("last good versions are not remembered across a restart: {error}");
+            }
+            for version in good.iter().filter(|version| version.security) {
+                // As in the store: what was confirmed of an earlier version says nothing of this one.
+                if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
+                    confirmed.retain(|what| matches!(what, Confirmed::Off | Confirmed::Narrow));
+                }
+            }
+            self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
+        }
+        for change in changes {
+            if let Change::Removed(id) = change {
+                self.last_good.remove(&**id);
+                if let Err(error) = self.store.forget_last_good(id).await {
+                    tracing::warn!(plugin = &**id, "its last good version is not forgotten: {error}");
+                }
+            }
+        }
+    }
+
+    /// Writes down which models list the guards that run for those alone.
+    async fn save_guarded_models(&mut self, snapshot: &Snapshot) {
+        let guards = snapshot.plugins.values().filter(|plugin| plugin.security);
+        let of_models = guards.filter(|plugin| !plugin.global && plugin.held_for.is_empty());
+        let listing = |id: &str| -> BTreeSet<String> {
+            let lists = |model: &&ModelPlan| model.filters.iter().any(|listed| listed == id);
+            self.plan.models.iter().filter(lists).map(|model| model.name.clone()).collect()
+        };
+        let now: HashMap<String, BTreeSet<String>> =
+            of_models.map(|plugin| (plugin.id.to_string(), listing(&plugin.id))).collect();
+        let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(|plugin| plugin.global);
+        let gone = self.stored.guarded.keys().filter(|id| is_gone(id)).cloned();
+        let gone: Vec<_> = gone.map(|id| (id, BTreeSet::new())).collect();
+        for (id, models) in now.into_iter().chain(gone) {
+            if self.stored.guarded.get(&id).is_none_or(BTreeSet::is_empty) && models.is_empty()
+                || self.stored.guarded.get(&id) == Some(&models)
+            {
+                continue;
+            }
+            let list: Vec<String> = models.iter().cloned().collect();
+            // It is confirmed once: the same change is asked about again.
+            let done = unlisted(&self.models_unlisting(&id));
+            match self.store.save_guarded_models(&id, &list).await {
+                Ok(()) => {
+                    if self.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
+                        && let Err(error) = self.store.forget_confirmed(&id, &done).await
+                    {
+                        tracing::warn!(plugin = id, "cannot end what was confirmed of this guard: {error}");
+                    }
+                    self.stored.guarded.insert(id, models);
+                }
+                Err(error) => {
+                    tracing::warn!(plugin = id, "cannot store which models list this guard: {error}");
+                }
+            }
+        }
+    }
+
+    /// Guards that do not load and are not known yet: once seen, they are missed when they go.
+    fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
+        let is_new = !self.last_good.contains_key(&*plugin.id);
+        let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
+        (claims && is_new).then(|| {
+            let source = beginning(&plugin.path);
+            LastGood {
+                id: plugin.id.to_string(),
+                path: plugin.path.display().to_string(),
+                hash: hash_of(&source),
+                source,
+                imports: Json::Null,
+                security: true,
+                saved_at: now(),
+            }
+        })
+    }
+
+    /// Writes down which guards the settings switch off from the beginning, or no longer.
+    async fn save_switched_off(&mut self, new: &[LastGood]) {
+        let is_off = |id: &str| self.is_off(id);
+        let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
+        let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
+        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&Confirmed::Off) && !is_off(id));
+        let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
+        for id in off {
+            self.confirmed.entry(id.clone()).or_default().insert(Confirmed::Off);
+            if let Err(error) = self.store.confirm(&id, &Confirmed::Off, "settings").await {
+                tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
+            }
+        }
+        for id in on {
+            self.confirmed.entry(id.clone()).or_default().remove(&Confirmed::Off);
+            if let Err(error) = self.store.forget_confirmed(&id, &Confirmed::Off).await {
+                tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
+            }
+        }
+    }
+}
+
+/// A plugin's file as it was found: what is in it, where it loads, or that it is gone.
+fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<Seen> {
+    let source = match snapshot.plugins.get(id) {
+        Some(plugin) if plugin.state == State::Live => {
+            let text = plugin.script.as_ref()?.file.text.clone();
+            Some(snapshot.plan().source(plugin, text))
+        }
+        Some(_) => return None,
+        None => None,
+    };
+    Some(Seen { plugin: id.to_owned(), source, at })
+}

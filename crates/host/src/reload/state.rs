@@ -1,0 +1,154 @@
+//! The memory of the writer between two looks, and what it derives from it for a single plugin.
+
+use super::compiler::Compiler;
+use super::last_good::restored;
+use super::rows::{Confirmations, Stored};
+use crate::builtin;
+use crate::models::Asking;
+use crate::plan::Plan;
+use crate::plugin::{Configured, Given};
+use crate::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+use valvehouse_config::Grants;
+use valvehouse_core::figures::Tools;
+use valvehouse_core::tool::Tool;
+use valvehouse_script::crash::Quarantine;
+use valvehouse_script::{Found, Kind, Loader, Problem, Read, Script, SourceFile};
+use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError};
+
+/// The writer's memory between two looks.
+pub(crate) struct Reload {
+    pub(crate) plan: Arc<Plan>,
+    pub(super) loader: Loader,
+    pub(crate) store: Arc<dyn Store>,
+    pub(super) compiler: Compiler,
+    pub(super) stored: Stored,
+    /// Plugins whose stored rows changed since the last snapshot.
+    pub(super) touched: HashSet<String>,
+    /// The plan and the files that the last snapshot was made of.
+    pub(super) settled: Option<Settled>,
+    /// The grants of the native tools at the last look, in their order.
+    pub(super) native_grants: Vec<Grants>,
+    /// The costs of calls of tools, by their names.
+    pub(super) uses: Tools,
+    /// Last good versions that the store remembers, for files that do not load at the start.
+    pub(super) last_good: HashMap<String, LastGood>,
+    /// The changes of guards that operators have confirmed.
+    pub(super) confirmed: Confirmations,
+    /// Guards whose last good versions were taken from their histories.
+    pub(super) restored: HashSet<String>,
+    /// The values of removed plugins that are set aside.
+    pub(super) aside: Vec<Aside>,
+    /// New files under the ids of removed plugins, as long as the values of those are not set aside.
+    pub(super) strangers: HashSet<String>,
+    /// It only looks, and writes nothing at all.
+    pub(crate) only_looks: bool,
+    /// A snapshot is live that goes on meanwhile.
+    pub(super) is_serving: bool,
+    /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
+    pub(super) knows_nothing: bool,
+    /// Files that were gone at the last look: a save by rename leaves a gap.
+    pub(super) vanished: BTreeSet<Arc<str>>,
+    /// Since when news wait for each other.
+    pub(super) waiting: Option<Instant>,
+    /// The start of the look that was through last, in milliseconds since 1970.
+    pub(super) looked_at: i64,
+    /// The versions that are not run, since they ended the process.
+    pub(super) quarantine: Quarantine,
+    /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
+    pub(super) unwritten: BTreeSet<Arc<str>>,
+}
+
+/// The input of a look that is through: the same again is no news.
+pub(super) struct Settled {
+    pub(super) plan: Arc<Plan>,
+    /// The files in the folders of filters and of tools.
+    pub(super) found: [Arc<Found>; 2],
+}
+
+impl Reload {
+    pub(crate) async fn new(plan: Arc<Plan>, store: Arc<dyn Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
+        let last_good: HashMap<String, LastGood> =
+            store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
+        let (last_good, restored) = restored(last_good, store.doubted_guards().await?, &plan);
+        Ok(Self {
+            quarantine: Quarantine::of(&plan.project).and(&plan.quarantined),
+            plan,
+            loader: Loader::default(),
+            store,
+            compiler: Compiler::new(kv),
+            stored: Stored::default(),
+            touched: HashSet::new(),
+            settled: None,
+            native_grants: Vec::new(),
+            uses: Tools::default(),
+            is_serving: false,
+            knows_nothing: last_good.is_empty(),
+            last_good,
+            confirmed: HashMap::new(),
+            restored,
+            aside: Vec::new(),
+            strangers: HashSet::new(),
+            only_looks: false,
+            vanished: BTreeSet::new(),
+            waiting: None,
+            looked_at: 0,
+            unwritten: BTreeSet::new(),
+        })
+    }
+
+    /// The first generation where there is nothing at all.
+    pub(crate) fn empty(&self) -> Snapshot {
+        Snapshot::new(1, BTreeMap::new(), Vec::new(), Vec::new(), self.plan.clone())
+    }
+
+    /// Tools that are no scripts, as far as they are granted.
+    pub(super) fn native_tools(&self) -> Vec<Tool> {
+        let own = builtin::tools(&|id| self.grants(id), &self.compiler.kv);
+        own.into_iter().chain(self.plan.native_tools.iter().cloned()).collect()
+    }
+
+    /// Returns what a plugin or native tool may reach, by the configuration and the store.
+    pub(super) fn grants(&self, id: &str) -> Grants {
+        let configured = self.plan.grants.get(id).cloned().unwrap_or_default();
+        self.stored_for(&self.stored.grants, id).map_or(configured.clone(), |stored| configured.merge(stored))
+    }
+
+    /// Returns the stored values of a plugin; `None` if they may belong to a removed one of the same id.
+    pub(super) fn stored_for<'a, T>(&self, stored: &'a HashMap<String, T>, id: &str) -> Option<&'a T> {
+        stored.get(id).filter(|_| !self.strangers.contains(id))
+    }
+
+    /// Returns what operators give a plugin now.
+    pub(crate) fn given(&self, id: &str) -> Given {
+        let valves = self.stored_for(&self.stored.valves, id).cloned().unwrap_or_default();
+        let plans = [Kind::Filter, Kind::Tool].map(|kind| self.plan.plugin(kind, id).settings);
+        let configured = Configured {
+            budgets: plans.each_ref().map(|plan| [plan.stream, plan.hook, plan.tool]),
+            valves: plans.map(|plan| plan.configured),
+            breaker: self.plan.breaker,
+        };
+        let quarantined = self.quarantine.of_plugin(id);
+        Given { valves, grants: self.grants(id), configured: Some(configured), quarantined }
+    }
+
+    /// Returns the way from scripts to the models of their host.
+    pub(crate) fn asking(&self) -> Arc<Asking> {
+        self.compiler.asking.clone()
+    }
+
+    pub(crate) fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
+        self.compiler.compile(&self.plan, file, given)
+    }
+
+    /// The same of a file that a look found; returns `None` if it takes long, and a later look gets the script.
+    pub(super) fn compile_soon(&self, read: &Read, given: &Given) -> Option<Result<Script, Vec<Problem>>> {
+        // Before anything is live nothing can be delayed.
+        if !self.is_serving {
+            return Some(self.compile(&read.file, given));
+        }
+        self.compiler.compile_soon(&self.plan, read, given)
+    }
+}

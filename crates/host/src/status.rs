@@ -1,0 +1,186 @@
+//! The status of plugins: on this host, and on all running hosts together. A host stores its own from time to time,
+//! so that commands can report it.
+
+use crate::plugin::{Plugin, State};
+use crate::snapshot::Snapshot;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::figures::Sum;
+use valvehouse_core::filter::OnBreak;
+use valvehouse_core::words::count;
+use valvehouse_json::{Json, Object};
+use valvehouse_script::{Code, Kind, Problem, Severity};
+use valvehouse_store::HostSeen;
+
+/// Before the name of a provider where plugins go by their ids, which know no colon.
+const PROVIDER: &str = "provider:";
+
+impl Plugin {
+    /// What the calls of all its hooks and tools came to on this host.
+    pub fn sum(&self) -> Sum {
+        let sums = self.script.iter().flat_map(|script| script.figures().sums());
+        sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
+    }
+
+    /// How it stands, in one word: with its file, or that it rests since it broke again and again.
+    pub fn word(&self) -> &'static str {
+        match &self.script {
+            Some(script) if script.breaker.open().is_some() => "resting",
+            _ => self.state.word(),
+        }
+    }
+
+    /// Whether it does not load for want of grants alone.
+    pub fn is_held(&self) -> bool {
+        let mut errors =
+            self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();
+        let is_broken = matches!(self.state, State::Broken(_));
+        is_broken && errors.peek().is_some() && errors.all(|problem| problem.grant.is_some())
+    }
+
+    /// What is wrong with its file or, where that runs, what it warns of.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        // What is stale has its problems in the file, not in the version that runs.
+        let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
+        self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
+    }
+
+    /// Returns the problems of its status rather than of its text: the guard is missing, or it waits for an operator.
+    pub fn standing_problems(&self) -> Vec<Problem> {
+        let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
+        let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
+        if self.state == State::Missing {
+            let what = format!("the guard `{}` is gone: requests are refused", self.id);
+            let help =
+                format!("put it back, or if it may be gone, run: valvehouse confirm-removal {}", self.id);
+            problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
+        }
+        problems
+    }
+
+    /// Since when it rests, where it does on this host.
+    pub fn rests(&self) -> Option<Open> {
+        self.script.as_ref().and_then(|script| script.breaker.open())
+    }
+
+    /// Why it rests, what that means for requests, and until when.
+    pub fn rests_in_words(&self, open: &Open) -> String {
+        let forgiven =
+            self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
+        let meanwhile = match self.kind {
+            Kind::Filter if forgiven => "skipped",
+            Kind::Filter => "every request it would see is refused with 503",
+            Kind::Tool => "models that call it are told so",
+        };
+        let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
+        format!(
+            "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s"
+        )
+    }
+}
+
+/// How the plugins stand on all hosts together, and the providers.
+#[derive(Debug, Default)]
+pub struct Standing {
+    plugins: BTreeMap<String, PluginStanding>,
+    /// The providers that are left alone on some host.
+    providers: BTreeMap<String, Open>,
+    /// How many hosts told.
+    pub hosts: usize,
+}
+
+/// How one plugin stands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PluginStanding {
+    /// What its calls came to, by hook or tool.
+    pub sums: BTreeMap<String, Sum>,
+    /// Where it rests on some host: since it broke again and again.
+    pub rests: Option<Open>,
+}
+
+impl Standing {
+    /// What a host tells of its own plugins: only of those that have something to tell.
+    pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Json {
+        let plugins = snapshot.plugins.values().filter_map(|plugin| {
+            let script = plugin.script.as_ref()?;
+            let sums = script.figures().sums();
+            let rests = script.breaker.open();
+            if sums.is_empty() && rests.is_none() {
+                return None;
+            }
+            let sums: Object = sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json())).collect();
+            let told = Json::from([
+                ("sums", sums.into()),
+                ("rests", rests.map_or(Json::Null, |open| written(&open))),
+            ]);
+            Some(((*plugin.id).into(), told))
+        });
+        let providers = snapshot.plan().providers.iter().filter_map(|plan| {
+            let name = format!("{PROVIDER}{}", plan.provider.name());
+            Some((name.into(), Json::from([("rests", written(&plan.provider.rests()?))])))
+        });
+        plugins.chain(providers).collect::<Object>().into()
+    }
+
+    /// What all of these hosts tell, added up.
+    pub fn told(hosts: &[HostSeen]) -> Self {
+        let mut standing = Self { hosts: hosts.len(), ..Self::default() };
+        for host in hosts {
+            let Json::Object(plugins) = &host.tells else { continue };
+            for (id, told) in plugins.entries() {
+                if let Some(name) = id.strip_prefix(PROVIDER) {
+                    let rests = read(&told.get("rests").unwrap_or_default());
+                    standing.providers.insert(name.to_owned(), rests);
+                    continue;
+                }
+                standing.plugins.entry(id.to_string()).or_default().add(&told);
+            }
+        }
+        standing
+    }
+
+    /// How one plugin stands; None where no host has called it.
+    pub fn of(&self, id: &str) -> Option<&PluginStanding> {
+        self.plugins.get(id)
+    }
+
+    /// How a provider that is left alone stands; None while it is used.
+    pub fn provider(&self, name: &str) -> Option<&Open> {
+        self.providers.get(name)
+    }
+}
+
+impl PluginStanding {
+    fn add(&mut self, told: &Json) {
+        if let Some(Json::Object(sums)) = told.get("sums") {
+            for (name, sum) in sums.entries() {
+                let own = self.sums.entry(name.to_string()).or_default();
+                *own = own.and(Sum::from_json(&sum));
+            }
+        }
+        if let Some(rests @ Json::Object(_)) = told.get("rests") {
+            self.rests = Some(read(&rests));
+        }
+    }
+}
+
+fn written(open: &Open) -> Json {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Json::from([
+        ("breaks", open.breaks.into()),
+        ("since_ms", ms(open.since).into()),
+        ("next_try_ms", ms(open.next_try).into()),
+        ("cause", open.cause.as_str().into()),
+    ])
+}
+
+fn read(json: &Json) -> Open {
+    let number = |name: &str| json.get(name).and_then(|value| value.as_i64()).unwrap_or(0).unsigned_abs();
+    Open {
+        breaks: usize::try_from(number("breaks")).unwrap_or(0),
+        since: Duration::from_millis(number("since_ms")),
+        next_try: Duration::from_millis(number("next_try_ms")),
+        cause: json.text("cause").unwrap_or_default().to_string(),
+    }
+}

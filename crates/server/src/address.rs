@@ -1,0 +1,73 @@
+//! The addresses of a request: of the client that sends it, and of the host that it is for.
+
+use axum::extract::ConnectInfo;
+use axum::http::header;
+use axum::http::request::Parts;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use valvehouse_config::is_loopback;
+use valvehouse_core::fault::{Fault, RequestFault};
+
+/// The address that a request comes from, where that is not its socket's: a trusted proxy says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client(pub(crate) IpAddr);
+
+/// Returns where a request comes from, also through trusted proxies; none where it comes by no socket.
+pub(crate) fn client(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<Client>().map(|client| client.0).or_else(|| peer(parts))
+}
+
+/// Returns the other end of a request's socket.
+pub(crate) fn peer(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|client| client.0.ip().to_canonical())
+}
+
+/// Neither from another machine, also through a proxy on this one, nor from another site's page in a
+/// browser on this one.
+pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
+    let headers = &parts.headers;
+    let is_near = peer(parts).is_none_or(|client| client.is_loopback());
+    let is_passed_on =
+        ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
+    let host = host_of(parts).unwrap_or_default();
+    let is_here = host.is_empty() || name_of(host).is_some_and(is_loopback);
+    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
+    if is_near && !is_passed_on && is_here && origin.is_none_or(|origin| is_own(origin, host)) {
+        return Ok(());
+    }
+    Err(Fault::Request {
+        message: "this is for operators, and only for this machine as long as [admin] key is not set".into(),
+        param: None,
+        code: Some("admin_key_needed"),
+        kind: RequestFault::Forbidden,
+    })
+}
+
+/// The host that a request is for, with its port.
+pub(crate) fn host_of(parts: &Parts) -> Option<&str> {
+    let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
+}
+
+/// The name of a host, without port and brackets; none where it is not exactly a name or an address with, at
+/// most, a port.
+pub(crate) fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (name, rest) = rest.split_once(']')?;
+            (name.parse::<Ipv6Addr>().is_ok().then_some(name)?, rest)
+        }
+        None => {
+            let end = host.find(':').unwrap_or(host.len());
+            let (name, rest) = host.split_at(end);
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            (name.bytes().all(is_plain).then_some(name)?, rest)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
+}
+
+/// Returns `true` if a page of this origin came from this host.
+pub(crate) fn is_own(origin: &str, host: &str) -> bool {
+    origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
+}

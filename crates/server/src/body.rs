@@ -1,0 +1,97 @@
+//! The body of a request: read whole, within its limit, and parsed.
+
+use axum::body::{Body, BodyDataStream, HttpBody};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use std::time::Duration;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_json::Json;
+
+/// The part of an oversized body that is still read, in bytes.
+const MAX_DRAIN: usize = 128 << 20;
+/// The longest time for which an oversized body is still read.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// Reads a body whole, without a byte order mark.
+pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
+    let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
+    let mut pieces = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    let mut first = Bytes::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| unreadable(&error, max_mb))?;
+        if first.len() + whole.len() + piece.len() > limit {
+            drain(pieces).await;
+            return Err(too_large(max_mb));
+        }
+        // Most bodies come in one piece, which is not copied.
+        match (first.is_empty(), whole.is_empty()) {
+            (true, true) => first = piece,
+            (_, is_first) => {
+                if is_first {
+                    whole.reserve(announced);
+                    whole.extend_from_slice(&std::mem::take(&mut first));
+                }
+                whole.extend_from_slice(&piece);
+            }
+        }
+    }
+    let bytes = if whole.is_empty() { first } else { whole.freeze() };
+    Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
+}
+
+fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
+    let source = std::error::Error::source(error);
+    if source.is_some_and(|source| source.to_string().contains("length limit")) {
+        return too_large(max_mb);
+    }
+    Fault::invalid(format!("the request body could not be read: {error}"), None)
+}
+
+/// Refuses a body that is packed: it would not be read as what it is.
+pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
+    let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
+    match packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity")) {
+        None => Ok(()),
+        Some(packing) => Err(Fault::invalid(
+            format!(
+                "cannot read the request body: content-encoding {packing} is not supported; send it without"
+            ),
+            None,
+        )),
+    }
+}
+
+/// A body that is JSON.
+pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
+    Json::parse_shared(bytes)
+        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
+}
+
+/// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
+/// its answer. What is larger still, or slower, has its connection closed.
+pub(crate) async fn drain(mut pieces: BodyDataStream) {
+    let rest = async {
+        let mut read = 0;
+        while let Some(Ok(piece)) = pieces.next().await {
+            read += piece.len();
+            if read > MAX_DRAIN {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
+}
+
+/// A body that is larger than `server.max_body_mb`.
+pub(crate) fn too_large(max_mb: u64) -> Fault {
+    Fault::Request {
+        message: format!("the request body is larger than {max_mb} MB ([server] max_body_mb)"),
+        param: None,
+        code: Some("request_too_large"),
+        kind: RequestFault::TooLarge,
+    }
+}

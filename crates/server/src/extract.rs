@@ -1,0 +1,91 @@
+//! The input of a request for operators: an id in its path, words in its query, an object in its body.
+
+use crate::body::{parsed, read};
+use crate::reply::OpenAiError;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use std::collections::HashMap;
+use valvehouse_core::fault::Fault;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// The id in a path, percent-decoded: it may hold anything.
+pub(crate) struct Id(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = OpenAiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let id =
+            path.map_err(|error| Fault::invalid(format!("the id in the path is no text: {error}"), None));
+        id.map(|Path(id)| Self(id)).map_err(OpenAiError)
+    }
+}
+
+/// The words of a query.
+pub(crate) struct Words(HashMap<String, String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Words {
+    type Rejection = OpenAiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, OpenAiError> {
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+    }
+}
+
+impl Words {
+    /// A word that is not empty.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).filter(|word| !word.is_empty()).cloned()
+    }
+
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Fault> {
+        let number = |word: String| {
+            word.parse().map_err(|_| Fault::invalid(format!("`{name}` must be a whole number"), Some(name)))
+        };
+        self.text(name).map(number).transpose()
+    }
+}
+
+/// A body that is JSON, of any kind.
+pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
+    parsed(&read(body, app.config.server.max_body_mb).await?)
+}
+
+/// A body that is an object; none is an empty one.
+pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
+    let bytes = read(body, app.config.server.max_body_mb).await?;
+    if bytes.is_empty() {
+        return Ok(Json::object());
+    }
+    match parsed(&bytes)? {
+        object @ Json::Object(_) => Ok(object),
+        other => {
+            Err(Fault::invalid(format!("the request body must be an object, not {}", other.kind()), None))
+        }
+    }
+}
+
+/// A whole number of a body, where it is there.
+pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fault> {
+    let Some(value) = body.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
+    match value.as_i64().and_then(|number| u64::try_from(number).ok()) {
+        Some(number) => Ok(Some(number)),
+        None => Err(Fault::invalid(format!("`{name}` must be a whole number"), Some(name))),
+    }
+}
+
+/// A text of a body, where it is there.
+pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fault> {
+    match body.get(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Text(text)) => Ok(Some(text.to_string())),
+        Some(other) => {
+            let message = format!("`{name}` must be a text, not {}", other.kind());
+            Err(Fault::invalid(message, Some(name)))
+        }
+    }
+}

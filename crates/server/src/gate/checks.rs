@@ -1,0 +1,136 @@
+//! The checks of the gate, in their order.
+
+use super::door::Door;
+use super::{origin, proxies, slow};
+use crate::address;
+use crate::auth;
+use crate::body::{drain, too_large};
+use crate::headers::CSRF;
+use axum::body::HttpBody;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::response::Response;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::access::{Asker, Digest};
+use valvehouse_host::app::App;
+
+/// Headers that say who asks for what: two of them would say two things.
+const SINGLE: [HeaderName; 5] =
+    [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static("x-api-key"), CSRF];
+
+/// Headers of every answer.
+const SAFE: [(HeaderName, &str); 4] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Lets a request through to whoever does its work, or refuses it in the words of its door.
+pub(crate) async fn gate<F: Future<Output = Response>>(
+    app: &App,
+    request: Request,
+    work: impl FnOnce(Request) -> F,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let trusted = &app.config.server.trusted_proxies;
+    if let Some(peer) = address::peer(&parts).filter(|_| !trusted.is_empty()) {
+        let address = proxies::client_of(peer, &parts.headers, trusted);
+        parts.extensions.insert(address::Client(address));
+    }
+    let door = Door::of(&parts);
+    let passed = pass(app, &parts, door);
+    let (mut response, allowed) = match passed {
+        Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
+            (origin::preflight(&parts.headers), allowed)
+        }
+        Ok(allowed) => {
+            let client = address::client(&parts);
+            let body = if body.is_end_stream() { body } else { slow::unhurried(body) };
+            let request = Request::from_parts(parts, body);
+            (auth::coming_from(client, work(request)).await, allowed)
+        }
+        Err(fault) => {
+            tracing::debug!("refused at the gate: {fault}");
+            let is_too_large = matches!(fault, Fault::Request { kind: RequestFault::TooLarge, .. });
+            // Who waits for a word before it sends its body is told at once.
+            if is_too_large && !parts.headers.contains_key(header::EXPECT) {
+                drain(slow::unhurried(body).into_data_stream()).await;
+            }
+            (door.refused(fault), None)
+        }
+    };
+    let headers = response.headers_mut();
+    if let Some(origin) = allowed {
+        origin::allow(headers, origin);
+    }
+    for (name, value) in SAFE {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    if door.is_operators() {
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// The origin of another site's page that may read the answer, where it is one.
+fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+    is_text(parts.uri.path())?;
+    are_single(&parts.headers)?;
+    origin::check_host(app, parts)?;
+    let allowed = origin::check_origin(app, parts, door)?;
+    fits(app, &parts.headers)?;
+    if door.is_asked(&parts.method) {
+        in_time(app, parts)?;
+    }
+    Ok(allowed)
+}
+
+/// Refuses a path that is not UTF-8 once it is percent-decoded: no route reads it.
+fn is_text(path: &str) -> Result<(), Fault> {
+    if path.contains('%') && percent_encoding::percent_decode_str(path).decode_utf8().is_err() {
+        return Err(Fault::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None));
+    }
+    Ok(())
+}
+
+fn are_single(headers: &HeaderMap) -> Result<(), Fault> {
+    match SINGLE.iter().find(|name| headers.get_all(*name).iter().count() > 1) {
+        Some(name) => Err(Fault::invalid(format!("the header `{name}` comes more than once"), None)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a body whose announced length is too large, before it is sent.
+fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let most = app.config.server.max_body_mb;
+    if length.is_some_and(|length: u64| length > most.saturating_mul(1024 * 1024)) {
+        return Err(too_large(most));
+    }
+    Ok(())
+}
+
+/// So many requests a minute, for each key or, without keys, each address.
+fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
+    let Some(rate) = app.access.rate() else { return Ok(()) };
+    let Some(asker) = asker(app, parts) else { return Ok(()) };
+    rate.take(asker).map_err(|wait| {
+        let often = rate.requests;
+        let what = format!("more than {often} requests a minute ([server] requests_per_minute)");
+        auth::too_often(&what, "rate_limit_exceeded", wait)
+    })
+}
+
+/// Users behind a key have a share each where we know them.
+fn asker(app: &App, parts: &Parts) -> Option<Asker> {
+    let user = parts.headers.get("x-openwebui-user-id").filter(|_| app.config.server.trust_user_headers);
+    let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
+    let key = auth::given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
+    match (key, user) {
+        (Some(key), user) => Some(Asker::Key(Digest::of(&format!("{key}\n{user}")))),
+        (None, "") => address::client(parts).map(Asker::Address),
+        (None, user) => Some(Asker::Key(Digest::of(&format!("\n{user}")))),
+    }
+}

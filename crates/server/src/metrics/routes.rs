@@ -1,0 +1,30 @@
+//! The route of the figures.
+
+use super::families::Families;
+use super::{doors, host, plugins, process, services};
+use crate::auth;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::sync::Arc;
+use valvehouse_host::app::App;
+
+/// The routes: figures tell who runs what, which is for operators.
+pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only))
+}
+
+/// `GET /metrics`
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let mut families = Families::default();
+    host::collect(&app, &mut families).await;
+    doors::collect(&app.doors, &mut families);
+    services::collect(&app.host.snapshot(), &mut families);
+    plugins::collect(&app.host.snapshot(), &mut families);
+    process::collect(&mut families);
+    ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], families.into_text()).into_response()
+}

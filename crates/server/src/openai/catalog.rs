@@ -1,0 +1,47 @@
+//! The catalog of models: those configured, those that providers pass through, and those that scripts offer.
+
+use std::collections::HashSet;
+use std::time::Duration;
+use valvehouse_config::PIPES;
+use valvehouse_host::{Passes, Snapshot};
+use valvehouse_json::Json;
+
+/// The longest time for which a provider is asked for its models.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// All models, as OpenAI's clients read them.
+pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
+    let plan = snapshot.plan();
+    let mut models: Vec<Json> = plan.models.iter().map(|model| entry(&model.name, &model.provider)).collect();
+    for plan in &plan.providers {
+        let name = plan.provider.name();
+        match &plan.passes {
+            Passes::Nothing => {}
+            Passes::These(names) => models.extend(names.iter().map(|model| entry(model, name))),
+            Passes::Everything => match tokio::time::timeout(PATIENCE, plan.provider.models()).await {
+                Ok(Ok(offered)) => models.extend(offered),
+                Ok(Err(fault)) => tracing::warn!(provider = name, "its models are not listed: {fault}"),
+                Err(_) => tracing::warn!(provider = name, "its models are not listed: no answer within 5 s"),
+            },
+        }
+    }
+    models.extend(snapshot.offers().into_iter().map(|offer| {
+        let entry = entry(&offer.id, PIPES);
+        // A new object takes any value.
+        let _ = entry.set("name", offer.name.as_str());
+        entry
+    }));
+    let mut seen = HashSet::new();
+    models.retain(|model| model.text("id").is_some_and(|id| seen.insert(id)));
+    models
+}
+
+/// Returns one model, as OpenAI's clients read it.
+pub(super) fn entry(id: &str, provider: &str) -> Json {
+    Json::from([
+        ("id", id.into()),
+        ("object", "model".into()),
+        ("created", 0_i64.into()),
+        ("owned_by", provider.into()),
+    ])
+}

@@ -1,0 +1,54 @@
+//! The filter or model that a path means. An Open WebUI with a prefix for this connection puts it in front of
+//! every name: `prefix.turn_limit`.
+
+use std::sync::Arc;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::{Plugin, Ready, Snapshot};
+use valvehouse_script::Kind;
+
+/// A name, and what is left of it after each dot.
+pub(super) fn meanings(name: &str) -> impl Iterator<Item = &str> {
+    let shorter = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+    std::iter::once(name).chain(shorter).filter(|name| !name.is_empty())
+}
+
+/// The filter of this name.
+pub(super) fn filter<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<Plugin>> {
+    let found = meanings(name).find_map(|name| snapshot.plugins.get(name));
+    found.filter(|plugin| plugin.kind == Kind::Filter)
+}
+
+/// The filter of this name, or why there is none.
+pub(super) fn known_filter<'s>(snapshot: &'s Snapshot, name: &str) -> Result<&'s Arc<Plugin>, Fault> {
+    filter(snapshot, name).ok_or_else(|| unknown(name))
+}
+
+/// There is nothing of this name.
+pub(super) fn unknown(name: &str) -> Fault {
+    Fault::Request {
+        message: format!("Filter {name} not found"),
+        param: None,
+        code: Some("filter_not_found"),
+        kind: RequestFault::NotFound,
+    }
+}
+
+/// The model of this name. One that is configured goes before one that a provider may have.
+pub(super) fn model(snapshot: &Snapshot, name: &str) -> Option<Ready> {
+    let known = snapshot.model_names();
+    let configured = meanings(name).find(|name| known.iter().any(|known| known == name));
+    snapshot.ready(configured.unwrap_or(name), &[]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_may_stand_in_front_of_a_name() {
+        let all: Vec<&str> = meanings("my.house.turn_limit").collect();
+        assert_eq!(all, ["my.house.turn_limit", "house.turn_limit", "turn_limit"]);
+        assert_eq!(meanings("gpt-4.1").next(), Some("gpt-4.1"));
+        assert_eq!(meanings("odd.").collect::<Vec<_>>(), ["odd."]);
+    }
+}

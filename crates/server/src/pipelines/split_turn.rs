@@ -1,0 +1,98 @@
+//! The parts of one turn: the inlets that an Open WebUI asked for one by one, the chat itself where one of our
+//! models answers it, and the outlets. What ran as a part does not run again in the chat.
+
+use super::names;
+use crate::{auth, facts};
+use axum::http::request::Parts;
+use valvehouse_core::chat::request;
+use valvehouse_core::context::{Context, Part, TurnFacts};
+use valvehouse_core::filter::{Hook, Hooks};
+use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
+use valvehouse_json::Json;
+
+/// Before the names of turns that Open WebUI has none for: those of its API, and its tasks.
+const OWN: &str = "valvehouse-";
+
+/// Which turn a hook is a part of; None where nothing tells.
+pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<Part> {
+    if hook == Hook::Inlet && comes_here(snapshot, body) {
+        return of_model(body, user);
+    }
+    let message = text(body, "id").or_else(|| text(body, "metadata.message_id"))?;
+    let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id")).unwrap_or_default();
+    Some(Part { user: text(user, "id").unwrap_or_default(), chat, message })
+}
+
+/// The same for a turn whose chat comes here: it has a name in any case.
+pub(super) fn of_model(body: &Json, user: &Json) -> Option<Part> {
+    let user = text(user, "id").unwrap_or_default();
+    let own = || format!("{OWN}{}", uuid::Uuid::new_v4().simple());
+    let named = text(body, "id").or_else(|| text(body, "metadata.message_id").filter(|_| !is_task(body)));
+    let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id").filter(|_| !is_task(body)));
+    // Chats of this kind are not to be kept, so they have no name here.
+    let chat = chat.filter(|chat| !chat.starts_with("local:")).unwrap_or_default();
+    Some(Part { user, chat, message: named.unwrap_or_else(own) })
+}
+
+/// Whether the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
+pub(super) fn comes_here(snapshot: &Snapshot, body: &Json) -> bool {
+    body.at_path("metadata.model.pipeline.type").as_str() == Some("pipe")
+        && names::model(snapshot, &body.text("model").unwrap_or_default()).is_some()
+}
+
+/// Names the turn in the body of a chat that will come here. Other services would refuse what they do not know.
+pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &Part) {
+    if !comes_here(snapshot, body) {
+        return;
+    }
+    // New texts in an object: they fit.
+    let _ = body.set("id", part.message.as_str());
+    if !part.chat.is_empty() {
+        let _ = body.set("chat_id", part.chat.as_str());
+    }
+}
+
+/// Goes on with a chat whose earlier parts came here: scripts find what they kept, and inlets that ran do not
+/// run again. Nor do the outlets that Open WebUI asks for when the answer is there, unless they can still
+/// change what its client gets.
+pub(crate) fn go_on(
+    app: &App,
+    snapshot: &Snapshot,
+    parts: &Parts,
+    body: &Json,
+    ready: &mut Ready,
+    facts: &mut TurnFacts,
+) -> Context {
+    let part = Part {
+        user: text(body, "user.id").unwrap_or_default(),
+        chat: text(body, "chat_id").unwrap_or_default(),
+        message: text(body, "id").unwrap_or_default(),
+    };
+    // Who has only a key to chat with could have an inlet look at one body and send another.
+    let is_trusted = || auth::may_operate(app, parts);
+    let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
+    let Some(parted) = parted else { return facts::context(app, facts, body) };
+    let is_guard = |id: &str| snapshot.plugins.get(id).is_some_and(|plugin| plugin.security);
+    let ran: Vec<String> = parted.inlets().into_iter().filter(|id| !is_guard(id)).collect();
+    let mut spared = Hooks::default().with(Hook::Inlet);
+    let is_task = !parted.metadata().get("task").unwrap_or_default().is_empty();
+    let is_streamed = request::wants_stream(body) && !ready.kernel.settings().hold;
+    if is_task || is_streamed {
+        spared = spared.with(Hook::Outlet);
+    } else {
+        parted.outlets_ran(ran.clone());
+    }
+    ready.kernel = ready.kernel.sparing(&ran, spared);
+    facts.states = Some(parted.states().clone());
+    facts::context_with(app, facts, body, parted.metadata().clone())
+}
+
+/// Whether it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.
+fn is_task(body: &Json) -> bool {
+    !body.at_path("metadata.task").is_empty()
+}
+
+fn text(body: &Json, path: &str) -> Option<String> {
+    body.at_path(path).as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,79 @@
+//! Requests that are written down: from the moment their model is known to the last byte of the answer.
+
+use crate::follower::{Follower, followed};
+use crate::headers::TRACE;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
+use std::sync::Arc;
+use valvehouse_core::context::TurnFacts;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::trace::{Asked, Recording};
+use valvehouse_host::app::App;
+
+/// A request begins at a door.
+pub(super) fn begin(
+    app: &Arc<App>,
+    door: &'static str,
+    stream: bool,
+    generation: u64,
+    headers: &HeaderMap,
+    facts: &mut TurnFacts,
+) -> Recording {
+    let recording = recorded(app, door, stream, generation, wants_contents(headers), facts);
+    if let Some(parent) = headers.get("traceparent").and_then(|value| value.to_str().ok()) {
+        recording.trace().belongs_to(parent);
+    }
+    recording
+}
+
+/// The same where it does not depend on the request whether values are kept.
+pub(super) fn recorded(
+    app: &Arc<App>,
+    door: &'static str,
+    stream: bool,
+    generation: u64,
+    everything: bool,
+    facts: &mut TurnFacts,
+) -> Recording {
+    let text = |json: &valvehouse_json::Json| json.text("id").map(String::from).unwrap_or_default();
+    let asked = Asked {
+        door,
+        model: text(&facts.model),
+        stream,
+        user: text(&facts.user),
+        chat_id: facts.chat_id.clone(),
+        generation,
+    };
+    let recording = app.traces.begin(asked, everything);
+    facts.trace = Some(recording.trace().clone());
+    recording
+}
+
+fn wants_contents(headers: &HeaderMap) -> bool {
+    headers.get(TRACE).is_some_and(|value| value == "content")
+}
+
+/// The answer to a request, or its refusal.
+pub(super) fn ended(
+    recording: Recording,
+    answered: Result<Response, Fault>,
+    refused: impl FnOnce(Fault) -> Response,
+) -> Response {
+    let response = answered.unwrap_or_else(|fault| refused(recording.failed(fault)));
+    until_end(recording, response)
+}
+
+/// The answer to a request; it is over when the answer is.
+pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Response {
+    recording.answered(response.status().as_u16());
+    if let Ok(id) = HeaderValue::from_str(&recording.trace().id) {
+        response.headers_mut().insert(TRACE, id);
+    }
+    followed(response, recording)
+}
+
+impl Follower for Recording {
+    fn done(self) {
+        Self::done(self);
+    }
+}

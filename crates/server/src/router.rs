@@ -1,0 +1,106 @@
+//! All routes, and what every request passes on its way to one: it is counted, let through or refused, and its answer
+//! names the generation.
+
+use crate::follower::followed;
+use crate::headers::GENERATION;
+use crate::metrics::doors::{OPERATIONS, door_of};
+use crate::{
+    agents, fallback, functions, gate, listen, messages, metrics, openai, openapi, operations, page,
+    pipelines, ready, reply, responses, session, traces,
+};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::{HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::routing::{get, post};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tower::ServiceExt as _;
+use valvehouse_host::app::App;
+
+/// The path of chats.
+const CHAT: &str = "/v1/chat/completions";
+/// The number of headers that an answer gains on its way out and on the wire, so that they grow once.
+const HEADERS: usize = 12;
+
+/// All routes, without a socket.
+pub fn router(app: Arc<App>) -> Router {
+    let most =
+        usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
+    Router::new()
+        .route("/livez", get(operations::live))
+        .route("/readyz", get(ready::ready))
+        .route("/v1/models", get(openai::models::models))
+        .route("/v1/models/{*id}", get(openai::models::model))
+        .route("/v1/chat/completions", post(openai::chat::chat))
+        .route("/v1/messages", post(messages::turn::messages))
+        .route("/api/v1/questions/{id}", post(operations::answer))
+        .merge(responses::endpoint::routes())
+        .merge(agents::routes(&app))
+        .merge(functions::routes(&app))
+        .merge(pipelines::routes(&app))
+        .merge(traces::routes(&app))
+        .merge(page::routes(&app))
+        .merge(session::routes(&app))
+        .merge(metrics::routes(&app))
+        .merge(openapi::routes())
+        .fallback(fallback::not_found)
+        .method_not_allowed_fallback(fallback::wrong_method)
+        .layer(DefaultBodyLimit::max(most))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), enter))
+        .with_state(app)
+}
+
+/// Serves until `shutdown` comes; requests under way are finished. As long as there are any, new ones are told
+/// to go elsewhere, and `/readyz` says so.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let (router, serving) = (router(app.clone()), app.clone());
+    let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
+    let until = async move {
+        shutdown.await;
+        app.stop().await;
+    };
+    listen::serve(listener, answer, until).await
+}
+
+/// Chats go straight to their door: what the router does on the way costs more than theirs.
+async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
+    if request.method() == Method::POST && request.uri().path() == CHAT {
+        let work = |request| openai::chat::chat(State(app.clone()), request);
+        return pass(&app, openai::chat::DOOR, request, work).await;
+    }
+    router.oneshot(request).await.unwrap_or_else(|never| match never {})
+}
+
+/// On the way to a route of the router.
+async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let door = door_of(request.extensions().get::<MatchedPath>());
+    pass(&app, door, request, |request| next.run(request)).await
+}
+
+/// On the way to whoever does the work at this door. While the host stops, what is new is refused.
+async fn pass<F: Future<Output = Response>>(
+    app: &Arc<App>,
+    door: &'static str,
+    request: Request,
+    work: impl FnOnce(Request) -> F,
+) -> Response {
+    let mut answering = app.doors.of(door).begin();
+    let mut response = match app.is_stopping() && door != OPERATIONS {
+        true => reply::stopping(),
+        false => gate::checks::gate(app, request, work).await,
+    };
+    let headers = response.headers_mut();
+    headers.reserve(HEADERS);
+    // A turn's own, or the one that runs now.
+    if !headers.contains_key(&GENERATION) {
+        headers.insert(GENERATION, HeaderValue::from(app.host.snapshot().generation));
+    }
+    answering.answers(response.status().as_u16());
+    followed(response, answering)
+}

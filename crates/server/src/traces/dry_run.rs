@@ -1,0 +1,90 @@
+//! `POST /api/v1/try`: a chat as any other, and all that every hook made of it.
+
+use crate::extract::{object, text};
+use crate::reply::answer;
+use crate::{facts, recording, reply};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use valvehouse_core::chat::{message, request};
+use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// Pieces of a streamed answer that may wait until they are thrown away.
+const AHEAD: usize = 32;
+
+/// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and whatever else a chat may say.
+pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    answer(tried(&app, &parts, body).await)
+}
+
+async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault> {
+    let body = asked(object(app, body).await?)?;
+    let user = user(&body)?;
+    let snapshot = app.host.snapshot();
+    let model = body.text("model").unwrap_or_default();
+    let ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
+    let stream = request::wants_stream(&body);
+    let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
+    let context = facts::context(app, &facts, &body);
+    let mut watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
+    let turn = Turn::new(facts, context, Events::default());
+    let (sender, mut pieces) = mpsc::channel(AHEAD);
+    let wish = Wish { stream: stream.then_some(sender), raw: false };
+    let told = async { while pieces.recv().await.is_some() {} };
+    let (replied, ()) = tokio::join!(app.turn(&ready, body, &turn, wish, |_| {}), told);
+    let (status, answer, error) = match replied {
+        Ok(Reply::Answer(answer)) => (200, answer, Json::Null),
+        Ok(Reply::Raw(_)) => {
+            return Err(Fault::Host("the answer came unread, which was not asked for".into()));
+        }
+        Err(fault) => {
+            watch.failed(&fault);
+            (reply::status(&fault), Json::Null, reply::body(&fault).get("error").unwrap_or_default())
+        }
+    };
+    let trace = watch.trace().clone();
+    watch.answered(status);
+    watch.done();
+    Ok(Json::from([
+        ("status", u64::from(status).into()),
+        ("answer", answer),
+        ("error", error),
+        ("trace", trace.detail()),
+    ]))
+}
+
+/// The body of a chat: `text` is one message of the user.
+fn asked(body: Json) -> Result<Json, Fault> {
+    if let Some(text) = text(&body, "text")? {
+        let given = body.get("messages").unwrap_or_default().items();
+        let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
+        body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
+    }
+    body.remove("text");
+    request::check(&body)?;
+    Ok(body)
+}
+
+/// Who it is tried as: an id, or whatever is known of somebody. No service is told more than the id.
+fn user(body: &Json) -> Result<Json, Fault> {
+    let user = match body.get("user") {
+        None | Some(Json::Null) => return Ok(Json::object()),
+        Some(Json::Text(id)) => Json::from([("id", id.into())]),
+        Some(user @ Json::Object(_)) if user.text("id").is_some() => user.copy(),
+        Some(_) => {
+            let wrong = "`user` must be an id, or an object with an `id`";
+            return Err(Fault::invalid(wrong, Some("user")));
+        }
+    };
+    // A text in an object that nobody else holds: it fits.
+    let _ = body.set("user", user.get("id").unwrap_or_default());
+    Ok(user)
+}
