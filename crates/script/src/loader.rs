@@ -4,11 +4,12 @@
 //! when it was read so soon after it was written that another save could wear the same stamp. Where no
 //! stamp is another one, the look before says what there is.
 
+use super::imports::MAX_SOURCE;
 use super::imports::{Finding, Imports, is_module};
 use super::listing::{Listed, Listing, Stamp, TESTS};
 use super::manifest::says_of_itself;
 use super::problem::{Code, Problem};
-use super::source::{Kind, MAX_SOURCE, SourceFile};
+use super::source::{Kind, SourceFile};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read as _;

@@ -1,7 +1,9 @@
 //! What went wrong while a script ran.
 
+use super::codes::Code;
+use super::diagnostic::{Problem, lower_first};
+use super::foreign;
 use super::place::position_at;
-use super::{Code, Problem, foreign, lower_first};
 use crate::sources::{Source, Sources};
 use crate::standard::shortened_text;
 use crate::{call, rename};
