@@ -2,7 +2,7 @@
 
 use super::standard::shortened_text;
 use super::value::{json_of, live};
-use super::{call, problem};
+use super::{call, problem, redaction};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
 };
@@ -120,7 +120,7 @@ pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
 
 /// A message as far as anybody would read it, without secrets.
 fn readable(message: &str) -> String {
-    shortened(call::redacted(message).into_owned(), MAX_MESSAGE)
+    shortened(redaction::redacted(message).into_owned(), MAX_MESSAGE)
 }
 
 /// Bytes of a message that are kept.

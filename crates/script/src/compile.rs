@@ -19,7 +19,7 @@ use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
 use super::value::{dynamic_of, property_accessors};
-use super::{budget, cheap, doubts, endings, engine, folding, literal, shadow};
+use super::{budget, cheap, clock, doubts, endings, engine, folding, literal, shadow};
 use crate::crash::{self, Version};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
 use std::collections::{HashMap, HashSet};
@@ -87,7 +87,7 @@ impl Script {
         coverage: Option<&Arc<Coverage>>,
     ) -> Result<Self, Vec<Problem>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
-        let _loading = crash::loading(id, &file.hash(), budget::ticks_at_start());
+        let _loading = crash::loading(id, &file.hash(), clock::now_at_start());
         check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
         let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];

@@ -7,7 +7,7 @@ use super::hooks::Param;
 use super::interpreter::Args;
 use super::run::Ended;
 use super::value::{List, Map, json_of, live};
-use super::{Shape, UserValves, budget, windows};
+use super::{Shape, UserValves, budget, clock, windows};
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -227,8 +227,7 @@ impl ScriptFilter {
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
         let timing = tally.begin();
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
-        let (began, processor) =
-            (budget::ticks_at_start(), is_measured.then(budget::processor_time).flatten());
+        let (began, processor) = (clock::now_at_start(), is_measured.then(budget::processor_time).flatten());
         let settings = &self.script.settings;
         let budget = match hook {
             Hook::Stream if ctx.turn.has_long_event() => settings.hook,
@@ -240,7 +239,7 @@ impl ScriptFilter {
             false => self.script.call_hook(hook, args, &ctx.turn, budget),
         };
         let waited = u64::try_from(spent.waited.as_millis()).unwrap_or(u64::MAX);
-        let ticks = budget::ticks().saturating_sub(began).saturating_sub(waited);
+        let ticks = clock::now().saturating_sub(began).saturating_sub(waited);
         let measured = processor.and_then(|began| Some(budget::processor_time()?.saturating_sub(began)));
         if let Some(trace) = ctx.turn.trace() {
             // Of one that never waits, only others went first for a moment.

@@ -2,16 +2,15 @@
 //!
 //! A step is an expression of Rhai's "custom syntax". No text becomes one: the engine that runs them parses nothing.
 
-use super::captured;
 use super::kinds::Kinds;
 use super::operators;
 use super::rewrite::{Rewrite, is_needed};
 use crate::body::statements_of;
 use crate::coverage::Coverage;
-use crate::{budget, standard};
+use crate::{budget, call, standard};
 use rhai::{
-    AST, CustomExpr, Dynamic, Engine, Expr, Expression, ImmutableString, Module, ParseError, Position,
-    ScriptFuncDef, StmtBlock,
+    AST, CustomExpr, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError,
+    Position, ScriptFuncDef, StmtBlock,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -108,7 +107,7 @@ impl Instrumented {
         }
         engine.register_custom_syntax([CAPTURE, "$string$"], false, |context, inputs| {
             budget::forgive(OPERATIONS);
-            captured::share(context, inputs);
+            share(context, inputs);
             Ok(Dynamic::UNIT)
         })?;
         engine.register_custom_syntax([SUBJECT, "$expr$"], false, |context, inputs| {
@@ -179,4 +178,17 @@ fn empty_bodies(numbers: std::ops::Range<usize>) -> Result<AST, ParseError> {
 
 fn name_of_empty(index: usize) -> String {
     format!("body_{index}")
+}
+
+/// Makes a variable shared as the interpreter is going to, and remembers it. Outside of calls, as when the tools of a
+/// file are listed, closures keep what they capture.
+fn share(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inputs: &[Expression<'_>]) {
+    for input in inputs {
+        let Some(name) = input.get_literal_value::<ImmutableString>() else { continue };
+        let Some(value) = context.scope_mut().get_mut(&name) else { continue };
+        if !value.is_shared() {
+            *value = std::mem::take(value).into_shared();
+            call::remember_captured(value);
+        }
+    }
 }

@@ -117,7 +117,7 @@ fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
             time.to_datetime()?.to_zoned(zone).map(|time| time.timestamp())
         }
     });
-    let shown = crate::call::excerpt(text);
+    let shown = crate::redaction::excerpt(text);
     let fail = |error| fail("time::parse", format!("`{shown}` as `{strftime}`: {error}"));
     read.map(Timestamp::as_second).map_err(fail)
 }

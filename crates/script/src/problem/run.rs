@@ -6,7 +6,7 @@ use super::foreign;
 use super::place::position_at;
 use crate::sources::{Source, Sources};
 use crate::standard::shortened_text;
-use crate::{call, rename};
+use crate::{redaction, rename};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
 
@@ -105,7 +105,7 @@ const MAX_SHOWN: usize = 2_000;
 
 /// A message without secrets, then as far as anybody would read it: what is cut first shows a part of them.
 fn shown(message: &str) -> String {
-    call::redacted(message).chars().take(MAX_SHOWN).collect()
+    redaction::redacted(message).chars().take(MAX_SHOWN).collect()
 }
 
 /// What Rhai says, without its own way to say where: that names files of the operator, and a

@@ -122,7 +122,7 @@ impl Repl {
         let before = self.scope.len();
         let ran = {
             let _guard = Guard::enter(self.budget());
-            let _running = Running::enter(&self.script, turn);
+            let _running = Running::enter(&self.script.caller, turn, self.script.reach.clone());
             engine.eval_ast_with_scope::<Dynamic>(&mut self.scope, &whole).and_then(|value| came(&value))
         };
         match ran {

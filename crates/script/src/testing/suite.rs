@@ -135,7 +135,7 @@ impl Suite {
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = lanes::run(Pace::Waits, move || {
             let _guard = Guard::enter(budget);
-            let _running = Running::reaching(&tests, &on.turn(), on.reach());
+            let _running = Running::enter(&tests.caller, &on.turn(), on.reach());
             let result = tests.evaluate(&name, Args::new());
             result.err().map(|error| failed::told(&tests, &name, &error, on.wrong.lock().take()))
         });

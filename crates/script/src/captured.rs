@@ -3,8 +3,7 @@
 //! A closure and what it captures may hold each other, and nothing would ever free them: reference counts know no
 //! circles. Each call therefore remembers what it began to share, and empties it at its end.
 
-use crate::call;
-use rhai::{Dynamic, EvalContext, Expression, ImmutableString};
+use rhai::Dynamic;
 
 /// The variables that one call shares with closures.
 #[derive(Default)]
@@ -32,19 +31,6 @@ impl Drop for Variables {
             let held = shared.write_lock::<Dynamic>().map(|mut place| std::mem::take(&mut *place));
             // Freed when the lock is released: it may hold the last reference to others.
             drop(held);
-        }
-    }
-}
-
-/// Makes a variable shared as the interpreter is going to, and remembers it. Outside of calls, as when the tools of a
-/// file are listed, closures keep what they capture.
-pub(super) fn share(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inputs: &[Expression<'_>]) {
-    for input in inputs {
-        let Some(name) = input.get_literal_value::<ImmutableString>() else { continue };
-        let Some(value) = context.scope_mut().get_mut(&name) else { continue };
-        if !value.is_shared() {
-            *value = std::mem::take(value).into_shared();
-            call::remember_captured(value);
         }
     }
 }

@@ -17,12 +17,13 @@ static TICKER: OnceLock<std::thread::Thread> = OnceLock::new();
 const IDLE: u32 = 2_000;
 
 /// Milliseconds since the first use: late while the thread sleeps, until the next [`want`].
-pub(super) fn now() -> u64 {
+#[inline]
+pub(crate) fn now() -> u64 {
     TICKS.load(Relaxed)
 }
 
 /// Keeps the clock running for a while, and brings it up to date when it slept.
-pub(super) fn want() {
+pub(crate) fn want() {
     if !WANTED.load(Relaxed) {
         WANTED.store(true, Relaxed);
     }
@@ -32,6 +33,12 @@ pub(super) fn want() {
         PARKED.store(false, SeqCst);
         ticker.unpark();
     }
+}
+
+/// Returns the same where a call begins: the clock may have slept since the last one.
+pub(crate) fn now_at_start() -> u64 {
+    want();
+    now()
 }
 
 /// Sets the clock to the time that has really passed.
