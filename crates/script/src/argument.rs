@@ -1,9 +1,9 @@
 //! What a function of a script is handed in for each parameter it asks for by name.
 
-use super::Shape;
 use super::compile::Script;
 use super::hooks::Param;
 use super::redaction;
+use super::value::Shape;
 use super::value::live;
 use rhai::{Dynamic, FnPtr};
 use std::collections::HashMap;

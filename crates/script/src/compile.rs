@@ -18,7 +18,7 @@ use super::settings::Settings;
 use super::source::{Kind, SourceFile, check_text};
 use super::sources::Sources;
 use super::tool::{self, ToolFunction};
-use super::value::{dynamic_of, property_accessors};
+use super::value::{dynamic_of, lend_functions_missing_beside, property_accessors};
 use super::{budget, cheap, clock, doubts, endings, engine, folding, literal, shadow};
 use crate::crash::{self, Version};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Scope, Shared, Stmt};
@@ -342,6 +342,9 @@ fn folded(
     let scope = known_to(&parameters.collect(), &values);
     let register = |engine: &mut Engine| {
         linked.register(engine);
+        if !beside.own.is_empty() {
+            lend_functions_missing_beside(engine, beside.own.iter().map(|(_, module)| module));
+        }
         for (name, module) in beside.own {
             if name.is_empty() {
                 engine.register_global_module(module.clone());

@@ -54,6 +54,7 @@ mod source;
 mod sources;
 mod standard;
 pub mod testing;
+mod thrown;
 mod tokens;
 mod tool;
 mod value;
@@ -83,8 +84,6 @@ pub use settings::Settings;
 pub use source::{Kind, SourceFile};
 pub use tool::ScriptedTool;
 pub use watch::Watch;
-
-use value::Shape;
 
 /// Unit tests are held to the limits of the binary.
 #[cfg(test)]

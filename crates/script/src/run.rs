@@ -1,12 +1,13 @@
 //! Calling a compiled script: one function, within its budget.
 
-use super::answer::{self, Thrown};
+use super::answer;
 use super::budget::{self, Budget, Guard};
 use super::call::Running;
 use super::compile::Script;
 use super::interpreter::Args;
 use super::problem;
 use super::redaction::redacted;
+use super::thrown::Thrown;
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::time::Duration;

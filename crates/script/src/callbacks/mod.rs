@@ -9,11 +9,11 @@ mod tests;
 
 pub(super) use read::read;
 
-use super::Shape;
 use super::argument::UserValves;
 use super::compile::Script;
 use super::hooks::Param;
 use super::run::Ended;
+use super::value::Shape;
 use super::value::live;
 use futures::future::BoxFuture;
 use std::sync::Arc;

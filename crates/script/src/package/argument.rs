@@ -2,8 +2,8 @@
 //! map, live or plain, and say what they got when it is something else.
 
 use super::output;
-use crate::Shape;
 use crate::standard::shortened_text;
+use crate::value::Shape;
 use crate::value::{json_of, live};
 use rhai::{Dynamic, EvalAltResult, ImmutableString};
 use valvehouse_json::Json;

@@ -2,8 +2,9 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
 use super::host_calls;
+use crate::value::Shape;
 use crate::value::{json_of, live};
-use crate::{Shape, budget, call};
+use crate::{budget, call};
 use futures::future::BoxFuture;
 use rhai::{Dynamic, FuncRegistration, Module};
 use valvehouse_core::context::Turn;

@@ -2,8 +2,9 @@
 
 use super::host_calls;
 use crate::standard::shortened_text;
+use crate::value::Shape;
 use crate::value::{error, json_of, live};
-use crate::{Shape, budget, call};
+use crate::{budget, call};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;

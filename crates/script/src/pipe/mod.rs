@@ -6,13 +6,15 @@ mod read;
 
 pub(super) use read::{is_pipe, misplaced, read};
 
-use super::answer::{Answered, Thrown};
+use super::answer::Answered;
 use super::argument::UserValves;
+use super::budget;
 use super::compile::Script;
 use super::hooks::Param;
 use super::run::Ended;
+use super::value::Shape;
 use super::value::{error, json_of, live};
-use super::{Shape, budget};
+use crate::thrown::Thrown;
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt, stream};

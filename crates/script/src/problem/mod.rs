@@ -6,6 +6,7 @@ mod foreign;
 mod parse;
 mod place;
 mod run;
+mod summary;
 mod unclosed;
 
 #[cfg(test)]
@@ -16,6 +17,6 @@ pub(crate) use diagnostic::{MOST_TOLD, has_errors};
 pub use diagnostic::{Problem, Severity};
 pub(crate) use foreign::function as foreign_function;
 pub(crate) use parse::of_parse;
-pub(crate) use run::of_run;
-pub(crate) use run::{at_run, help_for_run, summary_of_run, without_place};
+pub(crate) use run::{at_run, of_run};
+pub(crate) use summary::{help_for_run, summary_of_run, without_place};
 pub(crate) use unclosed::comment as unclosed_comment;

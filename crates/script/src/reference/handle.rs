@@ -1,9 +1,9 @@
 //! Values with words of their own: `body`, its messages, an event, what `catch` gets.
 
-use super::function::{Param, doc_of};
+use super::function::{Function, Origin, Param, doc_of, functions};
 use super::keys::{self, Keys};
-use super::{Function, Origin, Type, functions};
-use crate::{Shape, engine, value};
+use crate::engine;
+use crate::value::{self, Shape, Type};
 use std::sync::OnceLock;
 
 /// A value with words of its own.
@@ -77,11 +77,6 @@ impl Word {
 pub fn handles() -> &'static [Handle] {
     static ALL: OnceLock<Vec<Handle>> = OnceLock::new();
     ALL.get_or_init(|| keys::HANDLES.iter().map(read).collect())
-}
-
-/// The one of that name. Only the names are looked at, so that kinds can be told before all is read.
-pub(super) fn named(name: &str) -> Option<&'static Keys> {
-    keys::HANDLES.iter().find(|handle| handle.name == name)
 }
 
 /// The handle of that name.

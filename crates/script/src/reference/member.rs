@@ -1,8 +1,9 @@
 //! What may stand behind the dot of a value.
 
-use super::handle::word_of;
-use super::{Form, Function, Handle, Type, Word, functions, handle};
+use super::function::{Function, Origin, functions};
+use super::handle::{Form, Handle, Word, handle, word_of};
 use crate::engine;
+use crate::value::Type;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
@@ -32,7 +33,7 @@ pub fn members(kind: Type) -> Vec<Word> {
 fn fits(function: &Function, kind: Type) -> bool {
     let Some(first) = function.params.first().filter(|_| function.is_method) else { return false };
     match first.kind {
-        Type::Any => function.origin == super::Origin::Host && (kind.is_list() || kind.is_map()),
+        Type::Any => function.origin == Origin::Host && (kind.is_list() || kind.is_map()),
         Type::Array => kind.is_list(),
         Type::Map => kind.is_map(),
         Type::Number => matches!(kind, Type::Number | Type::Integer),

@@ -22,10 +22,11 @@ pub use definition::definitions;
 pub use document::document;
 pub use function::{Function, Origin, Param, Registration, functions, registrations, test_functions};
 pub use handle::{Form, Handle, Word, handle, handles};
-pub use kind::Type;
 pub use member::{members, property_names};
 pub use script::{
     CAPABILITIES, CONSTANTS, Entry, Key, PARAMETER_KEYS, PARAMETERS, Role, TOOL_KEYS, VALVE_KEYS, entries,
     entry, frontmatter,
 };
 pub use theme::about_module;
+
+pub use crate::value::Type;

@@ -1,6 +1,7 @@
 //! What lines declare and what they come to, within the budget of a tool.
 
-use crate::answer::{Answered, Thrown};
+use crate::UserValves;
+use crate::answer::Answered;
 use crate::budget::{self, Budget, Guard};
 use crate::call::Running;
 use crate::compile::{Parsed, Script, known_to};
@@ -10,8 +11,9 @@ use crate::hooks;
 use crate::link::{self, Linked};
 use crate::names::{self, Names};
 use crate::problem::{self, Code, Problem};
+use crate::thrown::Thrown;
+use crate::value::Shape;
 use crate::value::{dynamic_of, json_of, live, property_accessors};
-use crate::{Shape, UserValves};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

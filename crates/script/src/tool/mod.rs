@@ -7,13 +7,13 @@ mod tests;
 
 pub(super) use read::{misplaced_hooks, read};
 
-use super::Shape;
 use super::answer::Answered;
 use super::argument::UserValves;
 use super::compile::Script;
 use super::hooks::Param;
 use super::problem;
 use super::run::Ended;
+use super::value::Shape;
 use super::value::{dynamic_of, json_of, live};
 use futures::future::BoxFuture;
 use rhai::Dynamic;

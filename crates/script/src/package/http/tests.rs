@@ -1,8 +1,9 @@
 //! What scripts ask of other hosts, against real servers on loopback.
 
 use crate::run::Ended;
+use crate::value::Shape;
 use crate::value::live;
-use crate::{Kind, Script, Settings, Shape, SourceFile};
+use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{Grant, Grants};

@@ -2,9 +2,9 @@
 
 use super::super::failed::{Wrong, end, is_final};
 use super::{function, stage};
-use crate::answer::Thrown;
 use crate::package::RhaiResultOf;
 use crate::problem;
+use crate::thrown::Thrown;
 use crate::value::{error, json_of};
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
 use std::path::Path;

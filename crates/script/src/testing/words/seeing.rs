@@ -2,8 +2,8 @@
 
 use super::super::stage::Stage;
 use super::{stage, within};
-use crate::Shape;
 use crate::package::RhaiResultOf;
+use crate::value::Shape;
 use crate::value::live;
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
