@@ -1,8 +1,8 @@
 //! What a function of a script is handed in for each parameter it asks for by name.
 
-use super::compile::Script;
 use super::hooks::Param;
 use super::redaction;
+use super::script::Script;
 use super::value::Shape;
 use super::value::live;
 use rhai::{Dynamic, FnPtr};

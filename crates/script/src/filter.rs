@@ -1,11 +1,11 @@
 //! A script as a filter: its hooks called with what they ask for, its answers turned into verdicts.
 
 use super::answer::Answered;
-use super::compile::Script;
 use super::engine::max_text;
 use super::hooks::Param;
 use super::interpreter::Args;
 use super::run::Ended;
+use super::script::Script;
 use super::value::Shape;
 use super::value::{List, Map, json_of, live};
 use super::{UserValves, budget, clock, windows};

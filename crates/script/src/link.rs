@@ -4,15 +4,16 @@
 //! and fro; a module's own names are made ones that no other file has ([`super::rename`]). What the
 //! importing file calls `words::shout(…)` is found in a module of Rhai's.
 
-use super::compile::known_to;
+use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
 use super::problem::{self, Code, MOST_TOLD, Problem};
-use super::rename::{self, Own, Plan};
+use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
+use super::tokens::{self, Plan};
 use super::value::dynamic_of;
-use super::{doubts, engine, folding, instrument, known, literal, manifest, names, package, shadow, tokens};
+use super::{doubts, engine, folding, instrument, known, literal, manifest, names, package, shadow};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
     Shared, Stmt,

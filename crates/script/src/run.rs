@@ -3,10 +3,10 @@
 use super::answer;
 use super::budget::{self, Budget, Guard};
 use super::call::Running;
-use super::compile::Script;
 use super::interpreter::Args;
 use super::problem;
 use super::redaction::redacted;
+use super::script::Script;
 use super::thrown::Thrown;
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;

@@ -1,9 +1,9 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
-use super::body::statements_of;
 use super::known;
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
+use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 

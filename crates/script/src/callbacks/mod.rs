@@ -10,9 +10,9 @@ mod tests;
 pub(super) use read::read;
 
 use super::argument::UserValves;
-use super::compile::Script;
 use super::hooks::Param;
 use super::run::Ended;
+use super::script::Script;
 use super::value::Shape;
 use super::value::live;
 use futures::future::BoxFuture;

@@ -9,7 +9,7 @@ mod tests;
 
 pub(crate) use lines::Lines;
 
-use super::compile::Script;
+use super::script::Script;
 use super::source::SourceFile;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

@@ -5,8 +5,8 @@
 use super::kinds::Kinds;
 use super::operators;
 use super::rewrite::{Rewrite, is_needed};
-use crate::body::statements_of;
 use crate::coverage::Coverage;
+use crate::syntax::statements_of;
 use crate::{budget, call, standard};
 use rhai::{
     AST, CustomExpr, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError,

@@ -40,7 +40,6 @@ mod zone;
 mod tests;
 
 pub(crate) use argument::RhaiResultOf;
-pub use llm::Models;
 pub(crate) use pattern::check as check_pattern;
 
 use rhai::{Module, Shared, exported_module};

@@ -1,9 +1,9 @@
 //! What a script says of the models it offers, read when it is loaded.
 
 use super::{Offer, PipeFunction};
-use crate::compile::Script;
 use crate::hooks::{self, Param};
 use crate::problem::{self, Code, Problem};
+use crate::script::Script;
 use crate::source::SourceFile;
 use crate::value::json_of;
 use rhai::AST;

@@ -1,7 +1,7 @@
 //! How a test fails: where, why, and what was compared.
 
-use crate::compile::Script;
 use crate::problem::{self, Code, Problem};
+use crate::script::Script;
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};

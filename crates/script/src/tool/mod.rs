@@ -9,10 +9,10 @@ pub(super) use read::{misplaced_hooks, read};
 
 use super::answer::Answered;
 use super::argument::UserValves;
-use super::compile::Script;
 use super::hooks::Param;
 use super::problem;
 use super::run::Ended;
+use super::script::Script;
 use super::value::Shape;
 use super::value::{dynamic_of, json_of, live};
 use futures::future::BoxFuture;

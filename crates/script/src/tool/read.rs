@@ -1,10 +1,10 @@
 //! What a script says of its tools, read when it is loaded.
 
 use super::ToolFunction;
-use crate::compile::Script;
 use crate::hooks::{self, Param};
 use crate::literal::KeyOrders;
 use crate::problem::{self, Code, Problem};
+use crate::script::Script;
 use crate::source::SourceFile;
 use crate::value::json_of;
 use rhai::{AST, Dynamic, FnPtr};

@@ -1,6 +1,6 @@
-//! What stands in a function.
+//! What stands in a function, and which nodes of a syntax tree are calls.
 
-use rhai::{AST, ASTNode, Module, ScriptFuncDef, Stmt};
+use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, Position, ScriptFuncDef, Stmt};
 
 /// The statements of a function. Rhai shows what is in one only while it walks a whole file: here a file of
 /// this one.
@@ -15,4 +15,12 @@ pub(super) fn statements_of(function: &ScriptFuncDef) -> Vec<Stmt> {
         true
     });
     statements
+}
+
+pub(super) fn call_of<'a>(node: &ASTNode<'a>) -> Option<(&'a FnCallExpr, Position)> {
+    match node {
+        ASTNode::Expr(Expr::FnCall(call, position) | Expr::MethodCall(call, position))
+        | ASTNode::Stmt(Stmt::FnCall(call, position)) => Some((call, *position)),
+        _ => None,
+    }
 }
