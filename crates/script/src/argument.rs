@@ -3,8 +3,7 @@
 use super::hooks::Param;
 use super::redaction;
 use super::script::Script;
-use super::value::Shape;
-use super::value::live;
+use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::collections::HashMap;
 use valvehouse_core::context::Turn;

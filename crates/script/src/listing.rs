@@ -1,6 +1,5 @@
 //! What lies in a plugin folder, by names and stamps: no file is opened.
 
-use super::loader::READABLE;
 use super::problem::{Code, Problem};
 use std::fs::{DirEntry, Metadata};
 use std::io;
@@ -13,6 +12,9 @@ const STAMP_GRAIN: Duration = Duration::from_secs(2);
 const MAX_NESTING: usize = 16;
 /// How the name of a file of tests ends: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
 pub(super) const TESTS: &str = ".test.rhai";
+
+/// How what cannot be read is mended.
+pub(super) const READABLE: &str = "let the user that the host runs as read it";
 
 /// A folder and the folders in it, as one look found them.
 #[derive(Debug, Default, PartialEq)]

@@ -4,9 +4,8 @@
 //! when it was read so soon after it was written that another save could wear the same stamp. Where no
 //! stamp is another one, the look before says what there is.
 
-use super::imports::MAX_SOURCE;
-use super::imports::{Finding, Imports, is_module};
-use super::listing::{Listed, Listing, Stamp, TESTS};
+use super::imports::{Finding, Imports, MAX_SOURCE, is_module};
+use super::listing::{Listed, Listing, READABLE, Stamp, TESTS};
 use super::manifest::says_of_itself;
 use super::problem::{Code, Problem};
 use super::source::{Kind, SourceFile};
@@ -20,8 +19,6 @@ use valvehouse_core::words::hex;
 
 /// Files that are saved together follow each other within this time.
 pub(super) const REST: Duration = Duration::from_millis(25);
-/// How what cannot be read is mended.
-pub(super) const READABLE: &str = "let the user that the host runs as read it";
 const SPLIT: &str = "split it, or move data into valves or the store";
 
 /// What one look at a folder found.

@@ -1,8 +1,7 @@
 //! A script that is tried out on what it saw before: nothing it does leaves this process or stays.
 
 use super::problem::Problem;
-use super::reach::Models;
-use super::reach::Reach;
+use super::reach::{Models, Reach};
 use super::script::Script;
 use super::settings::Settings;
 use super::source::SourceFile;

@@ -14,6 +14,7 @@
 //!   the second time within [`MEMORY`]. Scripts let others go first every few milliseconds, so that only one that
 //!   is stuck in a single function comes to that.
 
+mod left_over;
 mod quarantine;
 mod record;
 mod verdict;

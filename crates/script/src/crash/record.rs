@@ -3,8 +3,9 @@
 // The mapping itself, and the handler of signals that a process does not survive: neither can be had otherwise.
 #![allow(unsafe_code)]
 
+use super::left_over::{LastRun, LeftOver};
 use super::quarantine::{self, FOLDER, Quarantined};
-use super::verdict::{self, LastRun, LeftOver};
+use super::verdict;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -5,29 +5,20 @@
 use super::kinds::Kinds;
 use super::operators;
 use super::rewrite::{Rewrite, is_needed};
+use super::step::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::{budget, call, standard};
 use rhai::{
-    AST, CustomExpr, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError,
-    Position, ScriptFuncDef, StmtBlock,
+    AST, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError, Position,
+    ScriptFuncDef, StmtBlock,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_json::Json;
 
-/// Marks a line.
-pub(super) const PROBE: &str = "probe";
 /// Runs one of the bodies kept beside.
 const BODY: &str = "instrumented";
-/// Remembers variables that become shared.
-pub(super) const CAPTURE: &str = "capture";
-/// Measures what a `switch` looks at.
-pub(super) const SUBJECT: &str = "subject";
-/// Compares two values by order.
-pub(super) const COMPARE: &str = "compare";
-/// Prepares what `+=` adds.
-pub(super) const ADDED: &str = "added";
 /// Operations that Rhai counts for a step, which the script did not ask for.
 const OPERATIONS: u64 = 2;
 
@@ -138,28 +129,6 @@ impl Instrumented {
         })?;
         Ok(())
     }
-}
-
-/// One step, with what it is given.
-pub(super) fn custom(step: &'static str, inputs: impl IntoIterator<Item = Expr>) -> Expr {
-    custom_at(step, inputs, Dynamic::UNIT, Position::NONE)
-}
-
-/// One step at a place of the script, with a state of its own.
-pub(super) fn custom_at(
-    step: &'static str,
-    inputs: impl IntoIterator<Item = Expr>,
-    state: Dynamic,
-    position: Position,
-) -> Expr {
-    let custom = CustomExpr {
-        inputs: inputs.into_iter().collect(),
-        tokens: [step.into()].into_iter().collect(),
-        state,
-        scope_may_be_changed: false,
-        self_terminated: false,
-    };
-    Expr::Custom(custom.into(), position)
 }
 
 fn number(inputs: &[Expression<'_>]) -> usize {

@@ -9,6 +9,7 @@ mod functions;
 mod kinds;
 mod operators;
 mod rewrite;
+mod step;
 
 #[cfg(test)]
 mod mixes;

@@ -5,8 +5,7 @@
 
 use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
 use super::host_calls::{self, Recordable};
-use crate::value::Shape;
-use crate::value::{json_of, live};
+use crate::value::{Shape, json_of, live};
 use crate::{budget, call};
 use rhai::{Array, Dynamic, FuncRegistration, Module};
 use valvehouse_core::words::did_you_mean;

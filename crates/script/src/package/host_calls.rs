@@ -2,8 +2,7 @@
 
 use super::argument::RhaiResultOf;
 use crate::budget::{self, Exceeded};
-use crate::value::Shape;
-use crate::value::{error, json_of, live};
+use crate::value::{Shape, error, json_of, live};
 use crate::{call, problem};
 use rhai::{Array, Dynamic, EvalAltResult, Map};
 use valvehouse_core::context::{HostCall, HostResult};

@@ -6,8 +6,7 @@
 use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
 use super::json::MOST_VALUES;
 use super::{host_calls, output, url};
-use crate::value::Shape;
-use crate::value::{Map, json_of, live};
+use crate::value::{Map, Shape, json_of, live};
 use crate::{budget, call};
 use bytes::Bytes;
 use rhai::{Blob, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};

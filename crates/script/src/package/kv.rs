@@ -9,8 +9,7 @@
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
 use super::host_calls::{self, Recordable};
 use crate::call;
-use crate::value::Shape;
-use crate::value::{json_of, live};
+use crate::value::{Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,7 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
 use super::host_calls;
-use crate::value::Shape;
-use crate::value::{json_of, live};
+use crate::value::{Shape, json_of, live};
 use crate::{budget, call};
 use rhai::{Dynamic, FuncRegistration, Module};
 use valvehouse_json::Json;

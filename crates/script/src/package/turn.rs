@@ -2,8 +2,7 @@
 
 use super::host_calls;
 use crate::standard::shortened_text;
-use crate::value::Shape;
-use crate::value::{error, json_of, live};
+use crate::value::{Shape, error, json_of, live};
 use crate::{budget, call};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;

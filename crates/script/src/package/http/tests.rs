@@ -1,8 +1,7 @@
 //! What scripts ask of other hosts, against real servers on loopback.
 
 use crate::run::Ended;
-use crate::value::Shape;
-use crate::value::live;
+use crate::value::{Shape, live};
 use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::time::Duration;

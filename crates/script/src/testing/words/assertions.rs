@@ -1,7 +1,7 @@
 //! `assert_eq` and its siblings. What they find wrong ends the test; no `catch` sees it.
 
 use super::super::failed::{Wrong, end, is_final};
-use super::{function, stage};
+use super::registration::{function, stage};
 use crate::package::RhaiResultOf;
 use crate::problem;
 use crate::thrown::Thrown;

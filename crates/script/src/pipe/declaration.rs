@@ -1,6 +1,6 @@
 //! What a script says of the models it offers, read when it is loaded.
 
-use super::{Offer, PipeFunction};
+use super::function::{Offer, PipeFunction};
 use crate::hooks::{self, Param};
 use crate::problem::{self, Code, Problem};
 use crate::script::Script;

@@ -1,10 +1,9 @@
 //! `seen::…`: what others have seen of the script since the test began.
 
 use super::super::stage::Stage;
-use super::{stage, within};
+use super::registration::{stage, within};
 use crate::package::RhaiResultOf;
-use crate::value::Shape;
-use crate::value::live;
+use crate::value::{Shape, live};
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_json::Json;

@@ -1,6 +1,6 @@
 //! What a test lays out: valves, turns, answers of others, the time.
 
-use super::{function, stage, within};
+use super::registration::{function, stage, within};
 use crate::package::RhaiResultOf;
 use crate::value::{error, json_of};
 use jiff::Timestamp;

@@ -1,12 +1,18 @@
 //! The callbacks among a script's functions, and what is wrong with them.
 
-use super::CallbackFunction;
-use crate::hooks;
+use crate::hooks::{self, Param};
 use crate::manifest::Manifest;
 use crate::problem::{Code, MOST_TOLD, Problem};
 use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::callback::Callback;
+
+/// A callback of a script: which function, with what.
+#[derive(Debug)]
+pub(crate) struct CallbackFunction {
+    pub(super) callback: Callback,
+    pub(super) params: Vec<Param>,
+}
 
 /// What a callback's own value is called.
 const SUBJECT: &str = "event";

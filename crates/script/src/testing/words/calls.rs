@@ -1,11 +1,10 @@
 //! Calling the script under test: its hooks, streams, whole turns, tools, functions.
 
-use super::{function, stage};
+use super::registration::{function, stage};
 use crate::budget;
 use crate::package::RhaiResultOf;
 use crate::thrown::Thrown;
-use crate::value::Shape;
-use crate::value::{error, json_of, live};
+use crate::value::{Shape, error, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, Module};
 use std::future::Future;
 use valvehouse_core::chat::{event, message, response};

@@ -1,6 +1,6 @@
 //! What a script says of its tools, read when it is loaded.
 
-use super::ToolFunction;
+use super::function::ToolFunction;
 use crate::hooks::{self, Param};
 use crate::literal::KeyOrders;
 use crate::problem::{self, Code, Problem};
