@@ -32,7 +32,6 @@ mod interpreter;
 mod known;
 mod link;
 mod lint;
-mod listing;
 mod literal;
 mod loader;
 mod log;

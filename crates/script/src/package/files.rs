@@ -228,7 +228,3 @@ fn elements(json: &Json, key: &str) -> Array {
     let items = json.get(key).map(|list| list.items()).unwrap_or_default();
     items.iter().map(|item| live(item, Shape::Plain)).collect()
 }
-
-#[cfg(test)]
-#[cfg(target_os = "linux")]
-mod tests;

@@ -253,6 +253,3 @@ fn timeout(function: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
     Duration::try_from_secs_f64(ms / 1000.0)
         .map_err(|_| fail(function, format!("`timeout` is in ms, above 0 and at most 300000, not {value}")))
 }
-
-#[cfg(test)]
-mod tests;

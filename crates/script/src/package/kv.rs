@@ -468,6 +468,3 @@ impl From<KvError> for Failed {
         Self::Kv(error)
     }
 }
-
-#[cfg(test)]
-mod tests;

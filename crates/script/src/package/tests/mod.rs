@@ -1,5 +1,10 @@
 //! Snippets run as scripts run them, and the promise that every function is there and documented.
 
+#[cfg(target_os = "linux")]
+mod files;
+mod http;
+mod kv;
+
 use super::{globals, modules};
 use crate::problem::of_run;
 use crate::sources::Sources;

@@ -1,6 +1,6 @@
 //! What lies in a plugin folder, by names and stamps: no file is opened.
 
-use super::problem::{Code, Problem};
+use crate::problem::{Code, Problem};
 use std::fs::{DirEntry, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
