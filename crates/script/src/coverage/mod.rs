@@ -3,11 +3,10 @@
 //! Rhai could tell of every statement it runs, at the price of each call of every host. Here only a script
 //! that is compiled for it does, with a probe before each statement (`instrument`).
 
-mod lines;
 mod recorder;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lines::Lines;
 pub use recorder::Coverage;
+pub(crate) use recorder::Lines;

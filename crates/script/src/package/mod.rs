@@ -35,7 +35,6 @@ mod tokens;
 pub(crate) mod turn;
 mod url;
 mod values;
-mod zone;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! A test file with its script.
 
-use super::failed::{self, Failed};
+use super::failure::{self, Failed};
 use super::stage::{self, On, Stage};
 use super::words;
 use crate::budget::{Budget, Guard};
@@ -137,7 +137,7 @@ impl Suite {
             let _guard = Guard::enter(budget);
             let _running = Running::enter(&tests.caller, &on.turn(), on.reach());
             let result = tests.evaluate(&name, Args::new());
-            result.err().map(|error| failed::told(&tests, &name, &error, on.wrong.lock().take()))
+            result.err().map(|error| failure::told(&tests, &name, &error, on.wrong.lock().take()))
         });
         let failed = run.await.unwrap_or_else(|error| {
             let problem = Problem::of(Code::TestFailed, &self.tests.file, error.to_string());

@@ -1,11 +1,11 @@
-//! Every array and map function of Rhai, lent to live values.
+//! The functions of live values: the host's own, and every array and map function of Rhai, lent to them.
 //!
 //! A function that does not know live values is called again with Rhai's own array or map of the
 //! same live elements; where it changes its first argument, the change is written back.
 
 use super::convert::{json_of, misplaced};
-use super::functions::functions;
 use super::handle::{List, Map};
+use super::{list, map, message};
 use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Module, Shared};
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -145,4 +145,19 @@ fn names_of<'a>(modules: impl IntoIterator<Item = &'a Shared<Module>>) -> HashSe
         .into_iter()
         .flat_map(|module| module.gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>());
     signatures.filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
+}
+
+/// The functions of live values, for every engine.
+pub(crate) fn functions() -> Shared<Module> {
+    static FUNCTIONS: OnceLock<Shared<Module>> = OnceLock::new();
+    FUNCTIONS
+        .get_or_init(|| {
+            let mut module = Module::new();
+            list::register(&mut module);
+            map::register(&mut module);
+            message::register(&mut module);
+            module.build_index();
+            module.into()
+        })
+        .clone()
 }

@@ -7,7 +7,6 @@
 
 mod convert;
 mod delegate;
-mod functions;
 mod handle;
 mod kind;
 mod list;
@@ -15,8 +14,7 @@ mod map;
 mod message;
 
 pub(crate) use convert::{dynamic_of, error, json_of, live};
-pub(crate) use delegate::{lend_functions_missing_beside, lend_missing_functions};
-pub(crate) use functions::functions;
+pub(crate) use delegate::{functions, lend_functions_missing_beside, lend_missing_functions};
 pub(crate) use handle::{List, Map, Shape};
 pub use kind::Type;
 pub(crate) use map::property_accessors;

@@ -1,6 +1,6 @@
 //! `assert_eq` and its siblings. What they find wrong ends the test; no `catch` sees it.
 
-use super::super::failed::{Wrong, end, is_final};
+use super::super::failure::{Wrong, end, is_final};
 use super::registration::{function, stage};
 use crate::package::RhaiResultOf;
 use crate::problem;
