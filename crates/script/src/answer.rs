@@ -3,11 +3,11 @@
 use super::standard::shortened_text;
 use super::value::{json_of, live};
 use super::{call, problem};
+use crate::thrown::{MAX_MESSAGE, Thrown, readable};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
 };
 use valvehouse_core::fault::Refusal;
-use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -19,17 +19,6 @@ pub(crate) enum Answered {
     Error(Refusal),
     /// A value, and the context to go on with where one was given.
     Ok(Json, Option<Json>),
-}
-
-/// What was thrown, in the one form in which `catch` sees every error. Its text is the message.
-#[derive(Debug, Clone)]
-pub(crate) struct Thrown {
-    pub(crate) refusal: Refusal,
-    pub(crate) line: Option<usize>,
-    /// The keys of a thrown map that are no words of ours.
-    value: Json,
-    /// A bug rather than a decision, when it was caught and thrown again.
-    pub(crate) bug: bool,
 }
 
 impl Thrown {
@@ -56,21 +45,6 @@ impl Thrown {
         refusal.fatal = json.get("fatal").and_then(|fatal| fatal.as_bool()).unwrap_or(false);
         refusal.plugin = call::plugin();
         Self { refusal, line, value: json, bug: false }
-    }
-
-    /// A failure that nobody decided on.
-    pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
-        Self { refusal, line, value: Json::Null, bug: true }
-    }
-
-    pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
-        EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
-    }
-
-    /// What was returned as an error, as if it had been thrown.
-    pub(crate) fn refused(refusal: Refusal) -> Box<EvalAltResult> {
-        Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 
     /// In seconds, whole where they are.
@@ -117,14 +91,6 @@ pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
     );
     Err(EvalAltResult::ErrorRuntime(message.into(), place).into())
 }
-
-/// A message as far as anybody would read it, without secrets.
-fn readable(message: &str) -> String {
-    shortened(call::redacted(message).into_owned(), MAX_MESSAGE)
-}
-
-/// Bytes of a message that are kept.
-const MAX_MESSAGE: usize = 16 * 1024;
 
 pub(crate) fn register(module: &mut Module) {
     fn global(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {

@@ -1,10 +1,9 @@
 //! What a function of a script is handed in for each parameter it asks for by name.
 
-use super::Shape;
-use super::call;
-use super::compile::Script;
 use super::hooks::Param;
-use super::value::live;
+use super::redaction;
+use super::script::Script;
+use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::collections::HashMap;
 use valvehouse_core::context::Turn;
@@ -48,7 +47,7 @@ impl Script {
                 let user = users.join(&facts.user);
                 if let Some(schema) = &self.manifest.user_valves {
                     let own = user.get("valves").unwrap_or_default();
-                    call::redact_for_user(turn, &self.caller.plugin, schema, &own);
+                    redaction::redact_for_user(turn, &self.caller.plugin, schema, &own);
                 }
                 plain(&user)
             }

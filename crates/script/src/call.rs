@@ -2,27 +2,16 @@
 //!
 //! Host functions that belong to a turn (`emit`, `print`, `kv`) find it here.
 
-use super::budget;
-use super::compile::Script;
-use super::instrument::Captured;
-use super::reach::{Clock, Reach};
+use crate::captured::Captured;
+use crate::clock;
 use crate::crash::{self, Mark, Version};
-use parking_lot::Mutex;
+use crate::reach::{Clock, Reach};
 use rhai::Dynamic;
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::context::Turn;
-use valvehouse_core::valve::{Redactor, Schema};
-use valvehouse_json::Json;
-
-/// Lines a single call may print.
-const PRINTED_LINES: u32 = 100;
-/// Characters of one printed line.
-const PRINTED_CHARACTERS: usize = 4_000;
-/// Bytes that are enough for them, and for seeing that there are more.
-pub(super) const PRINTED_BYTES: usize = 64 * 1024;
+use valvehouse_core::valve::Redactor;
 
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
@@ -65,21 +54,17 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(super) fn enter(script: &Script, turn: &Turn) -> Self {
-        Self::reaching(script, turn, script.reach.clone())
-    }
-
-    /// A call that reaches something else than its script does.
-    pub(super) fn reaching(script: &Script, turn: &Turn, reach: Arc<Reach>) -> Self {
+    /// Enters a call that reaches this.
+    pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, reach: Arc<Reach>) -> Self {
         let call = Call {
-            caller: script.caller.clone(),
+            caller: caller.clone(),
             turn: turn.clone(),
             reach,
             printed: 0,
             captured: Captured::default(),
             built: Built::default(),
         };
-        let mark = crash::running(&call.caller.version, budget::ticks());
+        let mark = crash::running(&call.caller.version, clock::now());
         Self { before: CALL.replace(Some(call)), mark }
     }
 }
@@ -141,7 +126,7 @@ pub(super) fn put_aside() -> Option<Call> {
 
 pub(super) fn go_on(call: Option<Call>) {
     if let Some(call) = &call {
-        crash::running(&call.caller.version, budget::ticks());
+        crash::running(&call.caller.version, clock::now());
     }
     CALL.set(call);
 }
@@ -164,60 +149,25 @@ pub(crate) fn now_ms() -> i64 {
     })
 }
 
-/// The running call.
-pub(crate) fn current() -> Option<Call> {
-    CALL.with_borrow(Clone::clone)
+/// Looks at the running call, if there is one.
+#[inline]
+pub(crate) fn with<T>(look: impl FnOnce(Option<&Call>) -> T) -> T {
+    CALL.with_borrow(|call| look(call.as_ref()))
 }
 
-/// The secret user valves that scripts of a turn were handed.
-#[derive(Default)]
-struct UserSecrets(Mutex<Vec<(Arc<str>, Json, Redactor)>>);
-
-/// Redacts the secret ones of these user valves for the rest of a turn: a script is about to read them.
-pub(super) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &Schema, values: &Json) {
-    if !schema.fields().iter().any(|field| field.secret) {
-        return;
-    }
-    let known = turn.local::<UserSecrets>();
-    let mut known = known.0.lock();
-    let is_same = |known: &Json| match (known.as_object(), values.as_object()) {
-        (Some(known), Some(values)) => known.is_same(values),
-        _ => false,
-    };
-    if !known.iter().any(|(id, known, _)| id == plugin && is_same(known)) {
-        known.push((plugin.clone(), values.clone(), Redactor::of(schema, values)));
-    }
-}
-
-/// A text of the running call without its secrets: those of its valves and of the user it runs for.
-pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
-    CALL.with_borrow(|call| {
-        let Some(call) = call else { return text.into() };
-        let users = call.turn.local::<UserSecrets>();
-        let users = users.0.lock();
-        let all = || std::iter::once(&call.caller.secrets).chain(users.iter().map(|(_, _, secrets)| secrets));
-        let work = all().fold(0, |work: usize, secrets| work.saturating_add(secrets.work(text)));
-        if work > 0
-            && let Err(exceeded) = budget::charge((work / REDACTED_BYTES) as u64)
-        {
-            budget::doom(exceeded);
-            return WITHHELD.into();
-        }
-        all().fold(text.into(), |text: Cow<'_, str>, secrets| match secrets.redact(&text) {
-            Cow::Owned(redacted) => redacted.into(),
-            Cow::Borrowed(_) => text,
+/// Counts one more printed line of the running call, and returns its number; 1 outside of a call.
+pub(crate) fn count_line() -> u32 {
+    CALL.with_borrow_mut(|call| {
+        call.as_mut().map_or(1, |call| {
+            call.printed += 1;
+            call.printed
         })
     })
 }
 
-/// Bytes compared with secrets that are worth an operation.
-const REDACTED_BYTES: usize = 512;
-/// Stands in place of a text in which there is no time to look for secrets.
-const WITHHELD: &str = "*** (more secrets than there is time to look for)";
-
-/// The beginning of a text of the running call in a sentence, without secrets.
-pub(crate) fn excerpt(text: &str) -> String {
-    valvehouse_core::limits::shortened(&redacted(text))
+/// The running call.
+pub(crate) fn current() -> Option<Call> {
+    CALL.with_borrow(Clone::clone)
 }
 
 /// The running call, if its turn may stop for a person.
@@ -231,48 +181,4 @@ pub(crate) fn was_reported() -> bool {
         let Some(call) = call else { return false };
         call.turn.pauses().is_some_and(|pauses| pauses.was_reported(&call.caller.plugin))
     })
-}
-
-/// Writes one line of a script to the log, cut where it is too much. A step that runs again after a pause does not
-/// repeat its lines.
-pub(crate) fn log(level: tracing::Level, text: &str) {
-    if was_reported() {
-        return;
-    }
-    let printed = CALL.with_borrow_mut(|call| {
-        call.as_mut().map_or(1, |call| {
-            call.printed += 1;
-            call.printed
-        })
-    });
-    if printed > PRINTED_LINES + 1 {
-        return;
-    }
-    let plugin = plugin();
-    let text = &*redacted(text);
-    let text: Cow<'_, str> = if printed > PRINTED_LINES {
-        format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
-    } else {
-        match text.char_indices().nth(PRINTED_CHARACTERS) {
-            Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()).into(),
-            None => text.into(),
-        }
-    };
-    CALL.with_borrow(|call| {
-        if let Some((call, trace)) = call.as_ref().and_then(|call| Some((call, call.turn.trace()?))) {
-            let word = match level {
-                tracing::Level::ERROR => "error",
-                tracing::Level::WARN => "warn",
-                tracing::Level::DEBUG => "debug",
-                _ => "info",
-            };
-            trace.line(&call.caller.plugin, word, &text);
-        }
-    });
-    match level {
-        tracing::Level::ERROR => tracing::error!(target: "script", plugin, "{text}"),
-        tracing::Level::WARN => tracing::warn!(target: "script", plugin, "{text}"),
-        tracing::Level::DEBUG => tracing::debug!(target: "script", plugin, "{text}"),
-        _ => tracing::info!(target: "script", plugin, "{text}"),
-    }
 }

@@ -3,7 +3,7 @@
 //! Used for files that load and for those that do not. A slip such as `Security: true` must never make a
 //! guard an ordinary filter, so everything that looks like the claim counts as one.
 
-use super::manifest;
+use super::frontmatter;
 use super::pieces::{self, Piece};
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::reference;
@@ -55,7 +55,7 @@ pub(crate) enum Claim {
 impl Claim {
     /// Reads the claim of a text that compiles: comments count, code does not.
     pub(crate) fn of(source: &str) -> Self {
-        let pairs = manifest::every_pair(source);
+        let pairs = frontmatter::every_pair(source);
         let said: Vec<&str> =
             pairs.iter().filter(|(key, _)| *key == KEY).map(|(_, value)| value.as_str()).collect();
         let is = |word: &str| said.iter().all(|value| value.eq_ignore_ascii_case(word));
@@ -219,14 +219,14 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Problem> {
 /// Keys of the opening comments that the host does not read.
 fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Problem> {
     let known = || reference::frontmatter().iter().map(|key| key.name);
-    let read: HashSet<String> = manifest::frontmatter(source).into_iter().map(|(key, _)| key).collect();
+    let read: HashSet<String> = frontmatter::frontmatter(source).into_iter().map(|(key, _)| key).collect();
     let problem = |at: usize, what: String, help: String| {
         Problem::of(Code::UnknownKey, file, what).at_byte(source, at).help(help).warning()
     };
     let mut problems = Vec::new();
     let mut told = HashSet::new();
     let header = &source[..header_end(source)];
-    let opening = manifest::opening_comment(source);
+    let opening = frontmatter::opening_comment(source);
     let inside = opening.as_ptr() as usize - source.as_ptr() as usize;
     for (at, line) in lines(header) {
         if problems.len() == MOST_TOLD {

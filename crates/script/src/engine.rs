@@ -1,6 +1,6 @@
 //! An engine per plugin: cheap, since everything in it but the limits is shared.
 
-use super::{answer, call, interpreter, package, standard, tokens, value};
+use super::{answer, interpreter, log, package, standard, tokens, value};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,9 +52,9 @@ pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
         .set_max_functions(200)
         .set_max_modules(0)
         .disable_symbol("eval");
-    engine.on_print(|text| call::log(tracing::Level::INFO, text));
+    engine.on_print(|text| log::log(tracing::Level::INFO, text));
     engine.on_debug(|text, _, position| {
-        call::log(tracing::Level::DEBUG, &format!("{position:?} {text}"));
+        log::log(tracing::Level::DEBUG, &format!("{position:?} {text}"));
     });
     tokens::free_reserved_words(&mut engine);
     answer::own_throw(&mut engine);

@@ -4,9 +4,11 @@
 //! `const B = [A, A];` are a gigabyte before anything runs and any budget counts. The size is therefore calculated on
 //! the file as it was written, from above, and a file whose constants become too large is refused.
 
-use super::body::statements_of;
-use rhai::{AST, ASTFlags, ASTNode, Expr, ImmutableString, ParseError, ParseErrorType, Position, Stmt};
-use std::collections::HashMap;
+use super::syntax::statements_of;
+use rhai::{
+    AST, ASTFlags, ASTNode, Dynamic, Expr, ImmutableString, ParseError, ParseErrorType, Position, Scope, Stmt,
+};
+use std::collections::{HashMap, HashSet};
 
 /// The most bytes that the copies of all constants of a file may have together.
 const MAX_BYTES: usize = 32 << 20;
@@ -132,6 +134,20 @@ fn size(expression: &Expr, outer: &Sizes, own: &Sizes) -> Size {
         true
     });
     sum
+}
+
+/// The names a file may use besides those of its functions. Their values are folded in, but for those
+/// that are also called like a parameter: Rhai would fold them in there too.
+pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dynamic>) -> Scope<'static> {
+    let mut scope = Scope::new();
+    for (name, value) in values {
+        if parameters.contains(name) {
+            scope.push_dynamic(name.clone(), value.clone());
+        } else {
+            scope.push_constant_dynamic(name.clone(), value.clone());
+        }
+    }
+    scope
 }
 
 #[cfg(test)]

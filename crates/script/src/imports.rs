@@ -5,7 +5,6 @@
 //! `lib` can be imported; nothing outside of the plugin folder is ever read.
 
 use super::problem::{Code, Problem};
-use super::source::MAX_SOURCE;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,6 +12,8 @@ use std::sync::Arc;
 use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 
+/// Longest text of a file that is read, in bytes.
+pub(super) const MAX_SOURCE: usize = 256 * 1024;
 /// Most modules that one script may import, directly or not.
 const MAX_MODULES: usize = 32;
 /// Most text of all of them.

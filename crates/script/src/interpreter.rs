@@ -5,8 +5,8 @@
 //! of the arguments. `Engine::call_fn` begins with that anew each time, and with looking for the function
 //! itself; for a hook of a line or two it is most of the work.
 
-use super::body::statements_of;
 use super::budget;
+use super::syntax::statements_of;
 use parking_lot::Mutex;
 use rhai::{
     AST, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, GlobalRuntimeState, Position, Scope,

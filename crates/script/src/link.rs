@@ -4,15 +4,16 @@
 //! and fro; a module's own names are made ones that no other file has ([`super::rename`]). What the
 //! importing file calls `words::shout(…)` is found in a module of Rhai's.
 
-use super::compile::known_to;
+use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
 use super::problem::{self, Code, MOST_TOLD, Problem};
-use super::rename::{self, Own, Plan};
+use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
+use super::tokens::{self, Plan};
 use super::value::dynamic_of;
-use super::{doubts, engine, folding, instrument, known, literal, manifest, names, package, shadow, tokens};
+use super::{doubts, engine, folding, functions, instrument, literal, manifest, names, package, shadow};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
     Shared, Stmt,
@@ -249,7 +250,7 @@ impl<'a> Linker<'a> {
             functions: &parsed.functions,
             constants: &parsed.constants.iter().map(|(name, _)| name.clone()).collect(),
             aliases: &aliases,
-            is_known: &|name| known::arities(name).is_some(),
+            is_known: &|name| functions::arities(name).is_some(),
         };
         let mut values: HashMap<String, Dynamic> =
             parsed.constants.iter().map(|(name, value)| (renamed(name), dynamic_of(value))).collect();

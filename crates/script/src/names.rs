@@ -4,6 +4,7 @@ use super::manifest::Manifest;
 use super::package;
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
+use super::syntax::call_of;
 use regex::RegexBuilder;
 use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use std::collections::{BTreeSet, HashMap};
@@ -87,14 +88,6 @@ pub(super) fn functions_as_values(ast: &AST) -> Vec<(String, Dynamic)> {
     let functions: BTreeSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let values = functions.into_iter().filter(|name| named.contains(*name));
     values.filter_map(|name| Some((name.to_owned(), FnPtr::new(name).ok()?.into()))).collect()
-}
-
-pub(super) fn call_of<'a>(node: &ASTNode<'a>) -> Option<(&'a FnCallExpr, Position)> {
-    match node {
-        ASTNode::Expr(Expr::FnCall(call, position) | Expr::MethodCall(call, position))
-        | ASTNode::Stmt(Stmt::FnCall(call, position)) => Some((call, *position)),
-        _ => None,
-    }
 }
 
 /// The word in front of `::`.

@@ -1,9 +1,8 @@
 //! A script that is tried out on what it saw before: nothing it does leaves this process or stays.
 
-use super::compile::Script;
-use super::package::Models;
 use super::problem::Problem;
-use super::reach::Reach;
+use super::reach::{Models, Reach};
+use super::script::Script;
 use super::settings::Settings;
 use super::source::SourceFile;
 use futures::future::{self, BoxFuture, FutureExt};

@@ -5,8 +5,8 @@
 //! that no function ever meets one of the same name from another file, a module is parsed twice:
 //! once as it is, to see what its names mean, and once with its own names behind a prefix.
 
-use super::names::call_of;
-use super::tokens::{Before, Word};
+use super::syntax::call_of;
+use super::tokens::{Before, Plan, Word};
 use rhai::{AST, ASTNode, Expr, Position};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -43,9 +43,6 @@ pub(super) fn as_written(text: &str) -> String {
     shown.push_str(rest);
     shown
 }
-
-/// New names, by their places in a file.
-pub(super) type Plan = HashMap<Position, String>;
 
 /// What the names in a module mean.
 pub(super) struct Own<'a> {

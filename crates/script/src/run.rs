@@ -1,11 +1,13 @@
 //! Calling a compiled script: one function, within its budget.
 
-use super::answer::{self, Thrown};
+use super::answer;
 use super::budget::{self, Budget, Guard};
-use super::call::{Running, redacted};
-use super::compile::Script;
+use super::call::Running;
 use super::interpreter::Args;
 use super::problem;
+use super::redaction::redacted;
+use super::script::Script;
+use super::thrown::Thrown;
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -47,7 +49,7 @@ impl Script {
     /// be left behind on.
     pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = Running::enter(self, turn);
+        let _running = Running::enter(&self.caller, turn, self.reach.clone());
         let result = self.answer(hook.name(), args);
         self.settled(result, hook.name(), turn, budget, guard)
     }
@@ -120,7 +122,7 @@ impl Script {
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
     ) -> (Result<T, Ended>, Spent) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = Running::enter(self, turn);
+        let _running = Running::enter(&self.caller, turn, self.reach.clone());
         let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)

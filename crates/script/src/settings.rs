@@ -1,7 +1,7 @@
 //! What the host says of a script.
 
 use super::budget::Budget;
-use super::package::Models;
+use super::reach::Models;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grants;

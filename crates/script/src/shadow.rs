@@ -1,9 +1,9 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
-use super::body::statements_of;
-use super::known;
+use super::functions;
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
+use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
     let methods = methods(ast);
     for function in ast.iter_functions().filter(|function| !function.name.starts_with("anon$")) {
         let (name, count) = (function.name, function.params.len());
-        let Some(arities) = known::arities(name) else { continue };
+        let Some(arities) = functions::arities(name) else { continue };
         let problem = |what: String| {
             let problem = Problem::of(Code::Shadowed, file, what).at_function(source, name);
             problem.help(format!("rename it, as in `my_{name}`"))

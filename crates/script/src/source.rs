@@ -1,15 +1,13 @@
 //! A script's file, as far as it is known before anybody reads what it says.
 
-use super::imports::Imports;
+use super::imports::{Imports, MAX_SOURCE};
 use super::pieces::{self, Piece};
 use super::problem::{Code, Problem};
+use crate::crash::Quarantined;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_core::words::hex;
-
-/// Longest source that is read.
-pub(super) const MAX_SOURCE: usize = 256 * 1024;
 
 /// Most lines of a file.
 pub(super) const MAX_LINES: usize = 60_000;
@@ -79,6 +77,22 @@ impl SourceFile {
     #[must_use]
     pub fn importing(self, imports: Imports) -> Self {
         Self { imports, ..self }
+    }
+}
+
+impl Problem {
+    /// A problem of a script's file as a whole.
+    pub fn of(code: Code, file: &SourceFile, message: impl Into<String>) -> Self {
+        Self::new(code, &file.id, &file.path, message)
+    }
+
+    /// The problem of a file whose text is a version that is not run, since it ended the process.
+    pub fn of_quarantine(file: &SourceFile, quarantined: &[Quarantined]) -> Option<Self> {
+        let hash = (!quarantined.is_empty()).then(|| file.hash())?;
+        let version = quarantined.iter().find(|version| *version.id == *file.id && version.hash == hash)?;
+        let what = format!("cannot run this version: it is quarantined, since {}", version.why);
+        let help = format!("save another text, or release it: valvehouse release {}", file.id);
+        Some(Self::of(Code::Quarantined, file, what).help(help))
     }
 }
 

@@ -5,9 +5,9 @@
 //! can be written down, or changed.
 
 use super::bounds::Bounds;
-use super::rename::Plan;
 use parking_lot::Mutex;
 use rhai::{Engine, Position, Token, TokenizeState};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Reserved by Rhai, of no use in it: ordinary names here.
@@ -163,3 +163,6 @@ fn read(seen: &mut Seen, token: Token, position: Position) -> Token {
 fn is_word(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
+
+/// New names, by their places in a file.
+pub(super) type Plan = HashMap<Position, String>;

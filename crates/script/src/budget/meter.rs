@@ -1,7 +1,9 @@
 //! What the running call of a thread has spent and may spend.
 
-use super::{Budget, Exceeded, clock, processor};
-use crate::call;
+use super::limits::{Budget, Exceeded, ended};
+use super::processor;
+use crate::{call, clock};
+use rhai::EvalAltResult;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use valvehouse_core::figures::Spent;
@@ -197,7 +199,7 @@ impl Meter {
             // It was never looked at: what it used is known exactly, or with what the thread did before it.
             (None, (Some(began), is_exact)) => {
                 let most = if is_exact { time } else { time.saturating_mul(UNSEEN) };
-                processor::on_processor().is_some_and(|now| now.saturating_sub(began) > most)
+                processor::processor_time().is_some_and(|now| now.saturating_sub(began) > most)
             }
             // A thread may have been held up for a while.
             (None, (None, _)) => passed > time.saturating_mul(UNSEEN),
@@ -277,6 +279,11 @@ pub(super) fn tick() -> Option<Exceeded> {
         }
         meter.exceeded_at(operations)
     })
+}
+
+/// That a function is called is an operation too.
+pub(crate) fn called() -> Result<(), Box<EvalAltResult>> {
+    tick().map_or(Ok(()), |exceeded| Err(ended(exceeded)))
 }
 
 /// Adds the operations that a native's work is worth, and looks at every budget.
@@ -371,14 +378,15 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
     let end = METER.with(|meter| meter.end.get());
     let used = end.and_then(|_| processor::time_of_this_thread());
     let ((began, is_exact), computed) =
-        (METER.with(|meter| meter.processor.get()), processor::on_processor());
+        (METER.with(|meter| meter.processor.get()), processor::processor_time());
     let (left, ticks) = (Instant::now(), clock::now());
 
     let result = other();
 
     METER.with(|meter| {
         let more = used.and_then(|used| Some(processor::time_of_this_thread()?.saturating_sub(used)));
-        let others = computed.and_then(|computed| Some(processor::on_processor()?.saturating_sub(computed)));
+        let others =
+            computed.and_then(|computed| Some(processor::processor_time()?.saturating_sub(computed)));
         let began = began.map(|began| began.saturating_add(others.unwrap_or_default()));
         meter.processor.set((began, is_exact));
         meter.end.set(end.map(|end| end.saturating_add(more.unwrap_or_default())));
@@ -421,8 +429,8 @@ mod tests {
     #[test]
     fn a_call_that_computed_longer_within_one_native_is_ended_after_it() {
         let _guard = Guard::enter(BUDGET);
-        let began = processor::on_processor();
-        while processor::on_processor()
+        let began = processor::processor_time();
+        while processor::processor_time()
             .zip(began)
             .is_some_and(|(now, began)| now - began < Duration::from_millis(30))
         {}

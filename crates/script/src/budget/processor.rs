@@ -10,11 +10,11 @@ pub(super) const IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "mac
 /// for a shared value is put to sleep by the interpreter, again and again.) Where only the
 /// processor's time is known, that. Only differences mean anything.
 pub(super) fn time_of_this_thread() -> Option<Duration> {
-    on_processor_or_asleep().or_else(on_processor)
+    on_processor_or_asleep().or_else(processor_time)
 }
 
 thread_local! {
-    /// The tick of the last reading of `on_processor` for a call that begins, and that reading.
+    /// The tick of the last reading of `processor_time` for a call that begins, and that reading.
     static LAST: Cell<(u64, Option<Duration>)> = const { Cell::new((u64::MAX, None)) };
 }
 
@@ -25,7 +25,7 @@ pub(super) fn at_tick(tick: u64) -> (Option<Duration>, bool) {
     if last == tick {
         return (time, false);
     }
-    let time = on_processor();
+    let time = processor_time();
     LAST.set((tick, time));
     (time, true)
 }
@@ -46,13 +46,15 @@ fn on_processor_or_asleep() -> Option<Duration> {
     None
 }
 
+/// Returns the processor time of this thread; `None` if the system does not report it.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-pub(super) fn on_processor() -> Option<Duration> {
+pub(crate) fn processor_time() -> Option<Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).ok()
 }
 
+/// Returns the processor time of this thread; `None` if the system does not report it.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub(super) fn on_processor() -> Option<Duration> {
+pub(crate) fn processor_time() -> Option<Duration> {
     None
 }

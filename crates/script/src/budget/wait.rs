@@ -1,8 +1,10 @@
 //! Waiting within a call: for a network, another program, a person.
 
-use super::{Exceeded, clock, meter};
+use super::limits::{Exceeded, ended};
+use super::meter;
+use crate::clock;
 use crate::value::error;
-use rhai::{Dynamic, EvalAltResult, Position};
+use rhai::EvalAltResult;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::lanes::{self, Stopped};
@@ -35,16 +37,6 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
         Err(Stopped::Elsewhere) => return Err(error("nothing can be waited for here")),
     };
     result.map_err(ended)
-}
-
-/// That a function is called is an operation too.
-pub(crate) fn called() -> Answer<()> {
-    meter::tick().map_or(Ok(()), |exceeded| Err(ended(exceeded)))
-}
-
-/// The end of a call that no script can catch.
-pub(crate) fn ended(exceeded: Exceeded) -> Box<EvalAltResult> {
-    EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()
 }
 
 /// Waits for a person: as above, but where people may take their time it does not count at all.

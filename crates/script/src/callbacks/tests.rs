@@ -1,10 +1,12 @@
 //! Scripts that listen, and those that do so wrongly.
 
-use super::*;
-use crate::{Kind, Problem, Settings, Severity, SourceFile};
+use crate::{Kind, Problem, Script, Settings, Severity, SourceFile};
+use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::context::{Context, Events, TurnFacts};
+use valvehouse_core::callback::Callback;
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_json::Json;
 
 fn compile(kind: Kind, text: &str, settings: &Settings) -> Result<Arc<Script>, Vec<Problem>> {
     Script::compile(&SourceFile::new(kind, "x", "filters/x.rhai", text), settings).map(Arc::new)

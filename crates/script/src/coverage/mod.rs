@@ -3,90 +3,10 @@
 //! Rhai could tell of every statement it runs, at the price of each call of every host. Here only a script
 //! that is compiled for it does, with a probe before each statement (`instrument`).
 
-mod lines;
+mod recorder;
+
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lines::Lines;
-
-use super::compile::Script;
-use super::source::SourceFile;
-use parking_lot::Mutex;
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-
-/// The lines of one script, over all the calls of it that were counted. Modules that it imports are not.
-#[derive(Debug)]
-pub struct Coverage {
-    /// At which a statement begins.
-    runnable: Lines,
-    ran: Lines,
-    /// Functions that were called.
-    called: Mutex<BTreeSet<String>>,
-}
-
-impl Coverage {
-    /// Nothing ran yet.
-    pub fn of(file: &SourceFile) -> Arc<Self> {
-        let count = file.text.lines().count();
-        Self { runnable: Lines::new(count), ran: Lines::new(count), called: Mutex::default() }.into()
-    }
-
-    /// Returns the set in which runnable lines are recorded.
-    pub(super) fn runnable_lines(&self) -> &Lines {
-        &self.runnable
-    }
-
-    /// Notes that a line ran.
-    pub(super) fn add_run(&self, line: usize) {
-        self.ran.add(line);
-    }
-
-    /// Notes that a function was called.
-    pub(super) fn add_call(&self, function: &str) {
-        self.called.lock().insert(function.to_owned());
-    }
-
-    /// The lines that can run, from 1.
-    pub fn runnable(&self) -> Vec<usize> {
-        self.runnable.iter().collect()
-    }
-
-    /// Those of them that did.
-    pub fn ran(&self) -> Vec<usize> {
-        self.ran.iter().collect()
-    }
-
-    /// The functions that were called, closures aside.
-    pub fn called(&self) -> BTreeSet<String> {
-        self.called.lock().clone()
-    }
-
-    /// The lines that could run and did not. What cannot run interrupts no range.
-    pub fn missing(&self) -> Vec<RangeInclusive<usize>> {
-        let mut missing: Vec<RangeInclusive<usize>> = Vec::new();
-        let mut goes_on = false;
-        for line in self.runnable.iter() {
-            let is_missing = !self.ran.has(line);
-            match missing.last_mut() {
-                Some(range) if is_missing && goes_on => *range = *range.start()..=line,
-                _ if is_missing => missing.push(line..=line),
-                _ => {}
-            }
-            goes_on = is_missing;
-        }
-        missing
-    }
-}
-
-impl Script {
-    /// What a host calls of it, by name: hooks, callbacks, tools, `pipe`.
-    pub fn called_by_host(&self) -> Vec<String> {
-        let hooks = self.hooks().map(|hook| hook.name().to_owned());
-        let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
-        let tools = self.tools.iter().map(|tool| tool.name().to_owned());
-        let pipe = self.pipe.iter().map(|_| "pipe".to_owned());
-        hooks.chain(callbacks).chain(tools).chain(pipe).collect()
-    }
-}
+pub use recorder::Coverage;
+pub(crate) use recorder::Lines;

@@ -14,13 +14,20 @@
 //!   the second time within [`MEMORY`]. Scripts let others go first every few milliseconds, so that only one that
 //!   is stuck in a single function comes to that.
 
+mod fault;
+mod layout;
+mod left_over;
 mod quarantine;
 mod record;
+mod slot;
 mod verdict;
+mod version;
 
 pub use quarantine::{Quarantine, Quarantined};
-pub use record::{Mark, Record, Version, loading, running, stopped};
+pub use record::Record;
+pub use slot::{Mark, loading, running, stopped};
 pub use verdict::{LONG_CALL, LONG_LOAD, MEMORY};
+pub use version::Version;
 
 /// Stores that the clock of budgets has come to this millisecond.
-pub(crate) use record::beat;
+pub(crate) use layout::beat;

@@ -1,6 +1,6 @@
 //! The versions that are not run, since they ended the process: a list in the project's state folder.
 
-use super::verdict::LastRun;
+use super::left_over::LastRun;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};

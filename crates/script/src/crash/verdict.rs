@@ -1,5 +1,6 @@
 //! From what a process left behind to the versions that ended it.
 
+use super::left_over::LeftOver;
 use super::quarantine::{Entry, List};
 use std::time::Duration;
 
@@ -9,26 +10,6 @@ pub const LONG_LOAD: Duration = Duration::from_millis(100);
 pub const LONG_CALL: Duration = Duration::from_millis(500);
 /// For how long a suspect is remembered.
 pub const MEMORY: Duration = Duration::from_secs(24 * 3_600);
-
-/// The work of a thread when its process ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LastRun {
-    pub(super) id: String,
-    pub(super) hash: String,
-    /// Its file was being loaded; otherwise it was called.
-    pub(super) is_loading: bool,
-    /// Since when, before the last sign of life.
-    pub(super) age: Duration,
-}
-
-/// The state that an ended process left behind in its record.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct LeftOver {
-    /// The signal of its own fault, and what ran on that thread.
-    pub(super) fault: Option<(i32, Option<LastRun>)>,
-    /// The versions that ran on its threads.
-    pub(super) running: Vec<LastRun>,
-}
 
 /// Adds the versions that ended a process to the list, at a time in milliseconds since 1970; returns those that
 /// are new in quarantine.
@@ -69,6 +50,7 @@ fn name(signal: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::left_over::LastRun;
     use super::*;
 
     fn ran(id: &str, is_loading: bool, age: Duration) -> LastRun {

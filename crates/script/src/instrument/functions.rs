@@ -2,33 +2,23 @@
 //!
 //! A step is an expression of Rhai's "custom syntax". No text becomes one: the engine that runs them parses nothing.
 
-use super::captured;
 use super::kinds::Kinds;
 use super::operators;
 use super::rewrite::{Rewrite, is_needed};
-use crate::body::statements_of;
+use super::step::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT};
 use crate::coverage::Coverage;
-use crate::{budget, standard};
+use crate::syntax::statements_of;
+use crate::{budget, call, standard};
 use rhai::{
-    AST, CustomExpr, Dynamic, Engine, Expr, Expression, ImmutableString, Module, ParseError, Position,
+    AST, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError, Position,
     ScriptFuncDef, StmtBlock,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_json::Json;
 
-/// Marks a line.
-pub(super) const PROBE: &str = "probe";
 /// Runs one of the bodies kept beside.
 const BODY: &str = "instrumented";
-/// Remembers variables that become shared.
-pub(super) const CAPTURE: &str = "capture";
-/// Measures what a `switch` looks at.
-pub(super) const SUBJECT: &str = "subject";
-/// Compares two values by order.
-pub(super) const COMPARE: &str = "compare";
-/// Prepares what `+=` adds.
-pub(super) const ADDED: &str = "added";
 /// Operations that Rhai counts for a step, which the script did not ask for.
 const OPERATIONS: u64 = 2;
 
@@ -108,7 +98,7 @@ impl Instrumented {
         }
         engine.register_custom_syntax([CAPTURE, "$string$"], false, |context, inputs| {
             budget::forgive(OPERATIONS);
-            captured::share(context, inputs);
+            share(context, inputs);
             Ok(Dynamic::UNIT)
         })?;
         engine.register_custom_syntax([SUBJECT, "$expr$"], false, |context, inputs| {
@@ -141,28 +131,6 @@ impl Instrumented {
     }
 }
 
-/// One step, with what it is given.
-pub(super) fn custom(step: &'static str, inputs: impl IntoIterator<Item = Expr>) -> Expr {
-    custom_at(step, inputs, Dynamic::UNIT, Position::NONE)
-}
-
-/// One step at a place of the script, with a state of its own.
-pub(super) fn custom_at(
-    step: &'static str,
-    inputs: impl IntoIterator<Item = Expr>,
-    state: Dynamic,
-    position: Position,
-) -> Expr {
-    let custom = CustomExpr {
-        inputs: inputs.into_iter().collect(),
-        tokens: [step.into()].into_iter().collect(),
-        state,
-        scope_may_be_changed: false,
-        self_terminated: false,
-    };
-    Expr::Custom(custom.into(), position)
-}
-
 fn number(inputs: &[Expression<'_>]) -> usize {
     let number = inputs.first().and_then(|input| input.get_literal_value::<i64>());
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
@@ -179,4 +147,17 @@ fn empty_bodies(numbers: std::ops::Range<usize>) -> Result<AST, ParseError> {
 
 fn name_of_empty(index: usize) -> String {
     format!("body_{index}")
+}
+
+/// Makes a variable shared as the interpreter is going to, and remembers it. Outside of calls, as when the tools of a
+/// file are listed, closures keep what they capture.
+fn share(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inputs: &[Expression<'_>]) {
+    for input in inputs {
+        let Some(name) = input.get_literal_value::<ImmutableString>() else { continue };
+        let Some(value) = context.scope_mut().get_mut(&name) else { continue };
+        if !value.is_shared() {
+            *value = std::mem::take(value).into_shared();
+            call::remember_captured(value);
+        }
+    }
 }

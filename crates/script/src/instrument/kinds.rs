@@ -379,8 +379,8 @@ impl<'a> Writes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::statements_of;
     use crate::engine;
+    use crate::syntax::statements_of;
 
     /// The kinds of the operands of the only comparison in a hook.
     fn compared(body: &str) -> [Option<ValueKind>; 2] {

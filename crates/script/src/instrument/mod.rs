@@ -5,18 +5,17 @@
 //! Rhai gives nobody the body of a parsed function to change. A function that needs a step becomes one that runs a
 //! changed copy of its body, kept beside; all others stay as they are.
 
-mod captured;
 mod functions;
 mod kinds;
 mod operators;
 mod rewrite;
+mod step;
 
 #[cfg(test)]
 mod mixes;
 #[cfg(test)]
 mod tests;
 
-pub(super) use captured::Captured;
 pub(super) use functions::Instrumented;
 pub(super) use kinds::{Kinds, ValueKind};
 pub(super) use operators::keep_unordered;

@@ -6,7 +6,7 @@
 
 use super::kinds::{Kinds, ValueKind};
 use crate::value::{List, error};
-use crate::{answer::Thrown, budget};
+use crate::{budget, thrown::Thrown};
 use rhai::{
     Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
     FuncRegistration, ImmutableString, Module, NativeCallContext, Position, RhaiFunc, Shared,

@@ -1,8 +1,8 @@
 //! Which steps of the host's a function gets, and where.
 
-use super::functions::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT, custom, custom_at};
 use super::kinds::Kinds;
 use super::operators;
+use super::step::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT, custom, custom_at};
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 

@@ -1,11 +1,11 @@
 //! What lints know of a file: its functions with their bodies, and all the words in it.
 
 use super::tree::{self, Node};
-use crate::body::statements_of;
 use crate::imports::ModuleFile;
 use crate::manifest::Manifest;
 use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
+use crate::syntax::statements_of;
 use crate::{Script, engine};
 use rhai::{AST, Expr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

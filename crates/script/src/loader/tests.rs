@@ -1,5 +1,9 @@
-use super::*;
+use super::{Found, Loader};
+use crate::source::Kind;
 use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// Writes a file that was saved so long ago that its stamp can be trusted.

@@ -1,11 +1,8 @@
 //! Reading what a script passed: natives take whatever a script would call a number, a list or a
 //! map, live or plain, and say what they got when it is something else.
 
-use super::output;
-use crate::Shape;
-use crate::standard::shortened_text;
-use crate::value::{json_of, live};
-use rhai::{Dynamic, EvalAltResult, ImmutableString};
+use crate::value::{Shape, json_of, live};
+use rhai::{Dynamic, EvalAltResult};
 use valvehouse_json::Json;
 
 /// An int or a float. The parameter is named so in the API reference.
@@ -42,23 +39,6 @@ pub(super) fn items(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf
     match json_of(value) {
         Ok(Json::Array(array)) => Ok(array.items().iter().map(|item| live(item, Shape::Plain)).collect()),
         _ => Err(unfit(function, name, "an array", value)),
-    }
-}
-
-/// A value printed as text: strings as they are, `()` as nothing, containers as JSON.
-pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableString> {
-    if let Ok(text) = value.as_immutable_string_ref() {
-        return Ok(text.clone());
-    }
-    match json_of(value) {
-        Ok(Json::Null) => Ok(ImmutableString::new()),
-        Ok(Json::Text(text)) => Ok(text.as_str().into()),
-        Ok(json @ (Json::Array(_) | Json::Object(_))) => Ok(output::json(function, &json, None)?.into()),
-        Ok(_) => Ok(value.to_string().into()),
-        Err(_) if !value.is_array() && !value.is_map() => {
-            Ok(shortened_text(value, output::MOST_BYTES).into())
-        }
-        Err(error) => Err(error),
     }
 }
 

@@ -5,8 +5,8 @@
 
 use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
 use super::host_calls::{self, Recordable};
-use crate::value::{json_of, live};
-use crate::{Shape, budget, call};
+use crate::value::{Shape, json_of, live};
+use crate::{budget, call};
 use rhai::{Array, Dynamic, FuncRegistration, Module};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
@@ -228,7 +228,3 @@ fn elements(json: &Json, key: &str) -> Array {
     let items = json.get(key).map(|list| list.items()).unwrap_or_default();
     items.iter().map(|item| live(item, Shape::Plain)).collect()
 }
-
-#[cfg(test)]
-#[cfg(target_os = "linux")]
-mod tests;

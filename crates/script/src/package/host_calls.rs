@@ -2,8 +2,8 @@
 
 use super::argument::RhaiResultOf;
 use crate::budget::{self, Exceeded};
-use crate::value::{error, json_of, live};
-use crate::{Shape, call, problem};
+use crate::value::{Shape, error, json_of, live};
+use crate::{call, problem};
 use rhai::{Array, Dynamic, EvalAltResult, Map};
 use valvehouse_core::context::{HostCall, HostResult};
 use valvehouse_json::{Json, Object};

@@ -6,8 +6,8 @@
 use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
 use super::json::MOST_VALUES;
 use super::{host_calls, output, url};
-use crate::value::{Map, json_of, live};
-use crate::{Shape, budget, call};
+use crate::value::{Map, Shape, json_of, live};
+use crate::{budget, call};
 use bytes::Bytes;
 use rhai::{Blob, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
@@ -253,6 +253,3 @@ fn timeout(function: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
     Duration::try_from_secs_f64(ms / 1000.0)
         .map_err(|_| fail(function, format!("`timeout` is in ms, above 0 and at most 300000, not {value}")))
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,8 +2,7 @@
 
 use super::argument::{RhaiResultOf, fail};
 use super::output;
-use crate::Shape;
-use crate::value::{json_of, live};
+use crate::value::{Shape, json_of, live};
 use rhai::plugin::*;
 use valvehouse_json::Json;
 

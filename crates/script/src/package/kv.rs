@@ -8,9 +8,8 @@
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
 use super::host_calls::{self, Recordable};
-use crate::Shape;
 use crate::call;
-use crate::value::{json_of, live};
+use crate::value::{Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
 use std::sync::Arc;
 use std::time::Duration;
@@ -469,6 +468,3 @@ impl From<KvError> for Failed {
         Self::Kv(error)
     }
 }
-
-#[cfg(test)]
-mod tests;

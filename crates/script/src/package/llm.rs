@@ -2,20 +2,10 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
 use super::host_calls;
-use crate::value::{json_of, live};
-use crate::{Shape, budget, call};
-use futures::future::BoxFuture;
+use crate::value::{Shape, json_of, live};
+use crate::{budget, call};
 use rhai::{Dynamic, FuncRegistration, Module};
-use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
-
-/// Asks models of this host in the name of scripts.
-pub trait Models: Send + Sync + std::fmt::Debug {
-    /// One chat through the filters of its model, without those of the plugin that asks. The answer
-    /// is `content tool_calls finish_reason usage model id`.
-    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>>;
-}
 
 pub(super) fn module() -> Module {
     let mut module = Module::new();

@@ -24,6 +24,7 @@ pub(crate) mod padding;
 mod pattern;
 mod random;
 mod regex;
+mod registry;
 mod shell;
 mod simulation;
 mod stream;
@@ -34,63 +35,10 @@ mod tokens;
 pub(crate) mod turn;
 mod url;
 mod values;
-mod zone;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use argument::RhaiResultOf;
-pub use llm::Models;
 pub(crate) use pattern::check as check_pattern;
-
-use rhai::{Module, Shared, exported_module};
-use std::sync::OnceLock;
-
-/// The modules behind a name, such as `regex::`; for `Engine::register_static_module`.
-pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
-    static MODULES: OnceLock<Vec<(&'static str, Shared<Module>)>> = OnceLock::new();
-    MODULES.get_or_init(|| {
-        let themes = [
-            ("base64", exported_module!(base64::functions)),
-            ("hash", exported_module!(hash::functions)),
-            ("html", exported_module!(html::functions)),
-            ("json", exported_module!(json::functions)),
-            ("random", exported_module!(random::functions)),
-            ("regex", exported_module!(regex::functions)),
-            ("stream", exported_module!(stream::functions)),
-            ("text", exported_module!(text::functions)),
-            ("time", exported_module!(time::functions)),
-            ("tokens", exported_module!(tokens::functions)),
-            ("url", exported_module!(url::functions)),
-        ];
-        let of_the_turn = [
-            ("log", turn::log()),
-            ("http", http::module()),
-            ("kv", kv::module()),
-            ("llm", llm::module()),
-            ("models", turn::models()),
-            ("files", files::module()),
-            ("shell", shell::module()),
-            ("env", env::module()),
-        ];
-        themes.into_iter().chain(of_the_turn).map(|(name, module)| (name, ready(name, module))).collect()
-    })
-}
-
-/// The functions without a module, such as `uuid()`; for `Engine::register_global_module`.
-pub(crate) fn globals() -> Shared<Module> {
-    static GLOBALS: OnceLock<Shared<Module>> = OnceLock::new();
-    let module = || {
-        let mut module = exported_module!(values::functions);
-        http::register_method(&mut module);
-        ready("values", module)
-    };
-    GLOBALS.get_or_init(module).clone()
-}
-
-/// Named and indexed once, so that every engine shares it; an engine copies what lacks either.
-fn ready(name: &str, mut module: Module) -> Shared<Module> {
-    module.set_id(name);
-    module.build_index();
-    module.into()
-}
+pub(crate) use registry::{globals, modules};

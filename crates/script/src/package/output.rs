@@ -2,7 +2,9 @@
 //! script could be meant to hold.
 
 use super::argument::{RhaiResultOf, fail};
-use rhai::{Array, Dynamic, NativeCallContext};
+use crate::standard::shortened_text;
+use crate::value::json_of;
+use rhai::{Array, Dynamic, ImmutableString, NativeCallContext};
 use std::time::{Duration, Instant};
 use valvehouse_json::{Json, MAX_DEPTH};
 
@@ -177,5 +179,20 @@ impl Measure {
     fn spend(&mut self, bytes: usize) -> Result<(), Excess> {
         self.left = self.left.checked_sub(bytes).ok_or(Excess::Bytes)?;
         Ok(())
+    }
+}
+
+/// A value printed as text: strings as they are, `()` as nothing, containers as JSON.
+pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableString> {
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return Ok(text.clone());
+    }
+    match json_of(value) {
+        Ok(Json::Null) => Ok(ImmutableString::new()),
+        Ok(Json::Text(text)) => Ok(text.as_str().into()),
+        Ok(container @ (Json::Array(_) | Json::Object(_))) => Ok(json(function, &container, None)?.into()),
+        Ok(_) => Ok(value.to_string().into()),
+        Err(_) if !value.is_array() && !value.is_map() => Ok(shortened_text(value, MOST_BYTES).into()),
+        Err(error) => Err(error),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::argument::RhaiResultOf;
 use super::simulation::{self, Spans};
-use crate::{budget, call};
+use crate::{budget, redaction};
 use parking_lot::Mutex;
 use regex::{Regex, RegexBuilder};
 use regex_automata::Input;
@@ -248,7 +248,7 @@ fn explain(pattern: &str, error: &regex::Error) -> String {
     } else {
         reason
     };
-    format!("pattern `{}`: {reason}", call::excerpt(pattern))
+    format!("pattern `{}`: {reason}", redaction::excerpt(pattern))
 }
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! `regex::…`: patterns in linear time, whoever wrote them.
 
-use super::argument::{RhaiResultOf, fail, text};
-use super::output::{List, Pulse, Text, check_size};
+use super::argument::{RhaiResultOf, fail};
+use super::output::{List, Pulse, Text, check_size, text};
 use super::pattern::{self, Pattern};
 use super::simulation::Spans;
 use super::template::Template;

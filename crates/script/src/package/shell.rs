@@ -2,8 +2,8 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, unfit};
 use super::host_calls;
-use crate::value::{json_of, live};
-use crate::{Shape, budget, call};
+use crate::value::{Shape, json_of, live};
+use crate::{budget, call};
 use rhai::{Dynamic, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::words::did_you_mean;

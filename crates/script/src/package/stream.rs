@@ -1,6 +1,7 @@
 //! `stream::window`: what a script looks for in a stream is found however the stream cuts it.
 
-use super::argument::{AnyMap, RhaiResultOf, count, fail, text, unfit};
+use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
+use super::output::text;
 use super::pattern::{self, Pattern};
 use super::simulation::Spans;
 use crate::value::{Map, json_of};
@@ -97,7 +98,7 @@ impl Look for Script<'_> {
             }
             Tail::Closure(tail) => {
                 let tail: Dynamic = tail.call_raw(self.context, None, [text.into()])?;
-                let tail: ImmutableString = super::argument::text(NAME, &tail)?;
+                let tail: ImmutableString = super::output::text(NAME, &tail)?;
                 if !text.ends_with(tail.as_str()) {
                     return Err(fail(NAME, "`tail` returned what is not the end of the text it got"));
                 }

@@ -1,7 +1,7 @@
 //! `text::…`: what strings need beyond their own methods, and always returning.
 
-use super::argument::{AnyArray, AnyNumber, RhaiResultOf, count, fail, float, items, text};
-use super::output::{List, Text, check_size};
+use super::argument::{AnyArray, AnyNumber, RhaiResultOf, count, fail, float, items};
+use super::output::{List, Text, check_size, text};
 use crate::budget;
 use rhai::plugin::*;
 use rhai::{Array, ImmutableString};

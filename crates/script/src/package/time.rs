@@ -1,10 +1,10 @@
 //! `time::…`: points in time as Unix seconds, and their texts. Zones are IANA names.
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
-use super::{host_calls, zone};
+use super::host_calls;
 use crate::call;
 use jiff::fmt::strtime::{self, BrokenDownTime};
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, db};
 use jiff::{Timestamp, Zoned};
 use rhai::plugin::*;
 
@@ -46,7 +46,7 @@ pub(super) mod functions {
     /// A time as a clock in that zone shows it: `2026-11-21T04:46:00+01:00`.
     #[rhai_fn(return_raw, name = "iso")]
     pub fn iso_in(unix: AnyNumber, zone: &str) -> RhaiResultOf<String> {
-        let time = timestamp("time::iso", &unix)?.to_zoned(zone::find("time::iso", zone)?);
+        let time = timestamp("time::iso", &unix)?.to_zoned(find_zone("time::iso", zone)?);
         written("time::iso", "%Y-%m-%dT%H:%M:%S%.f%:z", &time)
     }
 
@@ -59,7 +59,7 @@ pub(super) mod functions {
     /// A time written after a strftime pattern, as a clock in that zone shows it.
     #[rhai_fn(return_raw, name = "format")]
     pub fn format_in(unix: AnyNumber, strftime: &str, zone: &str) -> RhaiResultOf<String> {
-        let time = timestamp("time::format", &unix)?.to_zoned(zone::find("time::format", zone)?);
+        let time = timestamp("time::format", &unix)?.to_zoned(find_zone("time::format", zone)?);
         written("time::format", strftime, &time)
     }
 
@@ -73,7 +73,7 @@ pub(super) mod functions {
     /// unless the text says otherwise.
     #[rhai_fn(return_raw, name = "parse")]
     pub fn parse_in(text: &str, strftime: &str, zone: &str) -> RhaiResultOf<i64> {
-        read(text, strftime, zone::find("time::parse", zone)?)
+        read(text, strftime, find_zone("time::parse", zone)?)
     }
 }
 
@@ -117,7 +117,7 @@ fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
             time.to_datetime()?.to_zoned(zone).map(|time| time.timestamp())
         }
     });
-    let shown = crate::call::excerpt(text);
+    let shown = crate::redaction::excerpt(text);
     let fail = |error| fail("time::parse", format!("`{shown}` as `{strftime}`: {error}"));
     read.map(Timestamp::as_second).map_err(fail)
 }
@@ -127,6 +127,28 @@ fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
         return Ok(());
     }
     Err(fail(function, format!("a pattern has {LONGEST_PATTERN} bytes at most, not {}", strftime.len())))
+}
+
+/// The zone of this name, such as `Europe/Berlin`.
+fn find_zone(function: &str, name: &str) -> RhaiResultOf<TimeZone> {
+    TimeZone::get(name).map_err(|_| {
+        let nearest = nearest(name).map_or(String::new(), |zone| format!("; did you mean `{zone}`?"));
+        fail(function, format!("unknown time zone `{}`{nearest}", name.chars().take(60).collect::<String>()))
+    })
+}
+
+/// The known name most like this one, compared as a whole and by its city.
+fn nearest(name: &str) -> Option<String> {
+    let name: String =
+        name.chars().take(60).map(|c| if c == ' ' { '_' } else { c.to_ascii_lowercase() }).collect();
+    let alike = |zone: &str| {
+        let zone = zone.to_ascii_lowercase();
+        let city = zone.rsplit('/').next().unwrap_or(&zone);
+        strsim::jaro_winkler(&zone, &name).max(strsim::jaro_winkler(city, &name))
+    };
+    let zones = db().available().map(|zone| (alike(zone.as_str()), zone.as_str().to_owned()));
+    let best = zones.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)))?;
+    (best.0 > 0.7).then_some(best.1)
 }
 
 #[cfg(test)]

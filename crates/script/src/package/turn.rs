@@ -2,8 +2,8 @@
 
 use super::host_calls;
 use crate::standard::shortened_text;
-use crate::value::{error, json_of, live};
-use crate::{Shape, budget, call};
+use crate::value::{Shape, error, json_of, live};
+use crate::{budget, call};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
@@ -106,7 +106,7 @@ pub(super) fn log() -> Module {
         FuncRegistration::new(name)
             .with_params_info(["value"])
             .with_comments([format!("/// Writes a line of level `{name}` to the log.")])
-            .set_into_module(&mut module, move |value: Dynamic| call::log(level, &line_of(&value)));
+            .set_into_module(&mut module, move |value: Dynamic| crate::log::log(level, &line_of(&value)));
     }
     module
 }
@@ -115,7 +115,7 @@ pub(super) fn log() -> Module {
 fn line_of(value: &Dynamic) -> String {
     match json_of(value) {
         Ok(json @ (Json::Array(_) | Json::Object(_))) => json.to_string(),
-        _ => shortened_text(value, call::PRINTED_BYTES),
+        _ => shortened_text(value, crate::log::PRINTED_BYTES),
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Map> {
         check_size("url::parse", text.len().saturating_mul(3))?;
-        let shown = crate::call::excerpt(text);
+        let shown = crate::redaction::excerpt(text);
         let url =
             ::url::Url::parse(text).map_err(|error| fail("url::parse", format!("`{shown}`: {error}")))?;
         let some = |part: Option<&str>| part.map_or(Dynamic::UNIT, Into::into);

@@ -1,6 +1,7 @@
 //! What was written as in Python or JavaScript, and how it is written here.
 
-use super::{Code, Problem};
+use super::codes::Code;
+use super::diagnostic::Problem;
 
 const NOTHING_TO_IMPORT: &str = "there is nothing to import from elsewhere: what a script may use is there, as in \
                                  json:: and http::; a file of your own: `import \"lib/words\" as words;`";

@@ -1,166 +1,22 @@
 //! What is wrong with a script: of which kind, where, and how to mend it.
 
 mod codes;
+mod diagnostic;
 mod foreign;
 mod parse;
 mod place;
 mod run;
+mod summary;
 mod unclosed;
 
 #[cfg(test)]
 mod tests;
 
 pub use codes::Code;
+pub(crate) use diagnostic::{MOST_TOLD, has_errors};
+pub use diagnostic::{Problem, Severity};
 pub(crate) use foreign::function as foreign_function;
 pub(crate) use parse::of_parse;
-pub(crate) use run::of_run;
-pub(crate) use run::{at_run, help_for_run, summary_of_run, without_place};
+pub(crate) use run::{at_run, of_run};
+pub(crate) use summary::{help_for_run, summary_of_run, without_place};
 pub(crate) use unclosed::comment as unclosed_comment;
-
-use super::source::SourceFile;
-use crate::crash::Quarantined;
-use std::path::{Path, PathBuf};
-
-/// How much a problem matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// The script does not load.
-    Error,
-    /// It loads, and something about it is surely not meant.
-    Warning,
-}
-
-/// Most problems of one sort that a file is told: nobody reads more, and each costs a look at it.
-pub(super) const MOST_TOLD: usize = 50;
-
-/// Something wrong with a script file.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Problem {
-    /// What kind of problem it is.
-    pub code: Code,
-    /// The plugin's id, the file's stem.
-    pub id: String,
-    /// The file.
-    pub path: PathBuf,
-    /// 1-based, where the place is known.
-    pub line: Option<usize>,
-    /// 1-based, in characters.
-    pub column: Option<usize>,
-    /// The line itself.
-    pub excerpt: String,
-    /// What is wrong.
-    pub message: String,
-    /// How to mend it.
-    pub help: Option<String>,
-    /// How much it matters.
-    pub severity: Severity,
-    /// The command that grants what is missing, where that is all that is wrong.
-    pub grant: Option<String>,
-}
-
-impl Problem {
-    /// A problem with a file as a whole.
-    pub fn new(code: Code, id: &str, path: &Path, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            id: id.into(),
-            path: path.into(),
-            line: None,
-            column: None,
-            excerpt: String::new(),
-            message: message.into(),
-            help: None,
-            severity: Severity::Error,
-            grant: None,
-        }
-    }
-
-    /// A problem of a script's file as a whole.
-    pub fn of(code: Code, file: &SourceFile, message: impl Into<String>) -> Self {
-        Self::new(code, &file.id, &file.path, message)
-    }
-
-    /// The problem of a file whose text is a version that is not run, since it ended the process.
-    pub fn of_quarantine(file: &SourceFile, quarantined: &[Quarantined]) -> Option<Self> {
-        let hash = (!quarantined.is_empty()).then(|| file.hash())?;
-        let version = quarantined.iter().find(|version| *version.id == *file.id && version.hash == hash)?;
-        let what = format!("cannot run this version: it is quarantined, since {}", version.why);
-        let help = format!("save another text, or release it: valvehouse release {}", file.id);
-        Some(Self::of(Code::Quarantined, file, what).help(help))
-    }
-
-    /// The same, with how to mend it.
-    #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
-    }
-
-    /// The same, for want of what this command grants.
-    #[must_use]
-    pub fn granted_by(mut self, command: impl Into<String>) -> Self {
-        self.grant = Some(command.into());
-        self
-    }
-
-    /// The same as a warning.
-    #[must_use]
-    pub fn warning(mut self) -> Self {
-        self.severity = Severity::Warning;
-        self
-    }
-
-    /// `filters/x.rhai:3:12`
-    pub fn place(&self) -> String {
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => format!("{}:{line}:{column}", self.path.display()),
-            (Some(line), None) => format!("{}:{line}", self.path.display()),
-            _ => self.path.display().to_string(),
-        }
-    }
-
-    /// How many characters the word at the place has.
-    pub fn width(&self) -> usize {
-        let Some(column) = self.column else { return 1 };
-        let rest = self.excerpt.chars().skip(column - 1);
-        rest.take_while(|letter| letter.is_alphanumeric() || *letter == '_').count().max(1)
-    }
-}
-
-/// Place, message, the line, a caret, the help.
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let word = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        write!(f, "{}: {word}[{}]: {}", self.place(), self.code, self.message)?;
-        if let (Some(line), Some(column)) = (self.line, self.column) {
-            // Long lines are shown around the place.
-            let from = column.saturating_sub(60);
-            let shown: String = self.excerpt.chars().skip(from).take(100).collect();
-            let shown = shown.replace('\t', " ");
-            let gutter = line.to_string();
-            let blank = " ".repeat(gutter.len());
-            let indent = " ".repeat(column - 1 - from.min(column - 1));
-            write!(f, "\n {blank} |\n {gutter} | {shown}\n {blank} | {indent}{}", "^".repeat(self.width()))?;
-        }
-        if let Some(help) = &self.help {
-            write!(f, "\n   = help: {help}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether any of these keeps a script from running.
-pub(super) fn has_errors(problems: &[Problem]) -> bool {
-    problems.iter().any(|problem| problem.severity == Severity::Error)
-}
-
-fn lower_first(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => first.to_lowercase().chain(letters).collect(),
-        None => String::new(),
-    }
-}

@@ -1,6 +1,8 @@
 //! What the parser says, in words of ours, and what mends the usual mistakes.
 
-use super::{Code, Problem, foreign, lower_first, unclosed};
+use super::codes::Code;
+use super::diagnostic::{Problem, lower_first};
+use super::{foreign, unclosed};
 use crate::{hooks, pieces};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;

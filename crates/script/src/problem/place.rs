@@ -1,6 +1,6 @@
 //! Where a problem stands in its source.
 
-use super::Problem;
+use super::diagnostic::Problem;
 use crate::pieces::{self, Piece};
 use rhai::Position;
 

@@ -1,6 +1,7 @@
 //! A bracket that is never closed: told where it opens, since the parser only notices at the end.
 
-use super::{Code, Problem};
+use super::codes::Code;
+use super::diagnostic::Problem;
 use crate::pieces::{self, Piece};
 use crate::source::SourceFile;
 use rhai::ParseErrorType;

@@ -1,8 +1,11 @@
 //! The table as Rhai's definition files, `.d.rhai`: signatures with their docs, for editors that read them.
 
 use super::document::head;
+use super::function::{Function, Origin, functions, test_functions};
+use super::handle::{Form, Handle, handles};
+use super::script::{PARAMETERS, entries};
 use super::theme::of_module;
-use super::{Form, Function, Handle, Origin, PARAMETERS, Type, entries, functions, handles, test_functions};
+use crate::value::Type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

@@ -1,10 +1,13 @@
 //! `docs/reference.md`: the table as a page.
 
-use super::theme::{THEMES, Theme};
-use super::{
-    CAPABILITIES, CONSTANTS, Entry, Form, Function, Handle, Key, Origin, PARAMETER_KEYS, PARAMETERS, Role,
-    TOOL_KEYS, Type, VALVE_KEYS, entries, frontmatter, functions, handles, test_functions,
+use super::function::{Function, Origin, functions, test_functions};
+use super::handle::{Form, Handle, handles};
+use super::script::{
+    CAPABILITIES, CONSTANTS, Entry, Key, PARAMETER_KEYS, PARAMETERS, Role, TOOL_KEYS, VALVE_KEYS, entries,
+    frontmatter,
 };
+use super::theme::{THEMES, Theme};
+use crate::value::Type;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

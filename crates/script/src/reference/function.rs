@@ -1,6 +1,6 @@
 //! The functions scripts may call, read from the engine.
 
-use super::Type;
+use crate::value::Type;
 use crate::{engine, names, testing};
 use rhai::{Engine, FuncMetadata};
 use std::collections::BTreeMap;

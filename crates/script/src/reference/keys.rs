@@ -1,7 +1,6 @@
 //! The keys of JSON that scripts meet, with what they mean. Further keys of a request reach the script too.
 
-use super::Type;
-use crate::Shape;
+use crate::value::{Shape, Type};
 
 /// A value and its keys.
 pub(super) struct Keys {

@@ -1,37 +1,7 @@
-//! Kinds of values, in words that scripts know.
+//! Kinds of values as the engine and the tables of handles know them.
 
-/// What a parameter takes or a function gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// Whatever there is, `()` too.
-    Any,
-    /// `()`
-    Nothing,
-    /// A string.
-    Text,
-    /// A whole number or one with a point.
-    Number,
-    /// A whole number.
-    Integer,
-    /// True or false.
-    Boolean,
-    /// A list.
-    Array,
-    /// A map.
-    Map,
-    /// A closure, or a function by its name.
-    Closure,
-    /// `1..5`, and what else a loop runs over.
-    Range,
-    /// Bytes.
-    Blob,
-    /// What `timestamp()` gives.
-    Instant,
-    /// A value with words of its own, by the name in [`super::handles`].
-    Handle(&'static str),
-    /// A list of such values.
-    ListOf(&'static str),
-}
+use super::keys::{HANDLES, Keys};
+use crate::value::Type;
 
 impl Type {
     /// From what the engine calls it; None for numbers of sizes that scripts never have.
@@ -58,55 +28,15 @@ impl Type {
                 let of_other = of_other.iter().any(|other| range.contains(&format!("<{other}")));
                 return (!of_other).then_some(Self::Range);
             }
-            handle => Self::Handle(super::handle::named(handle)?.name),
+            handle => Self::Handle(named(handle)?.name),
         })
-    }
-
-    /// What people read.
-    pub fn name(self) -> String {
-        let plain = match self {
-            Self::Any => "any",
-            Self::Nothing => "nothing",
-            Self::Text => "text",
-            Self::Number => "number",
-            Self::Integer => "integer",
-            Self::Boolean => "boolean",
-            Self::Array => "array",
-            Self::Map => "map",
-            Self::Closure => "closure",
-            Self::Range => "range",
-            Self::Blob => "blob",
-            Self::Instant => "instant",
-            Self::Handle(name) => name,
-            Self::ListOf(name) => return format!("array of {name}"),
-        };
-        plain.to_owned()
-    }
-
-    /// What Rhai's definition files call it.
-    pub fn in_definitions(self) -> &'static str {
-        match self {
-            Self::Any => "?",
-            Self::Nothing => "()",
-            Self::Text => "String",
-            Self::Number => "float",
-            Self::Integer => "int",
-            Self::Boolean => "bool",
-            Self::Array | Self::ListOf(_) => "Array",
-            Self::Map => "Map",
-            Self::Closure => "FnPtr",
-            Self::Range => "Range<int>",
-            Self::Blob => "Blob",
-            Self::Instant => "Instant",
-            Self::Handle(name) => name,
-        }
     }
 
     /// What a loop over it, or a place in it, gives.
     pub fn element(self) -> Self {
         match self {
             Self::ListOf(name) => Self::Handle(name),
-            Self::Handle(name) => super::handle(name).map_or(Self::Any, |handle| handle.element),
+            Self::Handle(name) => named(name).map_or(Self::Any, |handle| handle.element),
             Self::Map => Self::Text,
             Self::Range => Self::Integer,
             _ => Self::Any,
@@ -117,7 +47,7 @@ impl Type {
     pub fn is_list(self) -> bool {
         match self {
             Self::Array | Self::ListOf(_) => true,
-            Self::Handle(name) => super::handle(name).is_some_and(|handle| handle.is_list),
+            Self::Handle(name) => named(name).is_some_and(|handle| handle.is_list),
             _ => false,
         }
     }
@@ -128,8 +58,7 @@ impl Type {
     }
 }
 
-impl std::fmt::Display for Type {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name())
-    }
+/// The one of that name. Only the names are looked at, so that kinds can be told before all is read.
+fn named(name: &str) -> Option<&'static Keys> {
+    HANDLES.iter().find(|handle| handle.name == name)
 }

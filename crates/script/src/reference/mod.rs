@@ -11,7 +11,6 @@ mod function;
 mod handle;
 mod keys;
 mod kind;
-mod member;
 mod script;
 mod theme;
 
@@ -21,11 +20,11 @@ mod tests;
 pub use definition::definitions;
 pub use document::document;
 pub use function::{Function, Origin, Param, Registration, functions, registrations, test_functions};
-pub use handle::{Form, Handle, Word, handle, handles};
-pub use kind::Type;
-pub use member::{members, property_names};
+pub use handle::{Form, Handle, Word, handle, handles, members, property_names};
 pub use script::{
     CAPABILITIES, CONSTANTS, Entry, Key, PARAMETER_KEYS, PARAMETERS, Role, TOOL_KEYS, VALVE_KEYS, entries,
     entry, frontmatter,
 };
 pub use theme::about_module;
+
+pub use crate::value::Type;

@@ -1,7 +1,7 @@
 //! What a script itself consists of: functions that the host calls, the parameters they may ask for, the
 //! opening comment and the constants.
 
-use super::Type;
+use crate::value::Type;
 
 /// A function that the host calls when a script has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The host's functions by theme, with an example where a signature does not say enough.
 
-use super::Function;
+use super::function::Function;
+use super::handle::handle;
 
 /// Functions that belong together.
 pub(super) struct Theme {
@@ -28,7 +29,7 @@ impl Theme {
 
     /// Words of one value are told with that value.
     fn is_of_handle(&self, function: &Function) -> bool {
-        function.is_method && super::handle(&function.params[0].kind.name()).is_some()
+        function.is_method && handle(&function.params[0].kind.name()).is_some()
     }
 
     /// In the order of `names`, and else as they are.

@@ -1,17 +1,20 @@
 //! What lines declare and what they come to, within the budget of a tool.
 
-use crate::answer::{Answered, Thrown};
+use crate::UserValves;
+use crate::answer::Answered;
 use crate::budget::{self, Budget, Guard};
 use crate::call::Running;
-use crate::compile::{Parsed, Script, known_to};
+use crate::compile::Parsed;
 use crate::engine;
 use crate::folding;
+use crate::folding::known_to;
 use crate::hooks;
 use crate::link::{self, Linked};
 use crate::names::{self, Names};
 use crate::problem::{self, Code, Problem};
-use crate::value::{dynamic_of, json_of, live, property_accessors};
-use crate::{Shape, UserValves};
+use crate::script::Script;
+use crate::thrown::Thrown;
+use crate::value::{Shape, dynamic_of, json_of, live, property_accessors};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -122,7 +125,7 @@ impl Repl {
         let before = self.scope.len();
         let ran = {
             let _guard = Guard::enter(self.budget());
-            let _running = Running::enter(&self.script, turn);
+            let _running = Running::enter(&self.script.caller, turn, self.script.reach.clone());
             engine.eval_ast_with_scope::<Dynamic>(&mut self.scope, &whole).and_then(|value| came(&value))
         };
         match ran {

@@ -1,6 +1,6 @@
 //! Who answers on a stage: models, hosts and people, with what a test laid out, in its order.
 
-use crate::package::Models;
+use crate::reach::Models;
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};
 use parking_lot::Mutex;

@@ -5,9 +5,9 @@
 //! Hooks run through the same chain and turn as behind a door. What tests may call is in `words`.
 
 mod canned;
-mod failed;
+mod failure;
 mod files;
-mod playing;
+mod run;
 mod stage;
 mod suite;
 mod turns;
@@ -16,6 +16,6 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use failed::Failed;
+pub use failure::Failed;
 pub use suite::{Asked, Ran, Suite, Test};
 pub(crate) use words::modules;

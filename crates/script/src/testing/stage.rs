@@ -1,7 +1,7 @@
 //! The stage of one test: what it laid out, what it saw, and the script under test on it.
 
 use super::canned::{Hosts, Model, People};
-use super::failed::Wrong;
+use super::failure::Wrong;
 use super::files::Files;
 use crate::argument::UserValves;
 use crate::budget::Budget;

@@ -1,13 +1,13 @@
 //! A test file with its script.
 
-use super::failed::{self, Failed};
+use super::failure::{self, Failed};
 use super::stage::{self, On, Stage};
 use super::words;
 use crate::budget::{Budget, Guard};
 use crate::call::Running;
-use crate::compile::Script;
 use crate::interpreter::Args;
 use crate::problem::{Code, Problem};
+use crate::script::Script;
 use crate::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -135,9 +135,9 @@ impl Suite {
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = lanes::run(Pace::Waits, move || {
             let _guard = Guard::enter(budget);
-            let _running = Running::reaching(&tests, &on.turn(), on.reach());
+            let _running = Running::enter(&tests.caller, &on.turn(), on.reach());
             let result = tests.evaluate(&name, Args::new());
-            result.err().map(|error| failed::told(&tests, &name, &error, on.wrong.lock().take()))
+            result.err().map(|error| failure::told(&tests, &name, &error, on.wrong.lock().take()))
         });
         let failed = run.await.unwrap_or_else(|error| {
             let problem = Problem::of(Code::TestFailed, &self.tests.file, error.to_string());

@@ -1,7 +1,7 @@
 //! Between Rhai's values and JSON.
 
-use super::{List, Map, Shape};
-use crate::answer::Thrown;
+use super::handle::{List, Map, Shape};
+use crate::thrown::Thrown;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Position};
 use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
 

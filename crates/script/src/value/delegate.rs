@@ -1,12 +1,12 @@
-//! Every array and map function of Rhai, lent to live values.
+//! The functions of live values: the host's own, and every array and map function of Rhai, lent to them.
 //!
 //! A function that does not know live values is called again with Rhai's own array or map of the
 //! same live elements; where it changes its first argument, the change is written back.
 
-use super::convert::json_of;
-use super::{List, Map};
-use crate::testing;
-use rhai::{Dynamic, Engine, EvalAltResult, EvalContext};
+use super::convert::{json_of, misplaced};
+use super::handle::{List, Map};
+use super::{list, map, message};
+use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Module, Shared};
 use std::collections::HashSet;
 use std::sync::OnceLock;
 use valvehouse_json::{Array, Object};
@@ -38,6 +38,19 @@ const SELECTING: [&str; 4] = ["drain", "extract", "filter", "splice"];
 pub(crate) fn lend_missing_functions(engine: &mut Engine) {
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_missing_function(|name, args, _, context| lend(name, args, context));
+}
+
+/// Does the same for an engine that also knows these modules: a function of theirs that failed is not called again.
+pub(crate) fn lend_functions_missing_beside<'a>(
+    engine: &mut Engine,
+    modules: impl IntoIterator<Item = &'a Shared<Module>>,
+) {
+    let names = names_of(modules);
+    #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
+    engine.on_missing_function(move |name, args, _, context| match names.contains(name) {
+        true => Ok(None),
+        false => lend(name, args, context),
+    });
 }
 
 fn lend(
@@ -106,7 +119,7 @@ fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
         && changed.is_array()
     {
         let items = json_of(&changed)?.items();
-        return list.array.replace(items).map_err(super::convert::misplaced);
+        return list.array.replace(items).map_err(misplaced);
     }
     if let (Some(map), Ok(fields)) = (first.read_lock::<Map>(), changed.as_map_ref()) {
         for key in map.object.keys() {
@@ -116,7 +129,7 @@ fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
         }
         let fields = json_of(&changed)?;
         for (key, value) in fields.as_object().map(Object::entries).unwrap_or_default() {
-            map.object.set(&key, value).map_err(super::convert::misplaced)?;
+            map.object.set(&key, value).map_err(misplaced)?;
         }
     }
     Ok(())
@@ -124,12 +137,27 @@ fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
 
 fn own_names() -> &'static HashSet<String> {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        // What a test called and failed is not called once more, either.
-        let modules =
-            [super::functions()].into_iter().chain(testing::modules().iter().map(|(_, it)| it.clone()));
-        let signatures =
-            modules.flat_map(|module| module.gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>());
-        signatures.filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
-    })
+    NAMES.get_or_init(|| names_of([&functions()]))
+}
+
+fn names_of<'a>(modules: impl IntoIterator<Item = &'a Shared<Module>>) -> HashSet<String> {
+    let signatures = modules
+        .into_iter()
+        .flat_map(|module| module.gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>());
+    signatures.filter_map(|signature| Some(signature.split_once('(')?.0.to_owned())).collect()
+}
+
+/// The functions of live values, for every engine.
+pub(crate) fn functions() -> Shared<Module> {
+    static FUNCTIONS: OnceLock<Shared<Module>> = OnceLock::new();
+    FUNCTIONS
+        .get_or_init(|| {
+            let mut module = Module::new();
+            list::register(&mut module);
+            map::register(&mut module);
+            message::register(&mut module);
+            module.build_index();
+            module.into()
+        })
+        .clone()
 }

@@ -1,8 +1,8 @@
 //! Methods of live arrays that the host has itself. All others are lent by `delegate`.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
+use super::handle::{List, Shape, method, pure};
 use super::map::{AT, COPIES, COPY, FINDS};
-use super::{List, Shape, method, pure};
 use crate::budget;
 use rhai::{Dynamic, EvalAltResult, INT, Module};
 use std::ops::{Range, RangeInclusive};

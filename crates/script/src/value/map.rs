@@ -1,8 +1,8 @@
 //! Methods and properties of live maps that the host has itself.
 
 use super::convert::{copied, error, json_of, live, misplaced, written};
+use super::handle::{Map, Shape, method, pure};
 use super::message::Property;
-use super::{Map, Shape, method, pure};
 use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use valvehouse_json::{Json, Object};
 

@@ -1,8 +1,8 @@
 //! The words of chat: `message.text`, `messages.last(role)`, `event.text`.
 
 use super::convert::{error, json_of, live, misplaced};
-use super::{List, Map, Shape, method, pure};
-use crate::reference::Type;
+use super::handle::{List, Map, Shape, method, pure};
+use super::kind::Type;
 use rhai::{Dynamic, EvalAltResult, INT, ImmutableString, Module};
 use valvehouse_core::chat::{event, history, message};
 use valvehouse_json::{Array, Json};

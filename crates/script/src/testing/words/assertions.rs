@@ -1,10 +1,10 @@
 //! `assert_eq` and its siblings. What they find wrong ends the test; no `catch` sees it.
 
-use super::super::failed::{Wrong, end, is_final};
-use super::{function, stage};
-use crate::answer::Thrown;
+use super::super::failure::{Wrong, end, is_final};
+use super::registration::{function, stage};
 use crate::package::RhaiResultOf;
 use crate::problem;
+use crate::thrown::Thrown;
 use crate::value::{error, json_of};
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
 use std::path::Path;

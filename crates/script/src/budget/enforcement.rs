@@ -1,0 +1,33 @@
+//! The hooks in the engine and in the allocator through which budgets act.
+//!
+//! The second line: a call that allocates far beyond its budget within one native is left behind.
+//!
+//! The meter looks between operations, and natives of ours reserve what they take. Should one be missed, the allocator
+//! calls [`abandon`] before a large allocation that passes twice the call's budget. An allocator may neither fail nor
+//! unwind; but the call runs on a stack of its own, which is never run again. The request gets its budget error, and the
+//! plugin is not called any more until it is saved again: each abandoned call costs what it held.
+
+use super::limits::{Budget, Exceeded, ended};
+use super::meter;
+use crate::call;
+use rhai::{Dynamic, Engine, EvalAltResult};
+use valvehouse_core::lanes;
+use valvehouse_memory as memory;
+
+/// The error of a call that was left behind.
+pub(crate) fn abandoned(budget: Budget) -> Box<EvalAltResult> {
+    ended(Exceeded::Memory(budget.memory))
+}
+
+/// Leaves the running call behind; returns if it runs where that cannot be done.
+fn abandon() {
+    meter::forget();
+    call::forget();
+    lanes::abandon();
+}
+
+/// Makes an engine obey the budget of the thread it runs on.
+pub(crate) fn obey(engine: &mut Engine) {
+    memory::call_at_ceiling(abandon);
+    engine.on_progress(|_| meter::tick().map(Dynamic::from));
+}

@@ -1,0 +1,72 @@
+//! The limits of a call, and the error of a call that exceeds one.
+
+use rhai::{Dynamic, EvalAltResult, Position};
+use std::time::Duration;
+
+/// What one call may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Operations of the interpreter.
+    pub operations: u64,
+    /// Own running time: waiting does not count.
+    pub time: Duration,
+    /// Bytes it may hold at a time, where the counting allocator is installed.
+    pub memory: usize,
+    /// Time by the clock on the wall, waiting and all.
+    pub wall: Duration,
+    /// Whether that holds while a person is asked too, who may well take longer.
+    pub hurries_people: bool,
+}
+
+impl Budget {
+    /// For what is no script of anybody's.
+    pub(super) const UNLIMITED: Self = Self {
+        operations: u64::MAX,
+        time: Duration::MAX,
+        memory: usize::MAX,
+        wall: Duration::MAX,
+        hurries_people: false,
+    };
+}
+
+/// Why a call was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Operations(u64),
+    Memory(usize),
+    Time(Duration),
+    Wall(Duration),
+    /// It writes a text of more bytes than this.
+    Text(usize),
+    /// Nobody waits for what it does any more.
+    Over,
+    /// It asked what nobody can answer now, and runs again when somebody has.
+    Paused,
+    /// It runs again and made another host call than before it paused.
+    Replay,
+}
+
+impl std::fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Operations(limit) => write!(f, "used up its budget of {limit} operations"),
+            Self::Memory(limit) => write!(f, "used up its memory of {} MB", limit >> 20),
+            Self::Time(limit) => write!(f, "used up its time of {} ms", limit.as_millis()),
+            Self::Wall(limit) => write!(f, "did not end within {} ms", limit.as_millis()),
+            Self::Text(limit) => {
+                write!(f, "tried to write a value as a text of more than {} MB", limit >> 20)
+            }
+            Self::Paused => f.write_str("waits for a person"),
+            Self::Replay => f.write_str(
+                "cannot go on after its pause: it made another host call than before; resume the run with `retry`, \
+                 which runs the step afresh",
+            ),
+            Self::Over => f.write_str("was ended: nobody waits for this request any more"),
+        }
+    }
+}
+
+/// The end of a call that no script can catch.
+pub(crate) fn ended(exceeded: Exceeded) -> Box<EvalAltResult> {
+    EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()
+}

@@ -1,0 +1,105 @@
+//! The callbacks among a script's functions, and what is wrong with them.
+
+use crate::hooks::{self, Param};
+use crate::manifest::Manifest;
+use crate::problem::{Code, MOST_TOLD, Problem};
+use crate::source::{Kind, SourceFile};
+use rhai::AST;
+use valvehouse_core::callback::Callback;
+
+/// A callback of a script: which function, with what.
+#[derive(Debug)]
+pub(crate) struct CallbackFunction {
+    pub(super) callback: Callback,
+    pub(super) params: Vec<Param>,
+}
+
+/// What a callback's own value is called.
+const SUBJECT: &str = "event";
+
+/// The callbacks of a script that says that it has any.
+pub(crate) fn read(
+    ast: &AST,
+    manifest: &Manifest,
+    file: &SourceFile,
+    source: &str,
+) -> (Vec<CallbackFunction>, Vec<Problem>) {
+    let at = |code, word: &str, what: String| Problem::of(code, file, what).at_word(source, word);
+    if file.kind == Kind::Tool {
+        let misplaced = at(
+            Code::MisplacedHook,
+            "callbacks",
+            "`callbacks` is for filters: nothing here is told of".into(),
+        );
+        let misplaced = misplaced.help("move the callbacks to a file in filters/").warning();
+        return (Vec::new(), manifest.callbacks.then_some(misplaced).into_iter().collect());
+    }
+    let (mut found, mut problems) = (Vec::<CallbackFunction>::new(), Vec::new());
+    for function in ast.iter_functions() {
+        let name = function.name;
+        match Callback::named(name) {
+            Some(_) if !manifest.callbacks => problems.push(
+                at(
+                    Code::DeadCallback,
+                    name,
+                    format!("`{name}` is never called: `const callbacks = true` is missing"),
+                )
+                .help("add that line where no function is, or rename this one if it is no callback")
+                .warning(),
+            ),
+            Some(callback) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
+                Ok(params) => {
+                    // Overloads by arity: the longest wins.
+                    let next = CallbackFunction { callback, params };
+                    match found.iter_mut().find(|other| other.callback == callback) {
+                        Some(other) if other.params.len() < next.params.len() => *other = next,
+                        Some(_) => {}
+                        None => found.push(next),
+                    }
+                }
+                Err((param, help)) => {
+                    problems.push(
+                        Problem::of(
+                            Code::UnknownParameter,
+                            file,
+                            format!("`{name}` has an unknown parameter `{param}`"),
+                        )
+                        .at_parameter(source, name, &param)
+                        .help(help),
+                    );
+                }
+            },
+            None if manifest.callbacks && name.starts_with("on") => {
+                let Some(near) = meant(name) else { continue };
+                problems.push(
+                    at(Code::DeadCallback, name, format!("`{name}` is no callback and never called"))
+                        .help(format!("did you mean `{near}`? the callbacks are {}", known()))
+                        .warning(),
+                );
+            }
+            None => {}
+        }
+    }
+    if manifest.callbacks && found.is_empty() && problems.is_empty() {
+        let empty =
+            at(Code::DeadCallback, "callbacks", "`callbacks` is true, and there is no callback".into());
+        problems.push(empty.help(format!("the callbacks are {}", known())).warning());
+    }
+    found.sort_by_key(|function| function.callback as u8);
+    problems.truncate(MOST_TOLD);
+    (found, problems)
+}
+
+/// The callback that a function's name was probably meant to be.
+fn meant(name: &str) -> Option<&'static str> {
+    let folded = |name: &str| name.to_lowercase().replace('_', "");
+    let likeness = |known: &str| strsim::jaro_winkler(&folded(known), &folded(name));
+    let all = Callback::ALL.into_iter().map(Callback::name);
+    let best = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    // Whatever begins with `on_` in such a file was meant to be one.
+    (name.starts_with("on_") || folded(best) == folded(name)).then_some(best)
+}
+
+fn known() -> String {
+    Callback::ALL.map(Callback::name).join(", ")
+}

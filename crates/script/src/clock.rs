@@ -1,0 +1,86 @@
+//! A clock that is read for the price of a load: a thread counts milliseconds while scripts run.
+//!
+//! The thread goes to sleep when the clock is unused for about two seconds. The next use brings the clock up to date
+//! first, so that the time it slept through counts toward the age of a call that waited meanwhile.
+
+use crate::crash;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+static TICKS: AtomicU64 = AtomicU64::new(0);
+static WANTED: AtomicBool = AtomicBool::new(false);
+static PARKED: AtomicBool = AtomicBool::new(false);
+static TICKER: OnceLock<std::thread::Thread> = OnceLock::new();
+
+/// Idle ticks before the thread goes to sleep.
+const IDLE: u32 = 2_000;
+
+/// Milliseconds since the first use: late while the thread sleeps, until the next [`want`].
+#[inline]
+pub(crate) fn now() -> u64 {
+    TICKS.load(Relaxed)
+}
+
+/// Keeps the clock running for a while, and brings it up to date when it slept.
+pub(crate) fn want() {
+    if !WANTED.load(Relaxed) {
+        WANTED.store(true, Relaxed);
+    }
+    let ticker = TICKER.get_or_init(start);
+    if PARKED.load(Relaxed) {
+        catch_up();
+        PARKED.store(false, SeqCst);
+        ticker.unpark();
+    }
+}
+
+/// Returns the same where a call begins: the clock may have slept since the last one.
+pub(crate) fn now_at_start() -> u64 {
+    want();
+    now()
+}
+
+/// Sets the clock to the time that has really passed.
+fn catch_up() {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let passed = START.get_or_init(Instant::now).elapsed();
+    TICKS.fetch_max(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    crash::beat(now());
+}
+
+fn start() -> std::thread::Thread {
+    catch_up();
+    let spawned = std::thread::Builder::new().name("script-clock".into()).stack_size(64 * 1024).spawn(tick);
+    spawned.map(|handle| handle.thread().clone()).unwrap_or_else(|_| std::thread::current())
+}
+
+fn tick() {
+    let mut idle = 0;
+    loop {
+        std::thread::sleep(Duration::from_millis(1));
+        catch_up();
+        idle = if WANTED.swap(false, Relaxed) { 0 } else { idle + 1 };
+        if idle > IDLE {
+            PARKED.store(true, SeqCst);
+            while PARKED.load(SeqCst) {
+                std::thread::park();
+            }
+            idle = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_the_clock_slept_through_counts() {
+        want();
+        let before = now();
+        std::thread::sleep(Duration::from_millis(30));
+        catch_up();
+        assert!(now() >= before + 30, "{} after {before}", now());
+    }
+}

@@ -1,0 +1,216 @@
+//! The steps of compiling: parse, read what the file says of itself, check it, fold its constants in.
+
+use super::folded::{Beside, Folded, folded};
+use super::parsed::{Parsed, never_run};
+use super::valves::{configured, reserved_priority};
+use crate::call::Caller;
+use crate::coverage::Coverage;
+use crate::crash::{self, Version};
+use crate::hooks::{self, HookFunction};
+use crate::interpreter::Interpreter;
+use crate::literal::KeyOrders;
+use crate::manifest::{self, Manifest};
+use crate::names;
+use crate::problem::{self, Code, Problem, Severity};
+use crate::reach::Reach;
+use crate::script::Script;
+use crate::settings::Settings;
+use crate::source::{Kind, SourceFile, check_text};
+use crate::sources::Sources;
+use crate::value::dynamic_of;
+use crate::{budget, callbacks, claim, clock, doubts, endings, link, pipe, shadow, tool};
+use rhai::{Dynamic, Module, Shared};
+use std::collections::HashMap;
+use std::sync::Arc;
+use valvehouse_config::Capability;
+use valvehouse_core::breaker::Breaker;
+use valvehouse_core::valve::Redactor;
+use valvehouse_json::Json;
+
+impl Script {
+    /// Reads, checks and compiles; nothing of a filter runs, of a tool only what lists its tools.
+    pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Problem>> {
+        Self::compile_with(file, settings, None)
+    }
+
+    /// The same, and notes which of its lines run. That takes time which nobody wrote: it may take more of it.
+    pub fn compile_covered(
+        file: &SourceFile,
+        settings: &Settings,
+        coverage: &Arc<Coverage>,
+    ) -> Result<Self, Vec<Problem>> {
+        Self::compile_with(file, &settings.with_time_for_probes(), Some(coverage))
+    }
+
+    fn compile_with(
+        file: &SourceFile,
+        settings: &Settings,
+        coverage: Option<&Arc<Coverage>>,
+    ) -> Result<Self, Vec<Problem>> {
+        let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
+        let _loading = crash::loading(id, &file.hash(), clock::now_at_start());
+        check_text(file).map_err(|problem| vec![problem])?;
+        let source = text.trim_start_matches('\u{feff}');
+        let parse_problem = |error| vec![problem::of_parse(id, path, source, &error)];
+        problem::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let code = match file.kind {
+            Kind::Filter => endings::settled(source),
+            Kind::Tool => source.into(),
+        };
+        let Parsed { engine, as_written, plain, constants } = Parsed::of(&code).map_err(parse_problem)?;
+        let computed = never_run(&plain, file, source);
+        let manifest = manifest::read(id, path, source, &constants);
+        let (hooks, mut problems) = match file.kind {
+            Kind::Filter => hooks::read(&plain, id, path, source),
+            Kind::Tool => (Vec::new(), tool::misplaced_hooks(&plain, file, source)),
+        };
+        problems.extend(names::assigned(&plain, &constants, file, source));
+        problems.extend(computed);
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(more) => return Err([problems, more].concat()),
+        };
+        let (callbacks, of_callbacks) = callbacks::read(&plain, &manifest, file, source);
+        problems.extend(of_callbacks);
+        problems.extend(claim::problems(file, source));
+        if file.kind == Kind::Filter {
+            problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
+        }
+        if file.kind == Kind::Filter && manifest.security {
+            as_a_guard(&hooks, &mut problems, file, source);
+        }
+        problems.extend(names::misused(&plain, &manifest, &constants, file, source));
+        problems.extend(doubts::about(&as_written, file, source));
+        problems.extend(shadow::of_host(&as_written, file, source));
+        problems.extend(shadow::of_variables(&as_written, file, source));
+        let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
+        problems.extend(of_modules);
+        let (configured, unset) = configured(&manifest.valves, &settings.configured, file);
+        problems.extend(unset);
+        let (valves, misfits) = manifest.valves.effective(&[&configured, &settings.stored]);
+        problems.extend(misfits.into_iter().map(|misfit| {
+            let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
+            Problem::of(Code::ValveMisfit, file, misfit)
+                .at_path(source, &format!("Valves.{word}"))
+                .help(format!("set it again, or put it back: valvehouse valves reset {id} {word}"))
+                .warning()
+        }));
+        problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
+        let reach = Reach::of(&manifest, &valves, settings, file, source);
+        let reach = reach.map_err(|more| problems.extend(more)).unwrap_or_default();
+        if problem::has_errors(&problems) {
+            return Err(problems);
+        }
+
+        let mut values: HashMap<String, Dynamic> =
+            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
+        values.insert("Valves".into(), dynamic_of(&valves));
+        values.extend(names::functions_as_values(&plain));
+        let beside = Beside { coverage, valves: Some(&valves), ..Beside::default() };
+        let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
+        (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
+        problems.extend(pipe::misplaced(&script.ast, file, source));
+        if pipe::is_pipe(&script.ast) {
+            script.pipe = match pipe::read(&script, source) {
+                Ok(pipe) => Some(pipe),
+                Err(more) => return Err([problems, more].concat()),
+            };
+        }
+        if file.kind == Kind::Tool {
+            let orders = KeyOrders::of([&as_written].into_iter().chain(&linked.as_written));
+            let (tools, more) = tool::read(&script, &orders, source);
+            problems.extend(more);
+            if tools.is_empty() && script.pipe.is_none() {
+                return Err(problems);
+            }
+            script.tools = tools;
+        }
+        script.warnings = problems;
+        Ok(script)
+    }
+
+    /// Compiles a file of tests: nothing in it is a hook or a tool, and it may call these modules besides
+    /// all of the host's.
+    pub(crate) fn compile_tests(
+        file: &SourceFile,
+        settings: &Settings,
+        own: &[(&'static str, Shared<Module>)],
+    ) -> Result<Self, Vec<Problem>> {
+        check_text(file).map_err(|problem| vec![problem])?;
+        let source = file.text.trim_start_matches('\u{feff}');
+        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
+        let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
+        let mut problems = names::assigned(&plain, &constants, file, source);
+        problems.extend(names::misused(&plain, &manifest, &constants, file, source));
+        problems.extend(doubts::about(&as_written, file, source));
+        let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
+        problems.extend(of_modules);
+        if problem::has_errors(&problems) {
+            return Err(problems);
+        }
+        let mut values: HashMap<String, Dynamic> =
+            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
+        values.extend(names::functions_as_values(&plain));
+        let beside = Beside { own, ..Beside::default() };
+        let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let mut script = Self::assembled(file, settings, manifest, Json::object(), folded, linked.sources);
+        script.warnings = problems;
+        Ok(script)
+    }
+
+    /// A script that has neither hooks nor tools yet, and reaches nothing.
+    fn assembled(
+        file: &SourceFile,
+        settings: &Settings,
+        manifest: Manifest,
+        valves: Json,
+        folded: Folded,
+        sources: Sources,
+    ) -> Self {
+        let Folded { mut engine, mut ast, names, cheap } = folded;
+        if settings.guarded {
+            budget::obey(&mut engine);
+        }
+        ast.set_source(file.path.display().to_string());
+        let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
+        Self {
+            file: file.clone(),
+            waiting: names.may_wait(),
+            has_windows: names.modules.contains("stream"),
+            caller: Arc::new(Caller {
+                plugin: file.id.clone(),
+                breaker: breaker.clone(),
+                version: Version::of(&file.id, &file.hash()),
+                secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
+            }),
+            manifest,
+            valves: valves.freeze(),
+            warnings: Vec::new(),
+            breaker,
+            hooks: Vec::new(),
+            callbacks: Vec::new(),
+            listening: Breaker::new(&*file.id, settings.breaker),
+            tools: Vec::new(),
+            pipe: None,
+            engine,
+            ast,
+            cheap,
+            interpreter: Interpreter::default(),
+            settings: settings.clone(),
+            reach: Arc::default(),
+            sources,
+        }
+    }
+}
+
+/// Raises warnings about names that almost match a hook to errors, and adds an error if a guard has no hook.
+fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &SourceFile, source: &str) {
+    let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
+    almost.for_each(|problem| problem.severity = Severity::Error);
+    if hooks.is_empty() && !problem::has_errors(problems) {
+        let problem = Problem::of(Code::NoHook, file, "a guard without a hook guards nothing");
+        problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
+    }
+}

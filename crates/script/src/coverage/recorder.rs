@@ -1,0 +1,120 @@
+//! The lines and functions of a script that ran.
+
+use crate::script::Script;
+use crate::source::SourceFile;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The lines of one script, over all the calls of it that were counted. Modules that it imports are not.
+#[derive(Debug)]
+pub struct Coverage {
+    /// At which a statement begins.
+    runnable: Lines,
+    ran: Lines,
+    /// Functions that were called.
+    called: Mutex<BTreeSet<String>>,
+}
+
+impl Coverage {
+    /// Nothing ran yet.
+    pub fn of(file: &SourceFile) -> Arc<Self> {
+        let count = file.text.lines().count();
+        Self { runnable: Lines::new(count), ran: Lines::new(count), called: Mutex::default() }.into()
+    }
+
+    /// Returns the set in which runnable lines are recorded.
+    pub(crate) fn runnable_lines(&self) -> &Lines {
+        &self.runnable
+    }
+
+    /// Notes that a line ran.
+    pub(crate) fn add_run(&self, line: usize) {
+        self.ran.add(line);
+    }
+
+    /// Notes that a function was called.
+    pub(crate) fn add_call(&self, function: &str) {
+        self.called.lock().insert(function.to_owned());
+    }
+
+    /// The lines that can run, from 1.
+    pub fn runnable(&self) -> Vec<usize> {
+        self.runnable.iter().collect()
+    }
+
+    /// Those of them that did.
+    pub fn ran(&self) -> Vec<usize> {
+        self.ran.iter().collect()
+    }
+
+    /// The functions that were called, closures aside.
+    pub fn called(&self) -> BTreeSet<String> {
+        self.called.lock().clone()
+    }
+
+    /// The lines that could run and did not. What cannot run interrupts no range.
+    pub fn missing(&self) -> Vec<RangeInclusive<usize>> {
+        let mut missing: Vec<RangeInclusive<usize>> = Vec::new();
+        let mut goes_on = false;
+        for line in self.runnable.iter() {
+            let is_missing = !self.ran.has(line);
+            match missing.last_mut() {
+                Some(range) if is_missing && goes_on => *range = *range.start()..=line,
+                _ if is_missing => missing.push(line..=line),
+                _ => {}
+            }
+            goes_on = is_missing;
+        }
+        missing
+    }
+}
+
+impl Script {
+    /// What a host calls of it, by name: hooks, callbacks, tools, `pipe`.
+    pub fn called_by_host(&self) -> Vec<String> {
+        let hooks = self.hooks().map(|hook| hook.name().to_owned());
+        let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
+        let tools = self.tools.iter().map(|tool| tool.name().to_owned());
+        let pipe = self.pipe.iter().map(|_| "pipe".to_owned());
+        hooks.chain(callbacks).chain(tools).chain(pipe).collect()
+    }
+}
+
+/// Lines, from 1: a bit each.
+#[derive(Debug)]
+pub(crate) struct Lines(Box<[AtomicU64]>);
+
+impl Lines {
+    pub(super) fn new(count: usize) -> Self {
+        Self((0..=count / 64).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// A line that the file does not have is left out.
+    pub(crate) fn add(&self, line: usize) {
+        let (word, bit) = place(line);
+        // Most lines run many times.
+        if let Some(word) = self.0.get(word)
+            && word.load(Ordering::Relaxed) & bit == 0
+        {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn has(&self, line: usize) -> bool {
+        let (word, bit) = place(line);
+        self.0.get(word).is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    /// In their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        (1..=self.0.len() * 64).filter(|line| self.has(*line))
+    }
+}
+
+fn place(line: usize) -> (usize, u64) {
+    let index = line.wrapping_sub(1);
+    (index / 64, 1 << (index % 64))
+}

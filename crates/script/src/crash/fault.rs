@@ -1,0 +1,83 @@
+//! Faults that end the process: the thread they happened on is noted before it is gone.
+
+// The handler of signals that a process does not survive cannot be had otherwise.
+#![cfg_attr(unix, allow(unsafe_code))]
+
+#[cfg(unix)]
+use super::layout::{FAULT, ID, LOADING, WORDS_OF_PROCESS, Words, place_of};
+#[cfg(unix)]
+use super::slot::{OWN, Own};
+#[cfg(unix)]
+use std::sync::atomic::Ordering::Relaxed;
+
+#[cfg(not(unix))]
+pub(super) fn watch_faults() {}
+
+/// Notes the thread of a fault that ends the process; whoever handled it before does so still.
+#[cfg(unix)]
+pub(super) fn watch_faults() {
+    for (number, old) in FAULTS.into_iter().zip(&BEFORE) {
+        // SAFETY: an action of zeros is a valid one, and is filled in below.
+        let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: both places are valid, and the handler does only what a handler of signals may.
+        if unsafe { libc::sigaction(number, &action, &mut before) } == 0 {
+            // Never freed: the handler reads it at any time.
+            old.store(Box::into_raw(Box::new(before)), std::sync::atomic::Ordering::Release);
+        }
+    }
+}
+
+#[cfg(unix)]
+const FAULTS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+#[cfg(unix)]
+static BEFORE: [std::sync::atomic::AtomicPtr<libc::sigaction>; FAULTS.len()] =
+    [const { std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()) }; FAULTS.len()];
+
+/// Runs in the middle of anything: it stores one word, writes one line, and leaves the rest to the handler that
+/// was there before.
+#[cfg(unix)]
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if let Some(words) = WORDS_OF_PROCESS.get() {
+        let thread = match OWN.get() {
+            Own::Slot(number, own) if own[0].load(Relaxed) != 0 => {
+                say_who((own[0].load(Relaxed) & (LOADING - 1)) as u32, words);
+                u64::from(number) + 1
+            }
+            _ => 0,
+        };
+        let fault = u64::from(signal.unsigned_abs() & 0xff) | thread << 8;
+        // The first fault is the cause; what it leads to is none.
+        let _ = words[FAULT].compare_exchange(0, fault, Relaxed, Relaxed);
+    }
+    let place = FAULTS.iter().position(|fault| *fault == signal).unwrap_or(0);
+    let before = BEFORE[place].load(std::sync::atomic::Ordering::Acquire);
+    if before.is_null() {
+        return;
+    }
+    // SAFETY: the action that was there before is valid and never freed. What was sent by a program does not come
+    // again by itself, as a fault does: it is raised once more, and comes when this handler is left.
+    unsafe {
+        libc::sigaction(signal, before, std::ptr::null_mut());
+        if !info.is_null() && (*info).si_code <= 0 {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// Writes the id of a version to stderr, without anything that a handler of signals may not do.
+#[cfg(unix)]
+fn say_who(number: u32, words: Words) {
+    let Some(version) = words.get(place_of(number.max(1))..) else { return };
+    let mut id = [0; ID * 8];
+    for (bytes, word) in id.chunks_exact_mut(8).zip(version) {
+        bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
+    }
+    let length = id.iter().position(|byte| *byte == 0).unwrap_or(id.len());
+    let parts: [&[u8]; 3] = [b"fatal: the plugin `", &id[..length], b"` ended this process\n"];
+    for part in parts {
+        // SAFETY: the bytes are valid for their length. A failed write is ignored: the message is best effort.
+        let _ = unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
+    }
+}

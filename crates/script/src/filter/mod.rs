@@ -1,0 +1,7 @@
+//! A script as a filter: its hooks called with what they ask for, its answers turned into verdicts.
+
+mod runner;
+mod verdict;
+
+#[cfg(test)]
+mod tests;

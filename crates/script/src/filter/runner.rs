@@ -1,0 +1,271 @@
+//! The filter that a script is, and the call of one hook.
+
+use super::verdict::{ending, has_text_above, shape_of, too_long, verdict, with_events};
+use crate::argument::UserValves;
+use crate::engine::max_text;
+use crate::hooks::Param;
+use crate::interpreter::Args;
+use crate::run::Ended;
+use crate::script::Script;
+use crate::value::live;
+use crate::{budget, clock, windows};
+use rhai::Dynamic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+use valvehouse_core::chat::event;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::Breakage;
+use valvehouse_core::figures::{Spent, Tally};
+use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream};
+use valvehouse_core::lanes::Pace;
+use valvehouse_json::Json;
+
+/// A script among filters.
+pub(super) struct ScriptFilter {
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+    /// Of its own hooks.
+    pub(super) tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+    /// For each hook the calls that still have to be fast before it runs on the thread of its request. From
+    /// [`MEASURED`] on it does, and so many more are measured exactly.
+    pub(super) unproven: [AtomicU32; Hook::ALL.len()],
+    /// Those whose syntax shows that no call takes long or much.
+    cheap: Hooks,
+}
+
+/// Calls of a new version that are watched before it runs on the thread of its request, unless its syntax
+/// shows that they cannot take long.
+pub(super) const FIRST: u32 = 3;
+/// The same after a slow call.
+pub(super) const AFTER_SLOW: u32 = 8;
+/// Own time from which a call is slow, in milliseconds on the clock of budgets.
+pub(super) const SLOW: u64 = 3;
+/// The same where a thread cannot have been held up for so long by others alone.
+pub(super) const SURELY_SLOW: u64 = 20;
+/// The value of `unproven` from which on calls run on the thread of their request, and are measured exactly.
+pub(super) const MEASURED: u32 = 1_000;
+
+impl Script {
+    /// The filter this script is.
+    pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> Filter {
+        // Text that waits at the end of a stream goes out there.
+        let ends = self.has_windows.then_some(Hook::StreamEnd);
+        let hooks: Hooks = self.hooks().chain(ends).collect();
+        let (priority, on_break) = (self.priority(), self.manifest.on_break);
+        let sees_failures = self.manifest.on_tool_error;
+        let name = self.file.id.clone();
+        let breaker = self.breaker.clone();
+        let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
+        let run = ScriptFilter::new(self, users, tallies);
+        Filter::new(name, hooks, Arc::new(run))
+            .breaker(breaker)
+            .priority(priority)
+            .on_break(on_break)
+            .seeing_failures(sees_failures)
+    }
+}
+
+impl Run for ScriptFilter {
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        match hook {
+            Hook::Stream if self.script.has_windows => self.through_windows(ctx),
+            Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
+            Hook::StreamEnd if is_broken_stream(&ctx.value) => {
+                Ok(Verdict::Continue(FilterContext { value: Json::array(), ..ctx }))
+            }
+            hook => self.run_hook(hook, ctx),
+        }
+    }
+
+    fn bypass(&self, hook: Hook, ctx: FilterContext) -> Json {
+        match hook {
+            Hook::Stream if self.script.has_windows => windows::release(&self.state(&ctx), ctx.value),
+            Hook::StreamEnd if self.script.has_windows => windows::rest(&self.state(&ctx)),
+            _ => ctx.value,
+        }
+    }
+
+    fn withholds(&self) -> bool {
+        self.script.has_windows
+    }
+
+    fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        if !self.script.has_windows {
+            return None;
+        }
+        windows::ending_lanes(&turn.state(self.script.id()), event)
+    }
+
+    fn rests(&self, hook: Hook) {
+        if let Some(tally) = &self.tallies[hook as usize] {
+            tally.rests();
+        }
+    }
+
+    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+        let pace = match self.may_be_slow(hook) {
+            true => Pace::Slow,
+            false if self.script.waits() => Pace::Waits,
+            false => return None,
+        };
+        self.wants(hook, &ctx.value).then_some(pace)
+    }
+}
+
+impl ScriptFilter {
+    pub(super) fn new(
+        script: Arc<Script>,
+        users: Arc<UserValves>,
+        tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+    ) -> Self {
+        let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
+        let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
+        let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
+        Self { script, users, tallies, unproven, cheap }
+    }
+
+    /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
+    fn may_be_slow(&self, hook: Hook) -> bool {
+        let unproven = self.unproven[hook as usize].load(Relaxed);
+        let is_unproven = (1..MEASURED).contains(&unproven);
+        self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow() || is_unproven)
+    }
+
+    /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
+    pub(super) fn watch(&self, hook: Hook, tally: &Tally, ticks: u64, measured: Option<Duration>) {
+        let (unproven, is_long) = (&self.unproven[hook as usize], ticks >= SLOW);
+        let left = unproven.load(Relaxed);
+        if left == 0 && !is_long {
+            return;
+        }
+        // The thread may only have waited for a processor.
+        let is_slow = match measured {
+            Some(time) => is_long && time >= Duration::from_millis(SLOW - 1),
+            None => ticks >= SURELY_SLOW,
+        };
+        if is_slow {
+            tally.was_slow();
+            unproven.store(AFTER_SLOW, Relaxed);
+        } else if left == 0 {
+            unproven.store(MEASURED + AFTER_SLOW, Relaxed);
+        } else if left == MEASURED + 1 {
+            unproven.store(0, Relaxed);
+        } else if !tally.is_slow() {
+            // Two at once may count as one: then one more is watched.
+            unproven.store(left - 1, Relaxed);
+        }
+    }
+
+    fn state(&self, ctx: &FilterContext) -> Json {
+        ctx.turn.state(self.script.id())
+    }
+
+    /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
+    /// whose text waits has nothing left for a client.
+    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let state = self.state(&ctx);
+        let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
+        let verdict = self.run_hook(Hook::Stream, ctx);
+        if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
+            windows::put_back(&state, before);
+        }
+        verdict.map(|verdict| match verdict {
+            Verdict::Continue(ctx) if ctx.value.is_changed() && windows::is_hollow(&ctx.value) => {
+                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+            }
+            verdict => verdict,
+        })
+    }
+
+    /// What waits for want of an event that ended its choice goes through `stream` once more, and ahead of
+    /// what `stream_end` adds.
+    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let mut rest = Vec::new();
+        for value in windows::ends(&self.state(&ctx)) {
+            match self.run_hook(Hook::Stream, FilterContext { value, ..ctx.clone() })? {
+                Verdict::Continue(ctx) => rest.extend(windows::said(ctx.value)),
+                Verdict::Skip(value) => rest.extend(windows::said(value)),
+                refused => return Ok(refused),
+            }
+        }
+        let own = match self.script.hook(Hook::StreamEnd) {
+            // A stream that breaks has no end of its own.
+            _ if is_broken_stream(&ctx.value) => {
+                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+            }
+            Some(_) => self.run_hook(Hook::StreamEnd, ctx)?,
+            None => Verdict::Continue(ctx),
+        };
+        Ok(match own {
+            Verdict::Continue(ctx) => {
+                let value = windows::joined(rest, ctx.value.clone());
+                Verdict::Continue(FilterContext { value, ..ctx })
+            }
+            Verdict::Skip(value) => Verdict::Skip(windows::joined(rest, value)),
+            refused => refused,
+        })
+    }
+
+    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let (Some(function), Some(tally)) = (self.script.hook(hook), &self.tallies[hook as usize]) else {
+            return Ok(Verdict::Continue(ctx));
+        };
+        if !self.wants(hook, &ctx.value) {
+            return Ok(Verdict::Continue(ctx));
+        }
+        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
+        let timing = tally.begin();
+        let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
+        let (began, processor) = (clock::now_at_start(), is_measured.then(budget::processor_time).flatten());
+        let settings = &self.script.settings;
+        let budget = match hook {
+            Hook::Stream if ctx.turn.has_long_event() => settings.hook,
+            Hook::Stream | Hook::StreamEnd => settings.stream,
+            _ => settings.hook,
+        };
+        let (result, spent) = match self.cheap.contains(hook) {
+            true => self.script.call_cheap_hook(hook, args, &ctx.turn, budget),
+            false => self.script.call_hook(hook, args, &ctx.turn, budget),
+        };
+        let waited = u64::try_from(spent.waited.as_millis()).unwrap_or(u64::MAX);
+        let ticks = clock::now().saturating_sub(began).saturating_sub(waited);
+        let measured = processor.and_then(|began| Some(budget::processor_time()?.saturating_sub(began)));
+        if let Some(trace) = ctx.turn.trace() {
+            // Of one that never waits, only others went first for a moment.
+            let waited = if self.script.waits() { spent.waited } else { Duration::ZERO };
+            trace.spend(hook.name(), self.script.id(), Spent { waited, ..spent });
+        }
+        let verdict = match result {
+            Ok(value) => {
+                verdict(&self.script, hook, ctx, &value).and_then(|it| with_events(&self.script, hook, it))
+            }
+            Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(Ended::Broken { is_too_long: true, .. })
+                if hook.is_before()
+                    && self.script.manifest.on_break == OnBreak::Abort
+                    && has_text_above(&ctx.value, max_text(), 0) =>
+            {
+                Ok(Verdict::Error(too_long(max_text())))
+            }
+            Err(Ended::Broken { breakage, .. }) => Err(breakage),
+        };
+        tally.end(&timing, spent, ending(&self.script, hook, &verdict));
+        self.watch(hook, tally, ticks, measured);
+        verdict
+    }
+
+    /// Whether a hook wants to see this: an event contains what `match` names, if it names anything.
+    fn wants(&self, hook: Hook, value: &Json) -> bool {
+        let wanted = &self.script.manifest.matches;
+        let is_wanted = |text: &str| wanted.iter().any(|wanted| text.contains(wanted.as_str()));
+        hook != Hook::Stream || wanted.is_empty() || event::any_text(value, &is_wanted)
+    }
+
+    fn argument(&self, param: Param, hook: Hook, ctx: &FilterContext) -> Dynamic {
+        match param {
+            Param::Subject => live(&ctx.value, shape_of(hook)),
+            param => self.script.argument(param, &ctx.turn, &self.users),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Hooks called with what they ask for, and what becomes of their answers.
+
+use super::runner::{AFTER_SLOW, FIRST, MEASURED, SLOW, SURELY_SLOW, ScriptFilter};
+use crate::{Kind, Script, Settings, SourceFile};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::figures::{Ending, Spent};
+use valvehouse_core::filter::{Chain, FilterContext, Hook, Outcome, Run};
+use valvehouse_core::lanes::Pace;
+use valvehouse_json::Json;
+
+fn script(text: &str) -> Script {
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| {
+        panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    })
+}
+
+async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Fault> {
+    let filter = Arc::new(script(text)).into_filter(Arc::default());
+    let facts =
+        TurnFacts { user: Json::parse(br#"{"id":"ann","name":"Ann"}"#).unwrap(), ..TurnFacts::default() };
+    let turn = Turn::new(facts, Context::default(), Events::default());
+    match Chain::new(vec![filter]).run(hook, Json::parse(value.as_bytes()).unwrap(), &turn).await? {
+        Outcome::Done(value) | Outcome::Skipped(value) => Ok(value),
+    }
+}
+
+/// The filter of a text, and how it runs a hook next.
+fn with_pace(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Pace>) {
+    let mut script = script(text);
+    script.settings.is_served = true;
+    let script = Arc::new(script);
+    let tallies = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.figures().of(hook.name())));
+    let filter = Arc::new(ScriptFilter::new(script, Arc::default(), tallies));
+    let asked = filter.clone();
+    let pace = move || {
+        let value = Json::parse(br#"{"messages":[]}"#).unwrap();
+        asked.pace(Hook::Inlet, &FilterContext { value, turn: Turn::default() })
+    };
+    (filter, pace)
+}
+
+#[test]
+fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap() {
+    let (_, cheap) = with_pace("fn inlet(body) { body.seen = true; body }");
+    assert_eq!(cheap(), None);
+
+    let (filter, pace) = with_pace("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
+    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    for _ in 0..FIRST {
+        assert_eq!(pace(), Some(Pace::Slow));
+        filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
+    }
+    assert_eq!(pace(), None);
+}
+
+#[test]
+fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
+    let (filter, pace) = with_pace("fn inlet(body) { body }");
+    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    assert_eq!(pace(), None);
+    filter.watch(Hook::Inlet, tally, SURELY_SLOW, None);
+    for _ in 0..AFTER_SLOW {
+        assert_eq!(pace(), Some(Pace::Slow));
+        // A fast call, which the tally times since the one before was slow.
+        tally.end(&tally.begin(), Spent::default(), Ending::Continued);
+        filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
+    }
+    assert_eq!(pace(), None);
+}
+
+#[test]
+fn who_may_have_waited_for_a_processor_is_measured_before_it_runs_elsewhere() {
+    let (filter, pace) = with_pace("fn inlet(body) { body }");
+    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    for _ in 0..2 {
+        filter.watch(Hook::Inlet, tally, SLOW, None);
+        for _ in 0..AFTER_SLOW {
+            assert_eq!(pace(), None);
+            assert!(filter.unproven[Hook::Inlet as usize].load(Relaxed) > MEASURED);
+            filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::ZERO));
+        }
+        assert_eq!(filter.unproven[Hook::Inlet as usize].load(Relaxed), 0);
+    }
+    filter.watch(Hook::Inlet, tally, SLOW, None);
+    filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::from_millis(2)));
+    assert_eq!(pace(), Some(Pace::Slow));
+}
+
+const MATCHING: &str = "/*\nmatch: secret, Grüße \n*/\nfn stream(event) { event.seen = true; }\nfn inlet(body) { body.seen = true; }";
+
+#[tokio::test]
+async fn a_filter_with_match_sees_events_with_one_of_its_texts_however_these_are_spelt() {
+    for event in [
+        r#"{"choices":[{"delta":{"content":"a secret b"}}]}"#,
+        r#"{"choices":[{"delta":{"content":"\u0073ecret"}}]}"#,
+        r#"{"choices":[{"delta":{"content":"Gr\u00fc\u00dfe"}}]}"#,
+        r#"{"choices":[{"delta":{}},{"delta":{"content":[{"type":"text","text":"secret"}]}}]}"#,
+        r#"{"choices":[{"delta":{"content":["secret"]}}]}"#,
+        r#"{"choices":[{"delta":{"reasoning_content":"secret"}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{\"a\":\"secret"}}]}}]}"#,
+        r#"{"choices":[{"delta":{},"logprobs":{"content":[{"token":"secret"}]}}]}"#,
+        r#"{"data":"secret"}"#,
+        r#"{"text":"secret"}"#,
+    ] {
+        let out = run(MATCHING, Hook::Stream, event).await.unwrap();
+        assert_eq!(out.get("seen"), Some(true.into()), "{event}");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_with_match_does_not_see_other_events_and_every_body() {
+    for event in [
+        r#"{"id":"secret","model":"secret","choices":[{"delta":{"content":"Secret"},"finish_reason":"secret"}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"id":"secret","function":{"name":"secret"}}]}}]}"#,
+        r#"{"choices":[],"usage":{"text":"secret"}}"#,
+    ] {
+        let out = run(MATCHING, Hook::Stream, event).await.unwrap();
+        assert!(out.get("seen").is_none() && !out.is_changed(), "{event}");
+    }
+    let out = run(MATCHING, Hook::Inlet, r#"{"messages":[]}"#).await.unwrap();
+    assert_eq!(out.get("seen"), Some(true.into()));
+}
+
+#[test]
+fn match_is_refused_where_it_would_hide_what_a_filter_has_to_see() {
+    let refused = |head: &str, code: &str| {
+        let text = format!("/*\n{head}\n*/\n{code}");
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+        let problems = Script::compile(&file, &Settings::default()).unwrap_err();
+        problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("\n")
+    };
+    let stream = "fn stream(event) { event }";
+    assert!(refused("match: x\nsecurity: true", stream).contains("guard"));
+    let ends = format!("{stream}\nfn stream_end(state) {{ \"\" }}");
+    assert!(refused("match: x", &ends).contains("stream_end"));
+    assert!(refused("match: x", "fn inlet(body) { body }").contains("not there"));
+    assert!(refused("match: ,", stream).contains("no text"));
+}
+
+/// Runs statements over a body of two messages and gives `body.out`.
+async fn eval(code: &str) -> Json {
+    let text = format!(
+        "const Valves = #{{ list: [1, 2], debug: true, name: \"n\" }};\nconst WORDS = [\"a\", \"b\"];\nfn inlet(body, valves, state, __user__, __metadata__) {{ {code} }}"
+    );
+    let body = r#"{"z":1e2,"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}],"n":7}"#;
+    let out = run(&text, Hook::Inlet, body).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+    out.get("out").unwrap_or_default()
+}
+
+#[tokio::test]
+async fn live_values_behave_like_python_objects() {
+    let cases = [
+        (r#"body.out = body.messages.len();"#, "3"),
+        (r#"body.out = body.messages[-1].text; body"#, r#""a""#),
+        (
+            r#"let m = body.messages[1]; m.content = "changed"; body.out = body.messages[1].content;"#,
+            r#""changed""#,
+        ),
+        (r#"body.messages[1].content += "!"; body.out = body.messages[1].content;"#, r#""hi!""#),
+        (
+            r#"let m = body.messages; m.push(#{role: "user", content: "x"}); body.out = body.messages.len();"#,
+            "4",
+        ),
+        (r#"for m in body.messages { m.seen = true; } body.out = body.messages[2].seen;"#, "true"),
+        (r#"body.out = body.messages.filter(|m| m.role == "user").len();"#, "1"),
+        (
+            r#"let users = body.messages.filter(|m| m.role == "user"); users[0].content = "via"; body.out = body.messages[1].content;"#,
+            r#""via""#,
+        ),
+        (r#"body.out = body.messages.map(|m| m.role);"#, r#"["system","user","assistant"]"#),
+        (
+            r#"let f = body.messages.find(|m| m.role == "user"); f.content = "found"; body.out = body.messages[1].content;"#,
+            r#""found""#,
+        ),
+        (r#"body.out = body.messages.some(|m| m.role == "tool");"#, "false"),
+        (
+            r#"let both = body.messages + [#{role: "user", content: "y"}]; both[1].content = "same"; body.out = [both.len(), body.messages.len(), body.messages[1].content];"#,
+            r#"[4,3,"same"]"#,
+        ),
+        (r#"body.messages.retain(|m| m.role != "system"); body.out = body.messages.len();"#, "2"),
+        (
+            r#"body.out = type_of(body.messages) + type_of(body) + type_of(body.n) + type_of(body.messages[1].content);"#,
+            r#""arraymapi64string""#,
+        ),
+        (r#"body.out = body.nothing == ();"#, "true"),
+        (r#"body.out = "n" in body && !("q" in body);"#, "true"),
+        (r#"let keys = []; for k in body { keys.push(k); } body.out = keys;"#, r#"["z","messages","n"]"#),
+        (r#"body.out = body.messages.last("user").content;"#, r#""hi""#),
+        (r#"body.out = body.messages.count("user");"#, "1"),
+        (
+            r#"body.out = body.messages.system; body.messages.system = "S"; body.messages.append_system("T"); body.out += body.messages[0].content;"#,
+            r#""sS\n\nT""#,
+        ),
+        (r#"body.out = body.messages[2].images.len();"#, "1"),
+        (r#"body.messages[2].text = "new"; body.out = body.messages[2].parts.len();"#, "2"),
+        (
+            r#"let f = body.ensure("metadata.features", #{}); f.web = true; body.out = body.metadata.features.web;"#,
+            "true",
+        ),
+        (
+            r#"body.out = [empty(()), empty(""), empty([]), empty(#{}), empty(0), empty(body.messages), empty("x")];"#,
+            "[true,true,true,true,true,false,false]",
+        ),
+        (
+            r#"let c = body.messages.copy(); c[0].content = "other"; body.out = body.messages[0].content;"#,
+            r#""s""#,
+        ),
+        (r#"body.out = valves.debug && Valves.debug;"#, "true"),
+        (r#"body.out = Valves.list.len() + Valves["list"][1];"#, "4"),
+        (r#"let k = "name"; body.out = Valves[k];"#, r#""n""#),
+        (r#"let f = |x| x + Valves.list.len(); body.out = f.call(1);"#, "3"),
+        (r#"let k = "list"; let f = |x| x + Valves[k].len(); body.out = f.call(1);"#, "3"),
+        (r#"body.out = WORDS.contains("a") && WORDS.len() == 2;"#, "true"),
+        (
+            r#"body.out = #{ default: 1, match: 2, new: 3, in: 4, if: 5 }; body.out.default = (body.out.in) + body.out.match + body.out["if"];"#,
+            r#"{"default":11,"if":5,"in":4,"match":2,"new":3}"#,
+        ),
+        (
+            r#"try { throw "no"; } catch (e) { body.out = [e.message, e.status, e.plugin, e.line, `${e}`]; }"#,
+            r#"["no",400,"x",3,"no"]"#,
+        ),
+        (
+            r#"try { throw #{status: 429, message: "slow", retry_after: 3}; } catch (e) { body.out = [e.message, e.status, e.retry_after, "" + e]; }"#,
+            r#"["slow",429,3,"slow"]"#,
+        ),
+        (
+            r#"try { body.messages[99]; } catch (e) { body.out = [e.status, e.message]; }"#,
+            r#"[500,"index 99 is out of range: the array has 3 elements"]"#,
+        ),
+        (
+            r#"try { let a = [1]; a[5]; } catch (e) { body.out = [e.status, e.plugin, e.line, e.message.contains("out of bounds"), `${e}` == e.message]; }"#,
+            r#"[500,"x",3,true,true]"#,
+        ),
+        (r#"try { deny("go", 403); } catch (e) { body.out = e.status; }"#, "403"),
+        (
+            r#"try { body.messages[0].me = body; } catch (e) { body.out = e.message; }"#,
+            r#""a value cannot be put inside itself; put in a copy: `value.copy()`""#,
+        ),
+        (
+            r#"try { valves.debug = false; } catch (e) { body.out = e.message; }"#,
+            r#""this value can only be read; work on a copy: `value.copy()`""#,
+        ),
+        (r#"state.count = (state.count ?? 0) + 1; body.out = state.count;"#, "1"),
+        (r#"__metadata__.x = 1; body.out = __metadata__;"#, r#"{"x":1}"#),
+        (r#"body.out = __user__.name + __user__.id;"#, r#""Annann""#),
+        (r#"body.out = `${body.messages[1]}`;"#, r#""{\"role\":\"user\",\"content\":\"hi\"}""#),
+        (r#"body.out = body.messages[1] == #{role: "user", content: "hi"};"#, "true"),
+        (r#"body.out = body.messages == ();"#, "false"),
+        (r#"body.out = body.get("none", 5) + body.get("n");"#, "12"),
+        (r#"body.messages.keep_last(1); body.out = body.messages.len();"#, "2"),
+        (r#"body.out = body.messages.tail(1)[0].role;"#, r#""assistant""#),
+        (
+            r#"body.messages.insert(0, #{role: "x"}); body.messages.remove(1); body.out = body.messages[0].role;"#,
+            r#""x""#,
+        ),
+        (r#"body.out = body.messages.index_of(|m| m.role == "user");"#, "1"),
+        (
+            r#"body.messages.sort(|a, b| if a.role < b.role { -1 } else { 1 }); body.out = body.messages[0].role;"#,
+            r#""assistant""#,
+        ),
+        (
+            r#"let t = ""; for m in body.messages { for p in m.texts { t += p.text; p.text = "R"; } } body.out = t + body.messages[2].text;"#,
+            r#""shiaR""#,
+        ),
+        (r#"body.out = switch body.messages[1].role { "user" => "u", _ => "other" };"#, r#""u""#),
+        (r#"body.out = body.messages.reduce(|sum, m| sum + m.text.len(), 0);"#, "4"),
+        (r#"body.out = body.messages[-2..].map(|m| m.role);"#, r#"["user","assistant"]"#),
+        (
+            r#"let part = body.messages[0..=1]; part[1].content = "via"; body.out = [part.len(), body.messages[1].content, part.count("user")];"#,
+            r#"[2,"via",1]"#,
+        ),
+        (
+            r#"let m = body.messages; let n = 2; body.out = [m[1..].len(), m[..-1].len(), m[-9..n].len(), m[5..9].len(), m[..=-2].len(), m[2..1].len()];"#,
+            "[2,2,2,0,2,0]",
+        ),
+        (r#"body.messages = [body.messages[0]] + body.messages[-1..]; body.out = body.messages.len();"#, "2"),
+        (
+            r#"let f = || missing_one(1); try { f.call(); } catch (e) { body.out = e.message; }"#,
+            r#""Function not found: missing_one (i64)""#,
+        ),
+        (r#"body.remove("n"); body.out = body.keys();"#, r#"["z","messages"]"#),
+    ];
+    let mut wrong = Vec::new();
+    for (code, expected) in cases {
+        let got = std::panic::AssertUnwindSafe(eval(code));
+        let got = match futures::FutureExt::catch_unwind(got).await {
+            Ok(value) => value.to_string(),
+            Err(panic) => format!("{:?}", panic.downcast_ref::<String>()),
+        };
+        if got != expected {
+            wrong.push(format!("{code}\n  expected {expected}\n  got      {got}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,65 @@
+//! All that the lints find in a file.
+
+use super::view::View;
+use super::{answers, calls, capabilities, comparisons, flow, loops, quotes, returns, valves, words};
+use crate::problem::{MOST_TOLD, Problem};
+use crate::script::Script;
+use crate::settings::Settings;
+use crate::source::{Kind, SourceFile};
+use crate::{endings, engine, imports, link};
+use rhai::OptimizationLevel;
+use std::path::Path;
+
+impl Script {
+    /// Everything that is wrong with a file: why it does not load, or what is surely not meant in it.
+    pub fn check(file: &SourceFile, settings: &Settings) -> Vec<Problem> {
+        Self::compile(file, settings).map_or_else(|problems| problems, |script| script.findings())
+    }
+
+    /// Everything that is wrong with a module, looked at by itself: whoever imports it may still lack something.
+    pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
+        let key = imports::key_of(root, &file.path);
+        [link::check(file, &key), all(file, None, &key)].concat()
+    }
+
+    /// Everything that is surely not meant in it: its [`Script::warnings`], and what only who writes it wants to
+    /// know.
+    pub fn findings(&self) -> Vec<Problem> {
+        [self.lints(), self.warnings.clone()].concat()
+    }
+
+    /// The latter alone.
+    pub fn lints(&self) -> Vec<Problem> {
+        all(&self.file, Some(self), "")
+    }
+}
+
+fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
+    let source = file.text.trim_start_matches('\u{feff}');
+    let mut engine = engine::new();
+    engine.set_optimization_level(OptimizationLevel::None);
+    // What does not parse is told by whoever compiles it.
+    let code = match script {
+        Some(script) if script.file.kind == Kind::Filter => endings::settled(source),
+        _ => source.into(),
+    };
+    let Ok(ast) = engine.compile(&*code) else { return Vec::new() };
+    let view = View::of(file, source, &ast, script, key);
+    let families = [
+        answers::look,
+        calls::look,
+        valves::look,
+        words::look,
+        capabilities::look,
+        returns::look,
+        flow::look,
+        loops::look,
+        quotes::look,
+        comparisons::look,
+    ];
+    let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MOST_TOLD));
+    let mut found: Vec<Problem> = found.map(Problem::warning).collect();
+    found.sort_by_key(|problem| (problem.line, problem.column));
+    found.dedup_by(|a, b| a.code == b.code && a.place() == b.place());
+    found
+}

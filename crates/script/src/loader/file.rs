@@ -1,0 +1,165 @@
+//! Reading one file, and what it imports.
+
+use super::listing::{READABLE, Stamp, TESTS};
+use crate::imports::{Finding, Imports, MAX_SOURCE, is_module};
+use crate::problem::{Code, Problem};
+use crate::source::{Kind, SourceFile};
+use sha2::{Digest, Sha256};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use valvehouse_core::words::hex;
+
+const SPLIT: &str = "split it, or move data into valves or the store";
+
+/// A file as it was read.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// Its text.
+    pub file: SourceFile,
+    /// SHA-256 of its bytes and those of what it imports, hex.
+    pub hash: Arc<str>,
+}
+
+/// Reads one file, wherever it is, and what it imports from its plugin folder.
+pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<Read, Problem> {
+    let what = if is_module(root, path) { As::Module } else { As::Plugin };
+    with_imports(read(what, kind, path, &stamp_of(path)?)?, root)
+}
+
+/// The same of a file that is about to have this text.
+pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Read, Problem> {
+    with_imports(read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?, root)
+}
+
+/// Reads a file of tests and what it imports. Its id is that of its script.
+pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Problem> {
+    let tests = with_imports(read(As::Tests, kind, path, &stamp_of(path)?)?, root)?.file;
+    let id = script_of_tests(path).map(|script| stem_of(&script));
+    Ok(SourceFile { id: id.map_or(tests.id, Into::into), ..tests })
+}
+
+/// Where the tests of a script are.
+pub fn tests_of_script(script: &Path) -> PathBuf {
+    script.with_extension("test.rhai")
+}
+
+/// The script that tests are of; none where that is no file of tests.
+pub fn script_of_tests(tests: &Path) -> Option<PathBuf> {
+    let name = tests.file_name()?.to_str()?.strip_suffix(TESTS).filter(|name| !name.is_empty())?;
+    Some(tests.with_file_name(format!("{name}.rhai")))
+}
+
+pub(super) fn stamp_of(path: &Path) -> Result<Stamp, Problem> {
+    let unreadable =
+        |error| Problem::new(Code::Unreadable, "", path, format!("cannot read this file: {error}"));
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(error).help(READABLE))?;
+    Ok(Stamp::of(&metadata))
+}
+
+/// A script with everything that it imports.
+fn with_imports(script: Read, root: &Path) -> Result<Read, Problem> {
+    let kind = script.file.kind;
+    let mut finding = Finding::below(root);
+    let imports = Imports::of(&mut finding, &script.file.path, &script.file.text, &mut |path| {
+        Ok(read(As::Module, kind, path, &stamp_of(path)?)?.file.text)
+    });
+    Ok(if imports.is_empty() { script } else { importing(&script, imports) })
+}
+
+pub(super) fn importing(script: &Read, imports: Imports) -> Read {
+    let hash = imports.hash_with(&script.hash).into();
+    Read { file: script.file.clone().importing(imports), hash }
+}
+
+/// What a file is read as.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum As {
+    Plugin,
+    Module,
+    Tests,
+}
+
+pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Read, Problem> {
+    let stem = stem_of(path);
+    let problem = |code, message: String| Problem::new(code, &stem, path, message);
+    if what == As::Plugin && !is_id(&stem) {
+        return Err(problem(Code::BadId, format!("`{stem}` cannot be an id"))
+            .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
+    }
+    if what == As::Plugin && path.extension().is_none_or(|ending| ending != "rhai") {
+        let ending = path.extension().unwrap_or_default().to_string_lossy();
+        return Err(problem(Code::BadId, format!("a script's name ends in `.rhai`, not in `.{ending}`"))
+            .help(format!("rename the file to {stem}.rhai")));
+    }
+    // A pipe would hold up whoever opens it, a device may have no end.
+    if !stamp.is_file {
+        return Err(
+            problem(Code::Unreadable, "this is no regular file".into()).help("put a text file in its place")
+        );
+    }
+    if stamp.len > MAX_SOURCE as u64 {
+        return Err(problem(Code::TooLong, too_long(stamp.len)).help(SPLIT));
+    }
+    let unreadable =
+        |error| problem(Code::Unreadable, format!("cannot read this file: {error}")).help(READABLE);
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    read_bytes(what, kind, path, bytes)
+}
+
+fn too_long(length: u64) -> String {
+    format!("the file has {} KB; at most {} KB are read", length / 1024, MAX_SOURCE / 1024)
+}
+
+fn stem_of(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {
+    let stem = stem_of(path);
+    let problem = |code, message: String| Problem::new(code, &stem, path, message);
+    if bytes.len() > MAX_SOURCE {
+        return Err(problem(Code::TooLong, too_long(bytes.len() as u64)).help(SPLIT));
+    }
+    let hash = hex(&Sha256::digest(&bytes));
+    let text = String::from_utf8(bytes).map_err(|error| {
+        problem(
+            Code::NoText,
+            format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()),
+        )
+        .help("save it as UTF-8; a script is a text file")
+    })?;
+    if text.trim().is_empty() {
+        return Err(problem(Code::Empty, "the file is empty".into()).help(match (what, kind) {
+            (As::Tests, _) => "write a test: fn test_it_works() { assert_eq(1 + 1, 2); }",
+            (As::Module, _) => "write at least one function, or delete the file",
+            (As::Plugin, Kind::Filter) => "write at least one hook: fn inlet(body) { body }",
+            (As::Plugin, Kind::Tool) => "write what runs when it is called: fn handler(args) { args }",
+        }));
+    }
+    if text.contains('\0') {
+        return Err(problem(Code::NoText, "the file holds NUL bytes; it is no script".into())
+            .help("put a text file in its place"));
+    }
+    Ok(Read { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
+}
+
+/// How a file begins that cannot be loaded, as far as it is text; "" where it cannot be read.
+pub fn beginning(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && let Ok(file) = std::fs::File::open(path)
+    {
+        // What was read before an error is all there is.
+        let _ = file.take(MAX_SOURCE as u64).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a file's stem may be a plugin's id.
+pub fn is_id(stem: &str) -> bool {
+    (1..=64).contains(&stem.len())
+        && stem
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
+}

@@ -1,0 +1,163 @@
+//! Looking at a folder, again and again.
+
+use super::file::{As, Read, importing, read, stamp_of};
+use super::found::Found;
+use super::listing::{Listed, Listing, Stamp};
+use crate::imports::{Finding, Imports};
+use crate::manifest::says_of_itself;
+use crate::problem::{Code, Problem};
+use crate::source::Kind;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Remembers what was read, so that unchanged files are not read again.
+#[derive(Debug, Default)]
+pub struct Loader {
+    seen: HashMap<PathBuf, Seen>,
+    /// Scripts with all that they import, as they were put together last.
+    whole: HashMap<PathBuf, Whole>,
+    looked: HashMap<(Kind, PathBuf), Looked>,
+    /// How many times a file was read.
+    pub(super) reads: u64,
+    /// How many of them are to be read again whatever their stamps say.
+    unsure: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    stamp: Stamp,
+    read_at: SystemTime,
+    content: Result<Arc<Read>, Problem>,
+}
+
+/// A script alone, and with everything that it imports.
+#[derive(Debug)]
+struct Whole {
+    own: Arc<Read>,
+    whole: Arc<Read>,
+}
+
+/// The last look at a folder.
+#[derive(Debug)]
+struct Looked {
+    listing: Listing,
+    found: Arc<Found>,
+    /// Whether the same listing has to mean the same files.
+    is_sure: bool,
+}
+
+impl Loader {
+    /// Looks at a folder and the folders in it. A folder that is not there is empty.
+    pub fn look(&mut self, kind: Kind, folder: &Path) -> Found {
+        let found = self.look_again(kind, folder);
+        self.looked.clear();
+        Arc::unwrap_or_clone(found)
+    }
+
+    /// The same; gives what the look before gave when there is nothing else to find.
+    pub fn look_again(&mut self, kind: Kind, folder: &Path) -> Arc<Found> {
+        let listing = Listing::of(folder);
+        let key = (kind, folder.to_owned());
+        if let Some(before) = self.looked.get(&key)
+            && before.is_sure
+            && before.listing == listing
+        {
+            return before.found.clone();
+        }
+        let (reads, unsure) = (self.reads, self.unsure);
+        let (mut found, is_certain) = self.read_all(kind, folder, &listing);
+        found.is_torn = self.reads != reads && listing.scripts != Listing::of(folder).scripts;
+        let is_sure = is_certain && self.unsure == unsure && !found.is_torn;
+        let found = Arc::new(found);
+        self.looked.insert(key, Looked { listing, found: found.clone(), is_sure });
+        found
+    }
+
+    /// Reads what a listing names; also answers whether the listing alone says when to read again.
+    fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (Found, bool) {
+        let mut found = Found {
+            problems: listing.problems.clone(),
+            dangling: listing.dangling.clone(),
+            unlisted: listing.problems.iter().map(|problem| problem.path.clone()).collect(),
+            tests: listing.tests.clone(),
+            latest: listing.scripts.iter().filter_map(|listed| listed.stamp.changed).max(),
+            ..Found::default()
+        };
+        let mut finding = Finding::below(folder);
+        let mut imported = HashSet::new();
+        for Listed { path, stamp, is_module } in &listing.scripts {
+            if *is_module {
+                found.modules.push(path.clone());
+                if kind == Kind::Filter {
+                    found.problems.extend(self.guard_among_modules(path, stamp));
+                }
+                continue;
+            }
+            match self.read_plugin(kind, path, stamp, &mut finding, &mut imported) {
+                Ok(read) => found.add(read),
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+        let listed: HashSet<&Path> = listing.scripts.iter().map(|listed| &*listed.path).collect();
+        let forget = |path: &PathBuf| path.starts_with(folder) && !listed.contains(&**path);
+        self.seen.retain(|path, _| !forget(path));
+        self.whole.retain(|path, _| !forget(path));
+        let is_certain =
+            finding.found_all() && imported.iter().all(|path: &PathBuf| listed.contains(&**path));
+        (found, is_certain)
+    }
+
+    /// A module that claims to be a guard: nothing of it would ever run.
+    fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Problem> {
+        let read = self.read(As::Module, Kind::Filter, path, stamp).ok()?;
+        says_of_itself(&read.file.text).0.then(|| {
+            let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
+            Problem::new(Code::UnclearGuard, &read.file.id, path, what)
+                .help("move it to where filters are, or take `security: true` out")
+        })
+    }
+
+    fn read_plugin(
+        &mut self,
+        kind: Kind,
+        path: &Path,
+        stamp: &Stamp,
+        finding: &mut Finding<'_>,
+        imported: &mut HashSet<PathBuf>,
+    ) -> Result<Arc<Read>, Problem> {
+        let own = self.read(As::Plugin, kind, path, stamp)?;
+        let imports = Imports::of(finding, path, &own.file.text, &mut |path| {
+            imported.insert(path.to_owned());
+            Ok(self.read(As::Module, kind, path, &stamp_of(path)?)?.file.text.clone())
+        });
+        if imports.is_empty() {
+            return Ok(own);
+        }
+        let before = self.whole.get(path);
+        if let Some(Whole { whole, .. }) =
+            before.filter(|before| Arc::ptr_eq(&before.own, &own) && before.whole.file.imports == imports)
+        {
+            return Ok(whole.clone());
+        }
+        let whole = Arc::new(importing(&own, imports));
+        self.whole.insert(path.to_owned(), Whole { own, whole: whole.clone() });
+        Ok(whole)
+    }
+
+    fn read(&mut self, what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Arc<Read>, Problem> {
+        if let Some(seen) = self.seen.get(path)
+            && seen.stamp == *stamp
+            && !stamp.is_fresh(seen.read_at)
+        {
+            return seen.content.clone();
+        }
+        let read_at = SystemTime::now();
+        self.reads += 1;
+        self.unsure += u64::from(stamp.is_fresh(read_at));
+        let content = read(what, kind, path, stamp).map(Arc::new);
+        self.seen.insert(path.to_owned(), Seen { stamp: *stamp, read_at, content: content.clone() });
+        content
+    }
+}

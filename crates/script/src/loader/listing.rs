@@ -1,0 +1,159 @@
+//! What lies in a plugin folder, by names and stamps: no file is opened.
+
+use crate::problem::{Code, Problem};
+use std::fs::{DirEntry, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// A save within this time of the last one may leave the same stamp.
+const STAMP_GRAIN: Duration = Duration::from_secs(2);
+/// Folders inside folders.
+const MAX_NESTING: usize = 16;
+/// How the name of a file of tests ends: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
+pub(super) const TESTS: &str = ".test.rhai";
+
+/// How what cannot be read is mended.
+pub(super) const READABLE: &str = "let the user that the host runs as read it";
+
+/// A folder and the folders in it, as one look found them.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Listing {
+    /// Scripts and modules in the order of their paths.
+    pub(super) scripts: Vec<Listed>,
+    /// Files of tests in that order.
+    pub(super) tests: Vec<PathBuf>,
+    /// Folders that are there and could not be listed, and why.
+    pub(super) problems: Vec<Problem>,
+    /// Entries with a script's name that lead to no file.
+    pub(super) dangling: Vec<Problem>,
+}
+
+/// A script or module.
+#[derive(Debug, PartialEq)]
+pub(super) struct Listed {
+    pub(super) path: PathBuf,
+    pub(super) stamp: Stamp,
+    /// Whether it is for importing, and no plugin.
+    pub(super) is_module: bool,
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Stamp {
+    pub(super) len: u64,
+    pub(super) is_file: bool,
+    pub(super) changed: Option<SystemTime>,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self {
+            len: metadata.len(),
+            is_file: metadata.is_file(),
+            changed: changed(metadata),
+            modified: metadata.modified().ok(),
+            inode,
+        }
+    }
+
+    /// Whether a later save could not be told from this one by its stamp.
+    pub(super) fn is_fresh(&self, read_at: SystemTime) -> bool {
+        match self.modified {
+            Some(modified) => {
+                read_at.duration_since(modified).is_ok_and(|age| age < STAMP_GRAIN) || modified > read_at
+            }
+            None => true,
+        }
+    }
+}
+
+/// When a file became what it is and where it is. On Unix that counts a rename, which leaves the
+/// time of modification as it was, and nobody can set it back.
+fn changed(metadata: &Metadata) -> Option<SystemTime> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let seconds = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+        let nanos = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(seconds + nanos)
+    }
+    #[cfg(not(unix))]
+    metadata.modified().ok()
+}
+
+impl Listing {
+    /// Looks into a folder and the folders in it. A folder that is not there is empty.
+    pub(super) fn of(folder: &Path) -> Self {
+        let mut listing = Self::default();
+        listing.add(folder, 0, false);
+        listing
+    }
+
+    /// Goes through names in their order, which makes that of the paths: sorting names is cheaper.
+    fn add(&mut self, folder: &Path, depth: usize, in_lib: bool) {
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => {
+                let what = format!("cannot list this folder: {error}");
+                // A folder of plugins stands for all that may be in it.
+                let id = if depth == 0 { folder.file_name() } else { None };
+                let id = id.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                self.problems.push(Problem::new(Code::Unreadable, &id, folder, what).help(READABLE));
+                return;
+            }
+        };
+        let mut named: Vec<_> = entries.flatten().map(|entry| (entry.file_name(), entry)).collect();
+        named.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, entry) in named {
+            let name = name.to_string_lossy();
+            // Hidden files, editors' own, and what Kubernetes keeps beside its links.
+            if name.starts_with(['.', '#']) || name.ends_with('~') {
+                continue;
+            }
+            // A name such as `Guard.RHAI` is told, and never loaded.
+            let is_script = name.to_lowercase().ends_with(".rhai");
+            if !is_script && entry.file_type().is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            let Some(metadata) = metadata(&entry) else {
+                if is_script {
+                    self.dangling.push(no_file(&entry.path(), "this link leads to no file"));
+                }
+                continue;
+            };
+            if metadata.is_dir() {
+                if is_script {
+                    self.dangling.push(no_file(&entry.path(), "this is a folder with the name of a script"));
+                }
+                if !name.starts_with('_') && depth < MAX_NESTING {
+                    self.add(&entry.path(), depth + 1, in_lib || name == "lib");
+                }
+            } else if name.ends_with(TESTS) {
+                self.tests.push(entry.path());
+            } else if is_script {
+                let (path, stamp) = (entry.path(), Stamp::of(&metadata));
+                self.scripts.push(Listed { path, stamp, is_module: in_lib || name.starts_with('_') });
+            }
+        }
+    }
+}
+
+fn no_file(path: &Path, what: &str) -> Problem {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    Problem::new(Code::Unreadable, &stem, path, what).help("put a text file in its place, or delete it")
+}
+
+/// Follows links: a link that points nowhere is as good as deleted.
+fn metadata(entry: &DirEntry) -> Option<Metadata> {
+    // Of the entry itself it comes without another way through all its folders.
+    let own = entry.metadata().ok()?;
+    if own.is_symlink() { std::fs::metadata(entry.path()).ok() } else { Some(own) }
+}

@@ -1,0 +1,51 @@
+//! The lines that scripts print.
+
+use crate::call;
+use crate::redaction::redacted;
+use std::borrow::Cow;
+
+/// Lines a single call may print.
+const PRINTED_LINES: u32 = 100;
+/// Characters of one printed line.
+const PRINTED_CHARACTERS: usize = 4_000;
+/// Bytes that are enough for them, and for seeing that there are more.
+pub(crate) const PRINTED_BYTES: usize = 64 * 1024;
+
+/// Writes one line of a script to the log, cut where it is too much. A step that runs again after a pause does not
+/// repeat its lines.
+pub(crate) fn log(level: tracing::Level, text: &str) {
+    if call::was_reported() {
+        return;
+    }
+    let printed = call::count_line();
+    if printed > PRINTED_LINES + 1 {
+        return;
+    }
+    let plugin = call::plugin();
+    let text = &*redacted(text);
+    let text: Cow<'_, str> = if printed > PRINTED_LINES {
+        format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
+    } else {
+        match text.char_indices().nth(PRINTED_CHARACTERS) {
+            Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()).into(),
+            None => text.into(),
+        }
+    };
+    call::with(|call| {
+        if let Some((call, trace)) = call.and_then(|call| Some((call, call.turn.trace()?))) {
+            let word = match level {
+                tracing::Level::ERROR => "error",
+                tracing::Level::WARN => "warn",
+                tracing::Level::DEBUG => "debug",
+                _ => "info",
+            };
+            trace.line(&call.caller.plugin, word, &text);
+        }
+    });
+    match level {
+        tracing::Level::ERROR => tracing::error!(target: "script", plugin, "{text}"),
+        tracing::Level::WARN => tracing::warn!(target: "script", plugin, "{text}"),
+        tracing::Level::DEBUG => tracing::debug!(target: "script", plugin, "{text}"),
+        _ => tracing::info!(target: "script", plugin, "{text}"),
+    }
+}

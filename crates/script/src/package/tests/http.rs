@@ -1,0 +1,238 @@
+//! What scripts ask of other hosts, against real servers on loopback.
+
+use crate::run::Ended;
+use crate::value::{Shape, live};
+use crate::{Kind, Script, Settings, SourceFile};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::{Grant, Grants};
+use valvehouse_core::context::Turn;
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+use valvehouse_testkit::loopback::{Server, ok, redirect};
+
+fn script(code: &str, granted: &[&str]) -> Arc<Script> {
+    let text = format!("/*\nrequirements: http\n*/\nfn inlet(body) {{ {code} }}");
+    let file = SourceFile::new(Kind::Filter, "weather", "filters/weather.rhai", text);
+    let http = Grant::Only(granted.iter().map(ToString::to_string).collect());
+    let settings = Settings { grants: Grants { http, ..Grants::default() }, ..Settings::default() };
+    let script = Script::compile(&file, &settings);
+    Arc::new(script.unwrap_or_else(|problems| panic!("{code}: {problems:?}")))
+}
+
+/// Runs statements on a thread that may wait, and gives `body.out` or how they broke.
+async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
+    let turn = turn.clone();
+    let call = move || {
+        let body = Json::object();
+        match script.call(Hook::Inlet, vec![live(&body, Shape::Body)], &turn).0 {
+            Ok(_) => Ok(body.get("out").unwrap_or_default().to_string()),
+            Err(Ended::Refused(refusal)) => Err(refusal.message),
+            Err(Ended::Broken { breakage, .. }) => Err(breakage.cause),
+        }
+    };
+    valvehouse_core::lanes::run(valvehouse_core::lanes::Pace::Waits, call).await.unwrap()
+}
+
+async fn try_out(code: &str) -> Result<String, String> {
+    run(script(code, &["127.0.0.1"]), &Turn::default()).await
+}
+
+async fn gives(code: &str) -> String {
+    try_out(code).await.unwrap_or_else(|error| panic!("{code}: {error}"))
+}
+
+async fn refuses(code: &str) -> String {
+    match try_out(code).await {
+        Ok(value) => panic!("{code} gives {value}"),
+        Err(error) => error,
+    }
+}
+
+/// Answers with the request it got.
+async fn echo() -> Server {
+    Server::start(|request| ok(request)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_has_status_headers_text_and_json() {
+    let server = Server::start(|request| {
+        if request.starts_with("GET /missing") {
+            return b"HTTP/1.1 404 Not Found\r\nX-Twice: a\r\nx-twice: b\r\ncontent-length: 2\r\n\r\nno"
+                .to_vec();
+        }
+        ok(r#"{"current":{"temp":25.5},"days":[1,2]}"#)
+    })
+    .await;
+    let (url, missing) = (server.url("/"), server.url("/missing"));
+    for (code, expected) in [
+        (format!(r#"let a = http::get("{url}"); body.out = a.json().current.temp;"#), "25.5"),
+        (
+            format!(r#"let a = http::get("{url}"); body.out = `${{a.json().days.len()}}/${{a.status}}`;"#),
+            r#""2/200""#,
+        ),
+        (format!(r#"body.out = http::get("{url}").json().days.map(|day| day + 1);"#), "[2,3]"),
+        (
+            format!(
+                r#"let a = http::get("{missing}"); body.out = [a.status, a.text, a.headers["x-twice"], a.headers.none];"#
+            ),
+            r#"[404,"no","a, b",null]"#,
+        ),
+        (format!(r#"body.out = http::get("{missing}").keys();"#), r#"["status","headers","text"]"#),
+        (format!(r#"let a = http::head("{url}"); body.out = [a.status, a.text];"#), r#"[200,""]"#),
+    ] {
+        assert_eq!(gives(&code).await, expected, "{code}");
+    }
+    let code = format!(r#"try {{ http::get("{missing}").json(); }} catch (e) {{ body.out = e.message; }}"#);
+    let said = gives(&code).await;
+    assert!(said.contains("the answer with status 404 is no JSON") && said.contains("it is `no`"), "{said}");
+    let error = refuses("body.json();").await;
+    assert!(error.contains("no answer of `http::`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_say_what_is_sent() {
+    let server = echo().await;
+    let url = server.url("/x?a=1");
+    for (call, words) in [
+        (
+            r#"get(U, #{ headers: #{ "X-Key": "k", n: 7, gone: () }, query: #{ q: "a b&c", l: [1, 2] } })"#,
+            &["GET /x?a=1&l=1&l=2&q=a%20b%26c HTTP/1.1", "x-key: k", "n: 7"] as &[_],
+        ),
+        (
+            r#"post(U, #{ json: #{ a: [1, ()] } })"#,
+            &["POST /x?a=1 ", "content-type: application/json", "\r\n\r\n{\"a\":[1,null]}"],
+        ),
+        (
+            r#"post(U, #{ form: #{ a: "x y", b: 2 } })"#,
+            &["content-type: application/x-www-form-urlencoded", "\r\n\r\na=x%20y&b=2"],
+        ),
+        (
+            r#"put(U, #{ body: "text" })"#,
+            &["PUT /x", "content-type: text/plain; charset=utf-8", "\r\n\r\ntext"],
+        ),
+        (
+            r#"patch(U, #{ body: "<a/>", headers: #{ "content-type": "text/xml" } })"#,
+            &["PATCH /x", "content-type: text/xml", "\r\n\r\n<a/>"],
+        ),
+        (r#"delete(U)"#, &["DELETE /x", "user-agent: valvehouse/"]),
+        (r#"request("options", U, #{ timeout: 5000 })"#, &["OPTIONS /x"]),
+        (r#"get(U, body.ensure("o", #{ query: #{ live: true } }))"#, &["GET /x?a=1&live=true "]),
+    ] {
+        let code = format!("body.out = http::{}.text;", call.replace('U', &format!("\"{url}\"")));
+        let sent = gives(&code).await;
+        let sent = Json::parse(sent.as_bytes()).unwrap().as_str().unwrap().to_owned();
+        for word in words {
+            assert!(sent.contains(word), "{call}: {word} is not in {sent}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_sent_is_named() {
+    let server = echo().await;
+    let url = server.url("/");
+    for (call, words) in [
+        (r#"get(U, #{ header: #{} })"#, "did you mean `headers`?"),
+        (r#"get(U, 7)"#, "`options` must be a map, not"),
+        (r#"get(U, #{ headers: [] })"#, "`headers` must be a map"),
+        (r#"get(U, #{ headers: #{ host: "evil.test" } })"#, "`host` is set by the host"),
+        (r#"get(U, #{ headers: #{ a: "b\r\nc: d" } })"#, "visible ASCII"),
+        (r#"post(U, #{ json: 1, body: "2" })"#, "exclude each other"),
+        (r#"post(U, #{ body: 7 })"#, "`body` must be a text"),
+        (r#"get(U, #{ timeout: 0 })"#, "above 0 and at most 300000"),
+        (r#"get(U, #{ timeout: -1 })"#, "above 0 and at most 300000"),
+        (r#"get(U, #{ timeout: 300_001 })"#, "above 0 and at most 300000"),
+        (r#"get(U, #{ timeout: "x" })"#, "`timeout` must be a number, not"),
+        (r#"request("TRACE", U)"#, "`TRACE` is not one of GET"),
+        (r#"get("/path")"#, "write it whole"),
+    ] {
+        let error = refuses(&format!("http::{};", call.replace('U', &format!("\"{url}\"")))).await;
+        assert!(error.contains(words), "{call}: {error}");
+    }
+    assert_eq!(server.hits(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it() {
+    let server = echo().await;
+    let url = server.url("/");
+    let code = |url: &str| format!(r#"try {{ http::get("{url}"); }} catch (e) {{ body.out = e.message; }}"#);
+    let said = gives(&code("https://example.org/")).await;
+    assert_eq!(
+        said,
+        "\"http::get: cannot ask https://example.org/: the host `example.org` is not among those this plugin \
+         may reach (127.0.0.1); add it: valvehouse grant weather http=example.org\""
+    );
+    let script = script(&code(&url), &["*.example.org"]);
+    let said = run(script, &Turn::default()).await.unwrap();
+    assert!(said.contains(&format!("valvehouse grant weather http=127.0.0.1:{}", server.port)), "{said}");
+    let hop = Server::start(|_| redirect(302, "http://10.0.0.1/")).await;
+    let said = gives(&code(&hop.url("/"))).await;
+    assert!(said.contains("redirects to another address") && !said.contains("valvehouse grant"), "{said}");
+    assert_eq!(server.hits(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_declares_public_hosts_and_no_private_ones() {
+    let text = "/*\nrequirements: http\nallow_hosts: 127.0.0.1, api.example.com\n*/\nfn inlet(body) { try { http::get(\"http://127.0.0.1:1/\"); } catch (e) { body.out = e.message; } }";
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    let script = Script::compile(&file, &Settings::default()).unwrap();
+    let said = run(Arc::new(script), &Turn::default()).await.unwrap();
+    assert!(!said.contains("connection refused"), "{said}");
+    assert!(said.contains("valvehouse grant x http=127.0.0.1:1"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_is_an_error_that_can_be_caught() {
+    // A port that is taken where nobody listens.
+    let down = tokio::net::TcpSocket::new_v4().unwrap();
+    down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = down.local_addr().unwrap();
+    let silent = Server::silent().await;
+    let url = silent.url("/");
+    for (code, words) in [
+        (format!(r#"http::get("http://{gone}/")"#), "connection refused"),
+        (format!(r#"http::get("{url}", #{{ timeout: 100 }})"#), "did not answer completely within 0.1 s"),
+    ] {
+        let said = gives(&format!("try {{ {code}; }} catch (e) {{ body.out = e.message; }}")).await;
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(silent.hits(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_turn_ends_a_request() {
+    let silent = Server::silent().await;
+    let code = format!(r#"try {{ http::get("{}", #{{ timeout: 300_000 }}); }} catch {{ }}"#, silent.url("/"));
+    let turn = Turn::default();
+    let end = turn.until_dropped();
+    let running = tokio::spawn({
+        let (script, turn) = (script(&code, &["127.0.0.1"]), turn.clone());
+        async move { run(script, &turn).await }
+    });
+    while silent.hits() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(end);
+    // Long before the timeout of the request and that of the hook.
+    let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
+    assert!(ended.unwrap_err().contains("nobody waits for this request any more"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_an_answer_does_not_use_up_a_hooks_own_time() {
+    let server = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(300));
+        ok("late")
+    })
+    .await;
+    assert_eq!(gives(&format!(r#"body.out = http::get("{}").text;"#, server.url("/"))).await, "\"late\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_are_no_text_read_as_replacement_characters() {
+    let server = Server::start(|_| ok(b"a\xff\xfeb")).await;
+    let said = gives(&format!(r#"body.out = http::get("{}").text;"#, server.url("/"))).await;
+    assert_eq!(said, "\"a\u{fffd}\u{fffd}b\"");
+}

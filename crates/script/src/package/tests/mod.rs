@@ -1,0 +1,135 @@
+//! Snippets run as scripts run them, and the promise that every function is there and documented.
+
+#[cfg(target_os = "linux")]
+mod files;
+mod http;
+mod kv;
+
+use super::{globals, modules};
+use crate::problem::of_run;
+use crate::sources::Sources;
+use crate::value::json_of;
+use rhai::{Dynamic, Engine};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// An engine with the modules, and `big(n)`: a text of `n` times `x`.
+pub(super) fn engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.register_global_module(globals());
+    for (name, module) in modules() {
+        engine.register_static_module(name, module.clone());
+    }
+    engine.register_fn("big", |n: i64| "x".repeat(usize::try_from(n).unwrap()));
+    engine
+}
+
+/// Each snippet gives this value, written as JSON.
+pub(super) fn gives(cases: &[(&str, &str)]) {
+    let engine = engine();
+    for (snippet, expected) in cases {
+        let value = engine.eval::<Dynamic>(snippet).unwrap_or_else(|error| panic!("{snippet}: {error}"));
+        assert_eq!(json_of(&value).unwrap().to_string(), *expected, "{snippet}");
+    }
+}
+
+/// Each snippet fails with a message that has these words in it.
+pub(super) fn refuses(cases: &[(&str, &str)]) {
+    let engine = engine();
+    for (snippet, words) in cases {
+        match engine.eval::<Dynamic>(snippet) {
+            Ok(value) => panic!("{snippet} gives {value}"),
+            Err(error) => {
+                let told = of_run(&Sources::new(Path::new("test"), ""), "test", &error);
+                assert!(told.contains(words), "{snippet}: {told}");
+            }
+        }
+    }
+}
+
+/// The functions as the contract names them.
+const PROMISED: &[(&str, &str)] = &[
+    ("", "uuid empty json"),
+    ("json", "parse stringify"),
+    ("regex", "is_match find find_all captures captures_all replace split escape"),
+    (
+        "text",
+        "join trim trim_start trim_end strip_prefix strip_suffix lines words replace truncate fixed similar",
+    ),
+    ("stream", "window"),
+    ("time", "unix unix_ms iso format parse elapsed_ms"),
+    ("log", "debug info warn error"),
+    ("llm", "chat"),
+    ("models", "list get"),
+    ("http", "get post put patch delete head request"),
+    ("kv", "get set delete incr keys update window"),
+    ("files", "read write list exists glob grep mkdir"),
+    ("shell", "run"),
+    ("env", "get"),
+    ("random", "int float choice"),
+    ("hash", "sha256 md5 hmac_sha256"),
+    ("base64", "encode decode"),
+    ("url", "encode decode parse query"),
+    ("html", "escape unescape text"),
+    ("tokens", "count"),
+];
+
+#[test]
+fn every_promised_function_is_there_and_nothing_else() {
+    let promised: BTreeSet<_> = PROMISED
+        .iter()
+        .flat_map(|(module, names)| names.split(' ').map(|name| (module.to_string(), name.to_owned())))
+        .collect();
+    let there: BTreeSet<_> =
+        functions().into_iter().map(|function| (function.module, function.name)).collect();
+    assert_eq!(there, promised);
+}
+
+#[test]
+fn every_function_is_documented_and_names_its_parameters() {
+    for Function { module, name, comments, params } in functions() {
+        assert!(comments.starts_with("/// "), "{module}::{name} has no comment");
+        for param in &params {
+            let named = param.split(':').next().is_some_and(|name| name != "_" && !name.is_empty());
+            assert!(named, "{module}::{name}: {params:?}");
+        }
+    }
+}
+
+struct Function {
+    module: String,
+    name: String,
+    comments: String,
+    params: Vec<String>,
+}
+
+/// What an API reference would be made of.
+fn functions() -> Vec<Function> {
+    let global = [("", globals())];
+    let themes = modules().iter().cloned();
+    let mut functions = Vec::new();
+    for (name, module) in global.into_iter().chain(themes) {
+        let mut engine = Engine::new_raw();
+        engine.register_global_module(module);
+        let json = engine.gen_fn_metadata_to_json(false).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        for function in json["functions"].as_array().unwrap() {
+            let texts = |key: &str| {
+                function[key]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|text| text.to_string().replace('"', ""))
+                    .collect::<Vec<_>>()
+            };
+            let params = function["params"].as_array().into_iter().flatten();
+            functions.push(Function {
+                module: name.to_owned(),
+                name: function["name"].as_str().unwrap().to_owned(),
+                comments: texts("docComments").join("\n"),
+                params: params.map(|param| param["name"].as_str().unwrap_or("_").to_owned()).collect(),
+            });
+        }
+    }
+    functions
+}

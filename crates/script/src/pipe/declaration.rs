@@ -1,0 +1,119 @@
+//! What a script says of the models it offers, read when it is loaded.
+
+use super::function::{Offer, PipeFunction};
+use crate::hooks::{self, Param};
+use crate::problem::{self, Code, Problem};
+use crate::script::Script;
+use crate::source::SourceFile;
+use crate::value::json_of;
+use rhai::AST;
+use std::time::Duration;
+use valvehouse_core::tool::timeout;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+
+/// How long a pipe may take: it may well ask a model itself.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// How models are offered.
+const OFFERS: &str = "`fn pipe(body)` answers as a model, for up to `timeout` milliseconds; `fn pipes()` lists several: \
+                      [#{ id: \"small\", name: \"Small\" }]";
+/// Most models of one script, and longest name of one.
+const MOST_MODELS: usize = 1_000;
+const LONGEST_ID: usize = 256;
+
+/// Whether a file offers models.
+pub(crate) fn is_pipe(ast: &AST) -> bool {
+    ast.iter_functions().any(|function| function.name == "pipe")
+}
+
+/// The models of a script, and what is wrong with them.
+pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Problem>> {
+    let problem = |what: String, word: &str| {
+        vec![Problem::of(Code::BadPipe, &script.file, what).at_word(source, word).help(OFFERS)]
+    };
+    // Overloads by arity: the longest wins.
+    let function = script.functions().filter(|function| function.name == "pipe");
+    let names = function.map(|function| function.params).max_by_key(Vec::len).unwrap_or_default();
+    let params = names.iter().map(|name| match *name {
+        "body" => Ok(Param::Subject),
+        name => hooks::param(name).ok_or(name),
+    });
+    let params = params.collect::<Result<Vec<_>, _>>().map_err(|name| {
+        let known = std::iter::once("body").chain(hooks::param_names());
+        let list = known.clone().collect::<Vec<_>>().join(", ");
+        let hint = format!("`pipe` knows: {list}{}", did_you_mean(name, known));
+        let unknown = problem(format!("`pipe` has an unknown parameter `{name}`"), name);
+        unknown
+            .into_iter()
+            .map(|problem| Problem { code: Code::UnknownParameter, ..problem }.help(hint.clone()))
+            .collect::<Vec<_>>()
+    })?;
+    let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
+        Some(given) => timeout(&given.into()).map_err(|why| problem(why, "timeout"))?,
+        None => TIMEOUT,
+    };
+    let offers = match script.functions().any(|function| function.name == "pipes") {
+        true => listed(script).map_err(|why| {
+            let told = problem(format!("`pipes()` {why}"), "pipes").into_iter();
+            let help = "write `fn pipes() { [#{ id: \"small\", name: \"Small\" }] }`";
+            told.map(|problem| problem.help(help)).collect::<Vec<_>>()
+        })?,
+        false => {
+            let title = script.manifest.get("title").filter(|title| !title.is_empty());
+            let name = title.unwrap_or(script.id()).to_owned();
+            vec![Offer { id: script.id().to_owned(), name }]
+        }
+    };
+    Ok(PipeFunction { params, timeout, offers })
+}
+
+/// `pipes` without `pipe` offers nothing.
+pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Problem> {
+    let lists = ast.iter_functions().any(|function| function.name == "pipes") && !is_pipe(ast);
+    lists.then(|| {
+        Problem::of(
+            Code::BadPipe,
+            file,
+            "has `pipes`, which lists models, and no `pipe`, which answers for them",
+        )
+        .at_function(source, "pipes")
+        .help("write `fn pipe(body) { … }`")
+        .warning()
+    })
+}
+
+fn listed(script: &Script) -> Result<Vec<Offer>, String> {
+    let listed =
+        script.list("pipes").map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
+    let Ok(Json::Array(listed)) = json_of(&listed) else {
+        return Err("must return a list, such as [#{ id: \"small\", name: \"Small\" }]".into());
+    };
+    if listed.len() > MOST_MODELS {
+        return Err(format!("lists {} models; {MOST_MODELS} are the most", listed.len()));
+    }
+    let mut offers: Vec<Offer> = Vec::new();
+    for one in listed.items() {
+        let id = match &one {
+            Json::Text(id) => id.as_str().into(),
+            one => one.text("id").ok_or_else(|| {
+                format!("lists {one}; a model is a text, or #{{ id: \"small\", name: \"Small\" }}")
+            })?,
+        };
+        if id.is_empty()
+            || id.len() > LONGEST_ID
+            || id.chars().any(|letter| letter.is_whitespace() || letter.is_control())
+        {
+            return Err(format!(
+                "lists the id {:?}; an id has 1 to {LONGEST_ID} characters, none of them blank",
+                id
+            ));
+        }
+        let name = one.text("name").unwrap_or_else(|| id.clone()).into();
+        let id = format!("{}.{id}", script.id());
+        if offers.iter().any(|known| known.id == id) {
+            return Err(format!("lists `{id}` twice"));
+        }
+        offers.push(Offer { id, name });
+    }
+    Ok(offers)
+}

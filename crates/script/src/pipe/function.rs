@@ -1,0 +1,20 @@
+//! The function `pipe` of a script, and the models it answers for.
+
+use crate::hooks::Param;
+use std::time::Duration;
+
+/// A script's `pipe`, and the models it answers for.
+pub(crate) struct PipeFunction {
+    pub(super) params: Vec<Param>,
+    pub(super) timeout: Duration,
+    pub(super) offers: Vec<Offer>,
+}
+
+/// A model that a script offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// What clients call it: the script's id, or `id.model` where it lists several.
+    pub id: String,
+    /// What people read.
+    pub name: String,
+}

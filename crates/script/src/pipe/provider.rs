@@ -1,0 +1,324 @@
+//! Pipes as a provider of models.
+
+use super::function::Offer;
+use crate::answer::Answered;
+use crate::argument::UserValves;
+use crate::budget;
+use crate::hooks::Param;
+use crate::run::Ended;
+use crate::script::Script;
+use crate::thrown::Thrown;
+use crate::value::{Shape, error, json_of, live};
+use futures::channel::mpsc::{Receiver, Sender, channel};
+use futures::future::BoxFuture;
+use futures::{FutureExt, SinkExt, StreamExt, stream};
+use rhai::{Dynamic, EvalAltResult, FnPtr};
+use std::sync::Arc;
+use valvehouse_config::PIPES;
+use valvehouse_core::breaker::Admission;
+use valvehouse_core::chat::{Head, call, delta, event};
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Breakage, Fault, Refusal, RequestFault};
+use valvehouse_core::figures::{Ending, Tally};
+use valvehouse_core::kernel::answer_of;
+use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
+use valvehouse_json::Json;
+
+/// Most bytes that one answer takes.
+const LARGEST: usize = 16 << 20;
+
+/// Pieces that may wait for a slow reader before the script waits too.
+const AHEAD: usize = 16;
+
+impl Script {
+    /// The models this script offers.
+    pub fn offers(&self) -> &[Offer] {
+        self.pipe.as_ref().map(|pipe| pipe.offers.as_slice()).unwrap_or_default()
+    }
+
+    /// The pipe this script is, when it is one.
+    pub fn into_pipe(self: Arc<Self>, users: Arc<UserValves>) -> Option<Pipe> {
+        self.pipe.as_ref()?;
+        let tally = self.figures().of("pipe");
+        Some(Pipe { script: self, users, tally })
+    }
+}
+
+/// One script that offers models.
+#[derive(Clone)]
+pub struct Pipe {
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+    tally: Arc<Tally>,
+}
+
+/// All scripts that offer models, as one provider.
+#[derive(Clone, Default)]
+pub struct Pipes(Vec<Pipe>);
+
+impl Pipes {
+    /// Of these; where two offer the same name, the first has it.
+    pub fn new(pipes: Vec<Pipe>) -> Self {
+        Self(pipes)
+    }
+
+    /// The models there are, each once.
+    pub fn offers(&self) -> Vec<&Offer> {
+        let mut offers: Vec<&Offer> = Vec::new();
+        for offer in self.0.iter().flat_map(|pipe| pipe.script.offers()) {
+            if !offers.iter().any(|known| known.id == offer.id) {
+                offers.push(offer);
+            }
+        }
+        offers
+    }
+
+    fn of(&self, model: &str) -> Result<Pipe, Fault> {
+        let found = self.0.iter().find(|pipe| pipe.script.offers().iter().any(|offer| offer.id == model));
+        found.cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.offers().iter().map(|offer| offer.id.as_str()).collect();
+            Fault::Request {
+                message: format!("no script offers the model `{model}`; they offer: {}", known.join(", ")),
+                param: Some("model"),
+                code: Some("model_not_found"),
+                kind: RequestFault::NotFound,
+            }
+        })
+    }
+}
+
+impl Provider for Pipes {
+    fn name(&self) -> &str {
+        PIPES
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        let offers = self.offers().into_iter().map(|offer| {
+            Json::from([("id", offer.id.as_str().into()), ("name", offer.name.as_str().into())])
+        });
+        let offers = offers.collect();
+        Box::pin(async move { Ok(offers) })
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        let pipe = request
+            .body
+            .text("model")
+            .ok_or_else(|| Fault::invalid("the request names no model", Some("model")));
+        let pipe = pipe.and_then(|model| self.of(&model));
+        Box::pin(async move { pipe?.answer(request).await })
+    }
+}
+
+/// What a script sends to who reads.
+enum Sent {
+    Whole(Json),
+    Piece(Json),
+}
+
+/// How the work of a script ends.
+type Work = BoxFuture<'static, Result<(), Fault>>;
+
+impl Pipe {
+    async fn answer(self, request: Request) -> Result<Answer, Fault> {
+        let (sender, mut sent) = channel(AHEAD);
+        let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let streams = request.stream;
+        let breaker = self.script.breaker.clone();
+        let work = lanes::run(pace, move || self.run(&request, sender));
+        let mut work: Work = Box::pin(async move {
+            work.await.unwrap_or_else(|error| {
+                if let LaneError::Stuck = error {
+                    breaker.trip(STUCK);
+                }
+                Err(Fault::Host(error.to_string()))
+            })
+        });
+        // A failure before the first word has a status of its own.
+        let (first, work) = tokio::select! {
+            biased;
+            first = sent.next() => (first, work),
+            ended = &mut work => (sent.next().await, std::future::ready(ended).boxed()),
+        };
+        let first = match first {
+            Some(Sent::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
+            Some(Sent::Piece(first)) => first,
+            None => return work.await.and(Err(Fault::Host("a pipe ended without a word".into()))),
+        };
+        let pieces = pieces(first, sent, work);
+        match streams {
+            true => Ok(Answer::Stream(pieces)),
+            false => provider::whole(pieces).await.map(Answer::Whole),
+        }
+    }
+
+    /// One call, unless the script rests since it broke again and again.
+    fn run(&self, request: &Request, sender: Sender<Sent>) -> Result<(), Fault> {
+        let turn = request.turn.clone().unwrap_or_default();
+        let breaker = &self.script.breaker;
+        let admission = breaker.admit();
+        if let Admission::Rests(rest) = admission {
+            self.tally.rests();
+            return Err(self.refused(breaker.refusal(rest)));
+        }
+        if turn.facts().callers.iter().any(|caller| caller == self.script.id()) {
+            let says = format!("the pipe `{}` asks itself", self.script.id());
+            return Err(self.refused(Refusal::new(says).with_status(500)));
+        }
+        let result = self.measured(request, &turn, sender);
+        match &result {
+            // What was ended since nobody waits for it is no fault of the script's.
+            Err(Fault::Broken(_)) if turn.is_over() => {}
+            Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
+            _ => breaker.went_well(admission),
+        }
+        result
+    }
+
+    fn refused(&self, refusal: Refusal) -> Fault {
+        Fault::Refused(Refusal { plugin: self.script.id().into(), ..refusal })
+    }
+
+    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Sent>) -> Result<(), Fault> {
+        let Some(pipe) = &self.script.pipe else { return Ok(()) };
+        let params = pipe.params.iter().map(|param| match param {
+            Param::Subject => live(&request.body, Shape::Body),
+            param => self.script.argument(*param, turn, &self.users),
+        });
+        let head = Head::new(request.body.text("model").unwrap_or_else(|| self.script.id().into()));
+        let mut out = Out { turn, sender, head, begun: false, ended: false, calls: 0, sent: 0 };
+        let timing = self.tally.begin();
+        let args = params.collect();
+        let (result, spent) =
+            self.script.call_pipe(args, turn, pipe.timeout, |value| give(&self.script, value, &mut out));
+        let ending = match &result {
+            Err(Ended::Broken { .. }) if !turn.is_over() => Ending::Broken,
+            Err(Ended::Refused(_)) => Ending::Refused,
+            _ => Ending::Continued,
+        };
+        self.tally.end(&timing, spent, ending);
+        if let Some(trace) = turn.trace() {
+            trace.spend("model", self.script.id(), spent);
+        }
+        result.map_err(|ended| match ended {
+            Ended::Refused(refusal) => self.refused(refusal),
+            Ended::Broken { breakage, .. } => {
+                let breakage = Breakage { plugin: self.script.id().into(), hook: "pipe".into(), ..breakage };
+                tracing::error!(plugin = breakage.plugin, hook = "pipe", "{}", breakage.cause);
+                Fault::Broken(breakage)
+            }
+        })
+    }
+}
+
+/// The pieces as they come; the script runs as long as somebody reads.
+fn pieces(first: Json, sent: Receiver<Sent>, work: Work) -> stream::BoxStream<'static, Result<Piece, Fault>> {
+    let sent = sent.map(|sent| match sent {
+        Sent::Piece(piece) | Sent::Whole(piece) => Ok(Piece::new(piece)),
+    });
+    let failed = stream::once(work).filter_map(|ended| std::future::ready(ended.err().map(Err)));
+    stream::once(std::future::ready(Ok(Piece::new(first)))).chain(sent).chain(failed).boxed()
+}
+
+/// Where the answer of one call goes.
+struct Out<'a> {
+    turn: &'a Turn,
+    sender: Sender<Sent>,
+    head: Head,
+    begun: bool,
+    /// Whether a piece has said why the answer ended.
+    ended: bool,
+    /// Calls of tools so far.
+    calls: usize,
+    /// Bytes so far: a script can make more of them than it ever holds.
+    sent: usize,
+}
+
+impl Out<'_> {
+    fn send(&mut self, sent: Sent) -> Result<(), Box<EvalAltResult>> {
+        // Who does not read any more has ended the turn, or will now.
+        budget::wait(self.turn, self.sender.send(sent))?
+            .map_err(|_| error("nobody reads the answer any more"))
+    }
+
+    fn piece(&mut self, given: &Json) -> Result<(), Box<EvalAltResult>> {
+        if !matches!(given, Json::Text(_) | Json::Object(_)) {
+            return Err(error(format!("a piece of an answer is a text or a map, not {}", given.kind())));
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
+            self.send(Sent::Piece(self.head.chunk(delta, None)))?;
+        }
+        self.sent += given.weight();
+        if self.sent > LARGEST {
+            return Err(error(format!("an answer may have {} MB", LARGEST >> 20)));
+        }
+        let template = self.head.chunk(Json::object(), None);
+        let piece = event::complete(given, &template).copy();
+        if let Some(delta) = event::delta(&piece) {
+            self.number(&delta);
+        }
+        self.ended |= delta::finishes(&piece);
+        self.send(Sent::Piece(piece))
+    }
+
+    /// Calls that do not say which one they are come one after the other.
+    fn number(&mut self, delta: &Json) {
+        for call in delta.get("tool_calls").unwrap_or_default().items() {
+            if call.get("index").is_none() {
+                // A piece that is no object is no call either.
+                let _ = call.set("index", self.calls);
+            }
+            let index = call.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
+            self.calls = self.calls.max(usize::try_from(index).unwrap_or(0) + 1);
+            if call.get("function").is_some_and(|function| function.get("name").is_some()) {
+                let _ = call.set("type", "function");
+                call::ensure_id(&call);
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Box<EvalAltResult>> {
+        if !self.begun {
+            return self.send(Sent::Whole(self.head.text("")));
+        }
+        if self.ended {
+            return Ok(());
+        }
+        let why = if self.calls > 0 { "tool_calls" } else { "stop" };
+        self.send(Sent::Piece(self.head.chunk(Json::object(), Some(why))))
+    }
+}
+
+/// Sends what `pipe` returned: a text, a message, a whole answer; a list of pieces, or a function that is
+/// called for one after the other until it returns `()`.
+fn give(script: &Script, value: Dynamic, out: &mut Out<'_>) -> Result<(), Box<EvalAltResult>> {
+    if let Some(next) = value.read_lock::<FnPtr>().map(|next| next.clone()) {
+        loop {
+            let piece: Dynamic = next.call(&script.engine, &script.ast, ())?;
+            if piece.is_unit() {
+                return out.end();
+            }
+            out.piece(&json_of(&piece)?)?;
+        }
+    }
+    let value = match value.read_lock::<Answered>().as_deref() {
+        Some(Answered::Skip(value) | Answered::Ok(value, _)) => value.clone(),
+        Some(Answered::Error(refusal)) => return Err(Thrown::refused(refusal.clone())),
+        None => json_of(&value)?,
+    };
+    match &value {
+        Json::Array(pieces) => {
+            for piece in pieces.items() {
+                out.piece(&piece)?;
+            }
+            out.end()
+        }
+        Json::Text(_) | Json::Object(_) => out.send(Sent::Whole(answer_of(&value, &out.head.model))),
+        other => Err(error(format!(
+            "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that gives one after the other",
+            other.kind()
+        ))),
+    }
+}

@@ -1,0 +1,60 @@
+//! Texts of the running call without secrets: those of its valves and of the user it runs for.
+
+use crate::{budget, call};
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::sync::Arc;
+use valvehouse_core::context::Turn;
+use valvehouse_core::valve::{Redactor, Schema};
+use valvehouse_json::Json;
+
+/// Bytes compared with secrets that are worth an operation.
+const REDACTED_BYTES: usize = 512;
+/// Stands in place of a text in which there is no time to look for secrets.
+const WITHHELD: &str = "*** (more secrets than there is time to look for)";
+
+/// The secret user valves that scripts of a turn were handed.
+#[derive(Default)]
+struct UserSecrets(Mutex<Vec<(Arc<str>, Json, Redactor)>>);
+
+/// Redacts the secret ones of these user valves for the rest of a turn: a script is about to read them.
+pub(crate) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &Schema, values: &Json) {
+    if !schema.fields().iter().any(|field| field.secret) {
+        return;
+    }
+    let known = turn.local::<UserSecrets>();
+    let mut known = known.0.lock();
+    let is_same = |known: &Json| match (known.as_object(), values.as_object()) {
+        (Some(known), Some(values)) => known.is_same(values),
+        _ => false,
+    };
+    if !known.iter().any(|(id, known, _)| id == plugin && is_same(known)) {
+        known.push((plugin.clone(), values.clone(), Redactor::of(schema, values)));
+    }
+}
+
+/// A text of the running call without its secrets: those of its valves and of the user it runs for.
+pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
+    call::with(|call| {
+        let Some(call) = call else { return text.into() };
+        let users = call.turn.local::<UserSecrets>();
+        let users = users.0.lock();
+        let all = || std::iter::once(&call.caller.secrets).chain(users.iter().map(|(_, _, secrets)| secrets));
+        let work = all().fold(0, |work: usize, secrets| work.saturating_add(secrets.work(text)));
+        if work > 0
+            && let Err(exceeded) = budget::charge((work / REDACTED_BYTES) as u64)
+        {
+            budget::doom(exceeded);
+            return WITHHELD.into();
+        }
+        all().fold(text.into(), |text: Cow<'_, str>, secrets| match secrets.redact(&text) {
+            Cow::Owned(redacted) => redacted.into(),
+            Cow::Borrowed(_) => text,
+        })
+    })
+}
+
+/// The beginning of a text of the running call in a sentence, without secrets.
+pub(crate) fn excerpt(text: &str) -> String {
+    valvehouse_core::limits::shortened(&redacted(text))
+}

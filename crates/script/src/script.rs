@@ -1,0 +1,110 @@
+//! A compiled script, and what can be asked of it.
+
+use super::call::Caller;
+use super::callbacks::CallbackFunction;
+use super::hooks::HookFunction;
+use super::interpreter::Interpreter;
+use super::manifest::Manifest;
+use super::pipe::PipeFunction;
+use super::problem::Problem;
+use super::reach::Reach;
+use super::settings::Settings;
+use super::source::SourceFile;
+use super::sources::Sources;
+use super::tool::ToolFunction;
+use rhai::{AST, Engine};
+use std::sync::Arc;
+use valvehouse_core::breaker::Breaker;
+use valvehouse_core::figures::Figures;
+use valvehouse_core::filter::Hook;
+use valvehouse_json::Json;
+
+/// The last place in the chain that a script may have: behind it are the host's own filters, which ask for
+/// approval and tell of calls.
+pub(super) const MAX_PRIORITY: f64 = 9997.0;
+
+/// A compiled script with its valves folded in. Frozen: another value makes another script.
+pub struct Script {
+    /// The file it comes from.
+    pub file: SourceFile,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// Its effective valves; read-only.
+    pub valves: Json,
+    /// What its calls are known by.
+    pub(super) caller: Arc<Caller>,
+    /// What is not meant, though it loads: valves that no longer fit, hooks spelt almost right.
+    pub warnings: Vec<Problem>,
+    /// Whether its calls break again and again.
+    pub breaker: Arc<Breaker>,
+    pub(super) hooks: Vec<HookFunction>,
+    pub(super) callbacks: Vec<CallbackFunction>,
+    /// Whether its callbacks do; its hooks do not rest because somebody listens badly.
+    pub(super) listening: Breaker,
+    pub(super) tools: Vec<ToolFunction>,
+    pub(super) pipe: Option<PipeFunction>,
+    pub(super) waiting: bool,
+    /// Whether it looks at streams through a window, in which text may wait.
+    pub(super) has_windows: bool,
+    pub(super) engine: Engine,
+    pub(super) ast: AST,
+    /// The hooks of which syntax shows that no call takes long.
+    pub(super) cheap: Vec<Hook>,
+    pub(super) interpreter: Interpreter,
+    pub(super) settings: Settings,
+    pub(super) reach: Arc<Reach>,
+    /// Its own file and those of its modules.
+    pub(super) sources: Sources,
+}
+
+impl Script {
+    /// The plugin's id.
+    pub fn id(&self) -> &str {
+        &self.file.id
+    }
+
+    /// Where its hooks stand in the chain.
+    pub fn priority(&self) -> f64 {
+        valvehouse_core::valve::priority(&self.valves).min(MAX_PRIORITY)
+    }
+
+    /// What its valves were made of, over what it declares: the configuration's values, and the store's.
+    pub fn valve_layers(&self) -> [&Json; 2] {
+        [&self.settings.configured, &self.settings.stored]
+    }
+
+    /// What its calls have cost, whichever version of it ran.
+    pub fn figures(&self) -> &Figures {
+        &self.settings.figures
+    }
+
+    /// The moments it acts at.
+    pub fn hooks(&self) -> impl Iterator<Item = Hook> {
+        self.hooks.iter().map(|function| function.hook)
+    }
+
+    /// Whether a call may wait for somebody.
+    pub(super) fn waits(&self) -> bool {
+        self.waiting
+    }
+
+    /// Returns `true` if a hook's syntax shows that no call of it takes long.
+    pub(super) fn is_cheap(&self, hook: Hook) -> bool {
+        self.cheap.contains(&hook)
+    }
+
+    pub(super) fn hook(&self, hook: Hook) -> Option<&HookFunction> {
+        self.hooks.iter().find(|function| function.hook == hook)
+    }
+
+    /// Its functions: names and parameters.
+    pub(super) fn functions(&self) -> impl Iterator<Item = rhai::ScriptFnMetadata<'_>> {
+        self.ast.iter_functions()
+    }
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Script({})", self.file.path.display())
+    }
+}

@@ -1,0 +1,26 @@
+//! What stands in a function, and which nodes of a syntax tree are calls.
+
+use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, Position, ScriptFuncDef, Stmt};
+
+/// The statements of a function. Rhai shows what is in one only while it walks a whole file: here a file of
+/// this one.
+pub(super) fn statements_of(function: &ScriptFuncDef) -> Vec<Stmt> {
+    let mut alone = Module::new();
+    alone.set_script_fn(function.clone());
+    let mut statements = Vec::new();
+    AST::new_from_module(alone).walk(&mut |path: &[ASTNode<'_>]| {
+        if let [ASTNode::Stmt(statement)] = path {
+            statements.push((*statement).clone());
+        }
+        true
+    });
+    statements
+}
+
+pub(super) fn call_of<'a>(node: &ASTNode<'a>) -> Option<(&'a FnCallExpr, Position)> {
+    match node {
+        ASTNode::Expr(Expr::FnCall(call, position) | Expr::MethodCall(call, position))
+        | ASTNode::Stmt(Stmt::FnCall(call, position)) => Some((call, *position)),
+        _ => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! Calling the script under test: its hooks, streams, whole turns, tools, functions.
+
+use super::registration::{function, stage};
+use crate::budget;
+use crate::package::RhaiResultOf;
+use crate::thrown::Thrown;
+use crate::value::{Shape, error, json_of, live};
+use rhai::{Array, Dynamic, EvalAltResult, Module};
+use std::future::Future;
+use valvehouse_core::chat::{event, message, response};
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::filter::Hook;
+use valvehouse_core::lanes::{self, Pace};
+use valvehouse_json::{Json, Object};
+
+/// A conversation that begins with a question.
+pub(in crate::testing) fn saying(text: &str) -> Json {
+    Json::from([("messages", vec![message::user(text)].into())])
+}
+
+pub(super) fn register(module: &mut Module) {
+    hooks(module);
+    function("stream", &["pieces: array", "Map"], STREAM).set_into_module(module, |pieces: Dynamic| {
+        let stage = stage("stream")?;
+        let turn = stage.turn();
+        let pieces = match json_of(&pieces)? {
+            text @ Json::Text(_) => Json::from(vec![text]),
+            list @ Json::Array(_) => list.copy(),
+            other => return Err(error(format!("stream: takes a list of pieces, not {}", other.kind()))),
+        };
+        let (answer, events) = waited(&turn, stage.stream(pieces))?;
+        Ok(live(&streamed(&answer, events), Shape::Plain))
+    });
+    function("chat", &["request", "Map"], CHAT)
+        .set_into_module(module, |request: Dynamic| chat(&request, &Dynamic::UNIT));
+    function(
+        "chat",
+        &["request", "options: map", "Map"],
+        "The same; `#{ stream: true }` streams the answer.",
+    )
+    .set_into_module(module, |request: Dynamic, options: Dynamic| chat(&request, &options));
+    function("invoke", &["args: map", "any"], INVOKE)
+        .set_into_module(module, |args: Dynamic| invoke(None, &args));
+    function("invoke", &["tool: &str", "args: map", "any"], "The same for one of several tools.")
+        .set_into_module(module, |tool: &str, args: Dynamic| invoke(Some(tool), &args));
+    function(
+        "run_function",
+        &["name: &str", "arguments: array", "any"],
+        "Calls any function of the script with these arguments and gives what it returns.",
+    )
+    .set_into_module(module, |name: &str, arguments: Array| run_function(name, arguments));
+    function(
+        "conversation",
+        &["texts: array", "Map"],
+        "A body with these texts as messages, of user and assistant in turn.",
+    )
+    .set_into_module(module, |texts: Array| -> RhaiResultOf<Dynamic> {
+        let mut messages = Vec::new();
+        for (index, text) in texts.iter().enumerate() {
+            let text = json_of(text)?;
+            messages.push(if index % 2 == 0 { message::user(text) } else { message::assistant(text) });
+        }
+        Ok(live(&Json::from([("messages", messages.into())]), Shape::Body))
+    });
+}
+
+const STREAM: &str = "Sends pieces of an answer through `stream` and then `stream_end`, as behind a door. A piece is a text, \
+     a delta such as `#{ reasoning_content: \"…\" }` or a whole event. Gives `#{ text, reasoning, tool_calls, finish_reason, events }` \
+     of what came out.";
+const CHAT: &str = "A whole turn with the script in it, asking the canned model (`canned::model`). The request is a map, a list of \
+     messages or a text. Gives `#{ text, message, finish_reason, usage, messages, events }`; `messages` is what the model was \
+     asked last.";
+const INVOKE: &str = "Calls the script's tool with arguments that are checked as a model's, and gives its result. An error is thrown.";
+
+/// The script's hooks by their names; `stream` takes all pieces at once.
+fn hooks(module: &mut Module) {
+    let subject = |hook: Hook| match hook {
+        Hook::Inlet | Hook::Outlet => ("body", Shape::Body),
+        _ => ("ctx", Shape::Ctx),
+    };
+    for hook in Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd)) {
+        let (name, shape) = subject(hook);
+        let comment = format!(
+            "Runs the script's `{hook}` on a copy of `{name}` and gives what became of it: changed, or what the hook \
+             skipped with (`seen::skipped()`). A refusal is thrown, and so is a breakage. Instead of a body there may \
+             be a text or a list of messages."
+        );
+        function(hook.name(), &[name, "any"], &comment).set_into_module(
+            module,
+            move |value: Dynamic| -> RhaiResultOf<Dynamic> {
+                let stage = stage(hook.name())?;
+                let (turn, value) = (stage.turn(), subject_of(hook, &value)?);
+                let after = waited(&turn, stage.hook(hook, value))?;
+                Ok(live(&after, shape))
+            },
+        );
+    }
+}
+
+/// What a hook is given: a copy, whole where the test wrote it short.
+fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
+    let of_messages = |messages: Json| Json::from([("messages", messages)]);
+    Ok(match (hook, json_of(value)?) {
+        (Hook::Outlet, Json::Text(text)) => {
+            of_messages(vec![message::user("hello"), message::assistant(text)].into())
+        }
+        (Hook::Inlet, Json::Text(text)) => saying(&text),
+        (Hook::Inlet | Hook::Outlet, list @ Json::Array(_)) => of_messages(list.copy()),
+        (_, map @ Json::Object(_)) => map.copy(),
+        (hook, other) => return Err(error(format!("{hook}: takes a map, not {}", other.kind()))),
+    })
+}
+
+/// Waits for work of the host; what it refuses is thrown as a script would see it.
+fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Fault>>) -> RhaiResultOf<T> {
+    budget::wait(turn, work)?.map_err(thrown)
+}
+
+/// A fault as what a script throws.
+fn thrown(fault: Fault) -> Box<EvalAltResult> {
+    match fault {
+        Fault::Refused(refusal) => Thrown::refused(refusal),
+        Fault::Broken(breakage) => Thrown::refused(Refusal {
+            plugin: breakage.plugin,
+            ..Refusal::new(breakage.cause).with_status(500)
+        }),
+        other => error(other.to_string()),
+    }
+}
+
+fn chat(request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let stage = stage("chat")?;
+    let body = subject_of(Hook::Inlet, request)?;
+    let streams = json_of(options)?.get("stream").or(body.remove("stream"));
+    let streams = streams.is_some_and(|stream| stream == true.into());
+    let turn = stage.turn();
+    let (answer, events) = waited(&turn, stage.clone().chat(body, streams))?;
+    let asked = stage.model.asked().pop().and_then(|asked| asked.get("messages"));
+    let told = [
+        ("text", text_of(&answer)),
+        ("message", response::message_of(&answer)),
+        ("finish_reason", answer.at_path("choices.0.finish_reason")),
+        ("usage", answer.get("usage").unwrap_or_default()),
+        ("messages", asked.unwrap_or_else(Json::array)),
+        ("events", events.into()),
+    ];
+    Ok(live(&Json::from(told), Shape::Body))
+}
+
+fn text_of(answer: &Json) -> Json {
+    message::text_of(&response::message_of(answer)).as_str().into()
+}
+
+/// What came out of a stream.
+fn streamed(answer: &Json, events: Vec<Json>) -> Json {
+    let said = response::message_of(answer);
+    let thought: String = events.iter().map(|event| event::reasoning(event).to_string()).collect();
+    Json::from([
+        ("text", text_of(answer)),
+        ("reasoning", thought.into()),
+        ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
+        ("finish_reason", answer.at_path("choices.0.finish_reason")),
+        ("events", events.into()),
+    ])
+}
+
+fn invoke(tool: Option<&str>, args: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let stage = stage("invoke")?;
+    let args = match json_of(args)? {
+        Json::Null => Json::Object(Object::default()),
+        map @ Json::Object(_) => map.copy(),
+        other => return Err(error(format!("invoke: arguments are a map, not {}", other.kind()))),
+    };
+    let turn = stage.turn();
+    let value = waited(&turn, stage.invoke(tool.map(str::to_owned), args))?;
+    Ok(live(&value, Shape::Plain))
+}
+
+fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
+    let stage = stage("run_function")?;
+    let made = stage.made().map_err(error)?;
+    let known: Vec<String> = made.script.functions().map(|function| function.name.to_owned()).collect();
+    if !known.iter().any(|known| known == name) {
+        let hint = valvehouse_core::words::did_you_mean(name, known.iter().map(String::as_str));
+        return Err(error(format!("run_function: the script has no function `{name}`{hint}")));
+    }
+    let (turn, own) = (stage.turn(), name.to_owned());
+    let (script, within) = (made.script, turn.clone());
+    let work = lanes::run(Pace::Waits, move || script.call_function(&own, arguments, &within));
+    match budget::wait(&turn, work)? {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(fault)) => Err(thrown(fault)),
+        Err(why) => Err(error(why.to_string())),
+    }
+}

@@ -1,0 +1,28 @@
+//! The modules with the words of tests.
+
+use super::{assertions, calls, fixtures, observations};
+use rhai::{Module, Shared};
+use std::sync::OnceLock;
+
+/// The modules of tests; "" is the one whose functions need no module's name.
+pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
+    static MODULES: OnceLock<Vec<(&'static str, Shared<Module>)>> = OnceLock::new();
+    MODULES.get_or_init(|| {
+        let mut own = Module::new();
+        calls::register(&mut own);
+        fixtures::register(&mut own);
+        assertions::register(&mut own);
+        let modules = [
+            ("", own),
+            ("canned", fixtures::canned()),
+            ("clock", fixtures::clock()),
+            ("seen", observations::module()),
+        ];
+        let ready = |(name, mut module): (&'static str, Module)| {
+            module.set_id(if name.is_empty() { "testing" } else { name });
+            module.build_index();
+            (name, module.into())
+        };
+        modules.into_iter().map(ready).collect()
+    })
+}

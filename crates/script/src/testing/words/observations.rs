@@ -1,0 +1,38 @@
+//! `seen::…`: what others have seen of the script since the test began.
+
+use super::super::stage::Stage;
+use super::registration::{stage, within};
+use crate::package::RhaiResultOf;
+use crate::value::{Shape, live};
+use rhai::{Dynamic, Module};
+use std::sync::atomic::Ordering::Relaxed;
+use valvehouse_json::Json;
+
+type Look = fn(&Stage) -> Vec<Json>;
+
+const LOOKS: [(&str, &str, Look); 4] = [
+    ("model", "The requests that the model was asked with.", |stage| stage.model.asked()),
+    ("http", "The requests to hosts: `#{ method, url, headers, body, json }` each.", |stage| {
+        stage.hosts.asked()
+    }),
+    ("events", "What was emitted and asked: `#{ type, data }` each.", |stage| stage.people.seen()),
+    ("log", "The lines of the log: `#{ level, text }` each.", |stage| {
+        let line =
+            |(level, text): (&str, String)| Json::from([("level", level.into()), ("text", text.into())]);
+        stage.lines().into_iter().map(line).collect()
+    }),
+];
+
+pub(super) fn module() -> Module {
+    let mut module = Module::new();
+    for (name, comment, look) in LOOKS {
+        within(name, &["Array"], comment).set_into_module(&mut module, move || -> RhaiResultOf<Dynamic> {
+            Ok(live(&look(&*stage(&format!("seen::{name}"))?).into(), Shape::Plain))
+        });
+    }
+    within("skipped", &["bool"], "Whether a hook of the script has skipped in this turn.")
+        .set_into_module(&mut module, || -> RhaiResultOf<bool> {
+            Ok(stage("seen::skipped")?.skipped.load(Relaxed))
+        });
+    module
+}

@@ -1,0 +1,43 @@
+//! What was thrown, as every `catch` and the host see it.
+
+use crate::{call, redaction};
+use rhai::{Dynamic, EvalAltResult, Position};
+use valvehouse_core::fault::Refusal;
+use valvehouse_core::words::shortened;
+use valvehouse_json::Json;
+
+/// Bytes of a message that are kept.
+pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
+
+/// What was thrown, in the one form in which `catch` sees every error. Its text is the message.
+#[derive(Debug, Clone)]
+pub(crate) struct Thrown {
+    pub(crate) refusal: Refusal,
+    pub(crate) line: Option<usize>,
+    /// The keys of a thrown map that are no words of ours.
+    pub(crate) value: Json,
+    /// A bug rather than a decision, when it was caught and thrown again.
+    pub(crate) bug: bool,
+}
+
+impl Thrown {
+    /// A failure that nobody decided on.
+    pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
+        let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
+        Self { refusal, line, value: Json::Null, bug: true }
+    }
+
+    pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
+        EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
+    }
+
+    /// What was returned as an error, as if it had been thrown.
+    pub(crate) fn refused(refusal: Refusal) -> Box<EvalAltResult> {
+        Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
+    }
+}
+
+/// A message as far as anybody would read it, without secrets.
+pub(crate) fn readable(message: &str) -> String {
+    shortened(redaction::redacted(message).into_owned(), MAX_MESSAGE)
+}

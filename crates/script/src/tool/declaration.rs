@@ -1,0 +1,331 @@
+//! What a script says of its tools, read when it is loaded.
+
+use super::function::ToolFunction;
+use crate::hooks::{self, Param};
+use crate::literal::KeyOrders;
+use crate::problem::{self, Code, Problem};
+use crate::script::Script;
+use crate::source::SourceFile;
+use crate::value::json_of;
+use rhai::{AST, Dynamic, FnPtr};
+use valvehouse_core::filter::Hook;
+use valvehouse_core::limits::shortened;
+use valvehouse_core::tool::ToolSpec;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+
+/// How a tool is declared.
+const DECLARED: &str = "a tool says `description`, `tag`, `timeout` and `retry` in its opening comment, its arguments in \
+                        `const parameters = #{ city: #{ type: \"string\", required: true, description: \"…\" } };`";
+
+/// What a module's functions give.
+const LISTS: &str = "`fn tools()` gives a list of maps, `[#{ name: \"weather\", description: \"…\", handler: weather }]`; \
+                     `fn tool_info()` a map `#{ description, tags }`";
+
+/// Most patterns in the parameters of all tools of a module: each takes a while to compile, and up to a megabyte.
+const MAX_PATTERNS: usize = 256;
+/// Most tools of one module.
+const MAX_TOOLS: usize = 128;
+
+/// The tools of a script, and what is wrong with those that are left out. Without any tool one of
+/// the problems is an error.
+pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Problem>) {
+    let has = |name: &str| script.functions().any(|function| function.name == name);
+    match (has("handler"), has("tools")) {
+        (true, true) => {
+            let both = Problem::of(Code::TwoForms, &script.file, "has both `handler` and `tools`");
+            let both = both.at_function(source, "tools");
+            (
+                Vec::new(),
+                vec![both.help("a file is one tool (`fn handler`) or a module of tools (`fn tools`)")],
+            )
+        }
+        (false, false) if script.pipe.is_some() => (Vec::new(), Vec::new()),
+        (false, false) => (Vec::new(), vec![no_handler(script, source)]),
+        (true, false) => {
+            let read = single(script).and_then(|declared| {
+                ToolFunction::new(script, declared, &FnPtr::new("handler").expect("a function's name"), &[])
+            });
+            match read {
+                Ok(tool) => (vec![tool], Vec::new()),
+                Err(wrong) => {
+                    (Vec::new(), wrong.into_iter().map(|what| located(script, source, what)).collect())
+                }
+            }
+        }
+        (false, true) => module(script, orders, source),
+    }
+}
+
+/// A problem at the words that stand between backticks in its text: the first that the source has.
+fn located(script: &Script, source: &str, what: String) -> Problem {
+    let problem = Problem::of(Code::BadTool, &script.file, what.clone());
+    // Those of a parameter stand in the declaration, as far as there is one; they say most.
+    let named = || what.split('`').skip(1).step_by(2);
+    let of_handler =
+        what.contains("left out: `handler`").then(|| named().take(2).collect::<Vec<_>>().join("."));
+    let of_parameters = named().filter(|path| what.contains(&format!("parameter `{path}`")));
+    let paths = of_parameters.map(|path| format!("parameters.{path}")).chain(named().map(str::to_owned));
+    let in_code = of_handler.into_iter().chain(paths).map(|path| problem.clone().at_path(source, &path));
+    let mut places = in_code.chain(named().map(|key| problem.clone().at_said(source, key, key)));
+    places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone()).help(DECLARED)
+}
+
+fn no_handler(script: &Script, source: &str) -> Problem {
+    let names: Vec<&str> = script.functions().map(|function| function.name).collect();
+    let hook = names.iter().find_map(|name| Hook::named(name));
+    let near = names.iter().find(|name| !did_you_mean(name, ["handler", "tools"]).is_empty());
+    let problem = Problem::of(Code::NoHandler, &script.file, "has no handler");
+    match (hook, near) {
+        (Some(hook), _) => problem
+            .at_function(source, hook.name())
+            .help(format!("`{hook}` is a filter's hook: move the file to filters/")),
+        (None, Some(near)) => problem.at_function(source, near).help("did you mean `handler`?"),
+        (None, None) => {
+            problem.help("write `fn handler(args) { … }`, or `fn tools() { [#{ name: …, handler: … }] }`")
+        }
+    }
+}
+
+/// What a file that is one tool says of it: its opening comment, and the constants `tool` and
+/// `parameters`.
+fn single(script: &Script) -> Result<Json, Vec<String>> {
+    let manifest = &script.manifest;
+    let declared = Json::from([("name", script.id().into())]);
+    for key in ["description", "tag", "timeout", "retry", "idempotent"] {
+        if let Some(text) = manifest.get(key).filter(|text| !text.is_empty()) {
+            let _ = declared.set(key, text);
+        }
+    }
+    match &manifest.tool {
+        Json::Null => {}
+        Json::Object(more) => {
+            for (key, value) in more.entries() {
+                if key == "name" && value.as_str() != Some(script.id()) {
+                    return Err(vec![format!(
+                        "`tool.name` is {value}, and the file's name says {}",
+                        script.id()
+                    )]);
+                }
+                let _ = declared.set(&key, value);
+            }
+        }
+        other => return Err(vec![format!("`tool` must be a map, is {}", other.kind())]),
+    }
+    if !manifest.parameters.is_null() {
+        let _ = declared.set("parameters", manifest.parameters.clone());
+    }
+    Ok(declared)
+}
+
+/// Adds the patterns that a tool declares, and returns the sum.
+fn more_patterns(sum: &mut usize, tool: &ToolFunction) -> usize {
+    *sum += tool.declared.spec.parameters.patterns();
+    *sum
+}
+
+/// The tools a module lists. One that is wrong is left out; the others load.
+fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunction>, Vec<Problem>) {
+    let failed = |function: &str, why: String| {
+        let problem = Problem::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
+        (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
+    };
+    let default_tags = match tool_info(script) {
+        Ok(tags) => tags,
+        Err(why) => return failed("tool_info", why),
+    };
+    let listed = match script.list("tools") {
+        Ok(listed) => listed.flatten(),
+        Err(error) => return failed("tools", format!("failed: {}", problem::summary_of_run(&error))),
+    };
+    let entries = match listed.as_array_ref() {
+        Ok(entries) if entries.len() > MAX_TOOLS => {
+            return failed("tools", format!("lists {} tools; a module may have {MAX_TOOLS}", entries.len()));
+        }
+        Ok(entries) => entries.to_vec(),
+        Err(kind) => return failed("tools", format!("returned {kind}; it returns a list of maps")),
+    };
+    let (mut tools, mut problems): (Vec<ToolFunction>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let mut patterns = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        // Anything else has no text that could be told.
+        let text = |name: &Dynamic| name.as_immutable_string_ref().ok().map(|name| shortened(name.as_str()));
+        let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
+        let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
+        let read = entry_of(entry, orders)
+            .and_then(|(declared, handler)| ToolFunction::new(script, declared, &handler, &default_tags));
+        match read {
+            Ok(tool) if more_patterns(&mut patterns, &tool) > MAX_PATTERNS => {
+                return failed(
+                    "tools",
+                    format!(
+                        "declares more than {MAX_PATTERNS} patterns; a module may have as many in all its tools"
+                    ),
+                );
+            }
+            Ok(tool) if tools.iter().any(|other| other.declared.spec.name == tool.declared.spec.name) => {
+                let twice =
+                    located(script, source, format!("two tools are called `{name}`: the later one counts"));
+                let twice = Problem { code: Code::SameTool, ..twice }.help("rename one of the two");
+                problems.push(twice.warning());
+                tools.retain(|other| other.declared.spec.name != tool.declared.spec.name);
+                tools.push(tool);
+            }
+            Ok(tool) => tools.push(tool),
+            Err(wrong) => problems.extend(wrong.into_iter().map(|what| {
+                located(script, source, format!("the tool `{name}` is left out: {what}")).warning()
+            })),
+        }
+    }
+    if tools.is_empty() {
+        let none = if problems.is_empty() { "lists no tool" } else { "lists no tool that loads" };
+        for problem in &mut problems {
+            problem.severity = problem::Severity::Error;
+        }
+        if problems.is_empty() {
+            return failed("tools", none.to_owned());
+        }
+    }
+    (tools, problems)
+}
+
+/// What a module says of itself: the tags of those of its tools that have none.
+fn tool_info(script: &Script) -> Result<Vec<String>, String> {
+    if !script.functions().any(|function| function.name == "tool_info") {
+        return Ok(Vec::new());
+    }
+    let info =
+        script.list("tool_info").map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
+    let info = json_of(&info).map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
+    let Json::Object(entries) = &info else {
+        return Err(format!("returned {}; it returns a map `#{{ description, tags }}`", info.kind()));
+    };
+    for key in entries.keys() {
+        if key != "description" && key != "tags" {
+            return Err(format!("says `{key}`; it may say `description` and `tags`"));
+        }
+    }
+    match info.get("tags").unwrap_or_default() {
+        Json::Null => Ok(Vec::new()),
+        Json::Text(text) => Ok(vec![text.into()]),
+        Json::Array(tags) => tags
+            .items()
+            .iter()
+            .map(|tag| {
+                tag.as_str().map(str::to_owned).ok_or_else(|| format!("has a tag that is {}", tag.kind()))
+            })
+            .collect(),
+        other => Err(format!("has `tags` that are {}; they are a list of words", other.kind())),
+    }
+}
+
+/// One entry of `tools()`: what is said of the tool, and its function.
+fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FnPtr), Vec<String>> {
+    let map = entry.as_map_ref().map_err(|kind| vec![format!("it is {kind} and no map")])?;
+    let handler = match map.get("handler") {
+        Some(handler) if handler.is::<FnPtr>() => handler.clone_cast::<FnPtr>(),
+        Some(text) if text.is_string() => {
+            return Err(vec![format!("`handler` is a text; write Fn(\"{text}\")")]);
+        }
+        Some(other) => return Err(vec![format!("`handler` is {}, no function", other.type_name())]),
+        None => return Err(vec!["it has no `handler`".into()]),
+    };
+    let mut said = rhai::Map::clone(&map);
+    // With a place holder, so that the keys are those that were written.
+    said.insert("handler".into(), Dynamic::UNIT);
+    let declared = json_of(&said.into()).map_err(|error| vec![problem::summary_of_run(&error)])?;
+    let declared = orders.restore(&declared);
+    declared.remove("handler");
+    Ok((declared, handler))
+}
+
+impl ToolFunction {
+    fn new(
+        script: &Script,
+        declared: Json,
+        handler: &FnPtr,
+        default_tags: &[String],
+    ) -> Result<Self, Vec<String>> {
+        let declared = ToolSpec::declare(&declared, default_tags)?;
+        let bound = handler
+            .iter_curry()
+            .map(|value| Ok(json_of(value)?.freeze()))
+            .collect::<Result<Vec<_>, Box<rhai::EvalAltResult>>>()
+            .map_err(|error| {
+                vec![format!("its `handler` carries {}: data only", problem::summary_of_run(&error))]
+            })?;
+        let params = params(script, handler.fn_name(), bound.len(), &declared.spec);
+        let params = params.map_err(|wrong| vec![wrong])?;
+        Ok(Self { declared, function: handler.fn_name().to_owned(), bound, params })
+    }
+}
+
+/// What a handler's parameters ask for, after the curried ones: by name, and else the first is
+/// `args`, the second `ctx`. Overloads by arity: the longest that can be satisfied.
+fn params(script: &Script, function: &str, bound: usize, spec: &ToolSpec) -> Result<Vec<Param>, String> {
+    let mut overloads: Vec<Vec<&str>> = script
+        .functions()
+        .filter(|known| known.name == function && known.params.len() >= bound)
+        .map(|known| known.params)
+        .collect();
+    if overloads.is_empty() {
+        let names =
+            script.functions().map(|function| function.name).filter(|name| !name.starts_with("anon$"));
+        let hint = did_you_mean(function, names);
+        return Err(match bound {
+            0 => format!("`handler` is the unknown function `{function}`{hint}"),
+            _ => format!("`handler` curries {bound} arguments, and no `{function}` takes as many{hint}"),
+        });
+    }
+    overloads.sort_by_key(|params| std::cmp::Reverse(params.len()));
+    let mut first = None;
+    for names in &overloads {
+        match names[bound..].iter().enumerate().map(|(place, name)| param(place, name, spec)).collect() {
+            Ok(params) => return Ok(params),
+            Err(wrong) => first = first.or(Some(wrong)),
+        }
+    }
+    Err(first.unwrap_or_default())
+}
+
+fn param(place: usize, name: &str, spec: &ToolSpec) -> Result<Param, String> {
+    let is_argument =
+        || spec.parameters.schema().get("properties").is_some_and(|all| all.get(name).is_some());
+    match (name, hooks::param(name), place) {
+        ("args", ..) => Ok(Param::Subject),
+        ("ctx" | "context", ..) => Ok(Param::Context),
+        (_, Some(param), _) => Ok(param),
+        _ if is_argument() => Err(format!(
+            "the handler asks for `{name}`, which is an argument: write `fn handler(args)` and `args.{name}`"
+        )),
+        (_, None, 0) => Ok(Param::Subject),
+        (_, None, 1) => Ok(Param::Context),
+        _ => {
+            let known: Vec<&str> = ["args", "ctx"].into_iter().chain(hooks::param_names()).collect();
+            let hint = did_you_mean(name, known.iter().copied());
+            Err(format!(
+                "the handler has an unknown parameter `{name}`{hint}; it knows: {}",
+                known.join(", ")
+            ))
+        }
+    }
+}
+
+/// Hooks in a tool's file: they would never run.
+pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
+    let is_tool = ast.iter_functions().any(|function| matches!(function.name, "handler" | "tools"));
+    let hooks = ast.iter_functions().filter_map(|function| Hook::named(function.name));
+    hooks
+        .filter(|_| is_tool)
+        .map(|hook| {
+            Problem::of(
+                Code::MisplacedHook,
+                file,
+                format!("`{hook}` is a filter's hook and never runs in a tool"),
+            )
+            .at_function(source, hook.name())
+            .help("move it to a file in filters/")
+            .warning()
+        })
+        .collect()
+}

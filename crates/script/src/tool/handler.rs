@@ -1,0 +1,205 @@
+//! The tools of a script, as models call them.
+
+use crate::answer::Answered;
+use crate::argument::UserValves;
+use crate::hooks::Param;
+use crate::problem;
+use crate::run::Ended;
+use crate::script::Script;
+use crate::value::{Shape, dynamic_of, json_of, live};
+use futures::future::BoxFuture;
+use rhai::Dynamic;
+use std::sync::Arc;
+use valvehouse_core::breaker::Admission;
+use valvehouse_core::context::{Context, Turn};
+use valvehouse_core::fault::Refusal;
+use valvehouse_core::figures::{Ending, Tally};
+use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::tool::{Declared, Handler, Tool, ToolError, ToolResult};
+use valvehouse_json::Json;
+
+/// Longest result, as JSON text: a model reads it whole.
+const MAX_RESULT: usize = 1024 * 1024;
+
+/// A tool that a script brings, and the filters it names for itself.
+pub struct ScriptedTool {
+    /// The tool, still without those filters.
+    pub tool: Tool,
+    /// Ids of filters that run around this tool only.
+    pub filters: Vec<String>,
+}
+
+impl Script {
+    /// The tools this script brings, in its own order.
+    pub fn tools(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ScriptedTool> {
+        let indexes = 0..self.tools.len();
+        indexes
+            .map(|index| {
+                let Declared { mut spec, filters } = self.tools[index].declared.clone();
+                spec.module = Some(self.id().to_owned());
+                let tally = self.figures().of(&spec.name);
+                let handler = ScriptTool { script: self.clone(), users: users.clone(), index, tally };
+                ScriptedTool { tool: Tool::new(spec, handler), filters }
+            })
+            .collect()
+    }
+
+    /// What its tools are called.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.declared.spec.name.as_str())
+    }
+}
+
+/// A script's function among tools.
+#[derive(Clone)]
+struct ScriptTool {
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+    index: usize,
+    tally: Arc<Tally>,
+}
+
+impl Handler for ScriptTool {
+    /// On a lane: a handler may compute or wait for as long as its timeout says.
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let pace = if this.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+            let breaker = this.script.breaker.clone();
+            let apart = lanes::run(pace, move || this.run(&args, &turn)).await;
+            if let Err(LaneError::Stuck) = &apart {
+                breaker.trip(STUCK);
+            }
+            apart.unwrap_or_else(|error| Err(error.to_string().into()))
+        })
+    }
+}
+
+/// Why a call gave no result.
+enum Failed {
+    /// The tool said so.
+    Refused(ToolError),
+    /// It broke: what the model is told, and why.
+    Broken { told: ToolError, cause: String },
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.into())
+    }
+}
+
+impl ScriptTool {
+    /// One call, unless the tool rests since it broke again and again.
+    fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        let breaker = &self.script.breaker;
+        let admission = breaker.admit();
+        if let Admission::Rests(rest) = admission {
+            self.tally.rests();
+            return Err(breaker.refusal(rest).into());
+        }
+        let (told, broke) = match self.measured(args, turn) {
+            Ok(result) => (Ok(result), None),
+            Err(Failed::Refused(told)) => (Err(told), None),
+            Err(Failed::Broken { told, cause }) => (Err(told), Some(cause)),
+        };
+        match broke {
+            None => breaker.went_well(admission),
+            // What was ended since nobody waits for it is no fault of the tool's.
+            Some(_) if turn.is_over() => {}
+            Some(cause) => breaker.broke(&cause),
+        }
+        told
+    }
+
+    fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, Failed> {
+        let tool = &self.script.tools[self.index];
+        let bound = tool.bound.iter().map(dynamic_of);
+        let params = tool.params.iter().map(|param| match param {
+            Param::Subject => live(args, Shape::Plain),
+            param => self.script.argument(*param, turn, &self.users),
+        });
+        let timing = self.tally.begin();
+        let (args, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
+        let (result, spent) = self.script.call_tool(&tool.function, args, turn, timeout);
+        if let Some(trace) = turn.trace() {
+            trace.spend("tool", self.script.id(), spent);
+        }
+        let result = match result {
+            Ok(value) => self.result(&value, turn.context()),
+            Err(Ended::Refused(refusal)) => Err(refusal.into()),
+            Err(Ended::Broken { breakage, summary, .. }) => {
+                Err(self.broken(format!("failed: {summary}"), breakage.cause))
+            }
+        };
+        let ending = match &result {
+            Err(Failed::Broken { .. }) if !turn.is_over() => Ending::Broken,
+            Err(Failed::Refused(_)) => Ending::Refused,
+            _ => Ending::Continued,
+        };
+        self.tally.end(&timing, spent, ending);
+        result
+    }
+
+    fn name(&self) -> &str {
+        &self.script.tools[self.index].declared.spec.name
+    }
+
+    fn result(&self, value: &Dynamic, context: &Context) -> Result<ToolResult, Failed> {
+        if let Some(answer) = value.read_lock::<Answered>() {
+            return match &*answer {
+                Answered::Ok(value, given) => {
+                    if let Some(given) = given {
+                        take(context, given);
+                    }
+                    self.checked(value, context)
+                }
+                Answered::Skip(value) => self.checked(value, context),
+                Answered::Error(refusal) => Err(Failed::Refused(ToolError::from(refusal.clone()).answer())),
+            };
+        }
+        let value = json_of(value).map_err(|error| {
+            self.unusable(format!("returned what is no JSON: {}", problem::summary_of_run(&error)))
+        })?;
+        self.checked(&value, context)
+    }
+
+    /// The value as nobody else holds it, when a model can read it.
+    fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, Failed> {
+        let value = value.copy();
+        let length = match &value {
+            Json::Text(text) => text.len(),
+            other => match other.encode() {
+                Ok(bytes) => bytes.len(),
+                Err(error) => return Err(self.unusable(format!("returned what cannot be sent: {error}"))),
+            },
+        };
+        if length > MAX_RESULT {
+            let (kb, most) = (length / 1024, MAX_RESULT / 1024);
+            return Err(self.unusable(format!("returned {kb} KB; a result may have {most} KB")));
+        }
+        Ok(ToolResult { value, context: Some(context.clone()) })
+    }
+
+    fn unusable(&self, what: String) -> Failed {
+        self.broken(what.clone(), what)
+    }
+
+    /// The log reads the cause, the model what happened.
+    fn broken(&self, what: String, cause: String) -> Failed {
+        tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
+        Failed::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
+    }
+}
+
+/// Goes on with a context that a handler gave back, where it is another one than it was given.
+fn take(context: &Context, given: &Json) {
+    for (own, key) in [(context.variables(), "variables"), (context.metadata(), "metadata")] {
+        if let (Json::Object(own), Some(Json::Object(new))) = (own, given.get(key))
+            && !own.is_same(&new)
+        {
+            // What a handler gave back never holds the context it was given.
+            let _ = own.replace(new.entries());
+        }
+    }
+}
