@@ -1,10 +1,11 @@
-//! A key under which values are sealed: without it they are noise, and a changed one does not open.
+//! Random words for keys and tokens, and the key under which values are sealed: without it they are noise, and a
+//! changed one does not open.
 
-use super::random;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub const SHORTEST_KEY: usize = 32;
 pub struct SealKey(Arc<LessSafeKey>);
 
 impl SealKey {
-    /// From a text of at least [`SHORTEST_KEY`] bytes, such as [`super::random_word`] gives; none from less.
+    /// From a text of at least [`SHORTEST_KEY`] bytes, such as [`random_word`] gives; none from less.
     pub fn of(text: &str) -> Option<Self> {
         if text.len() < SHORTEST_KEY {
             return None;
@@ -61,10 +62,22 @@ impl fmt::Debug for SealKey {
     }
 }
 
+/// Random bytes of the system.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Without randomness no secret could be made: better none at all than one that can be guessed.
+    SystemRandom::new().fill(&mut bytes).expect("the system has random bytes");
+    bytes
+}
+
+/// 256 random bits as 43 letters, digits, `-` and `_`.
+pub fn random_word() -> String {
+    URL_SAFE_NO_PAD.encode(random::<32>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::random_word;
 
     #[test]
     fn a_sealed_value_opens_with_its_key_as_what_it_is_about_and_not_otherwise() {
@@ -85,5 +98,12 @@ mod tests {
             assert_eq!(key.open(broken, "valves of one"), None, "{broken}");
         }
         assert!(SealKey::of("0123456789012345678901234567890").is_none(), "short keys are guessed");
+    }
+
+    #[test]
+    fn no_two_random_words_are_alike() {
+        let words: std::collections::HashSet<String> = (0..1_000).map(|_| random_word()).collect();
+        assert_eq!(words.len(), 1_000);
+        assert!(words.iter().all(|word| word.len() == 43), "{words:?}");
     }
 }
