@@ -1,12 +1,13 @@
 //! What every store keeps to. Each promise is a function of `&dyn Store`, run on a fresh one.
 
 mod conversations;
-mod exported;
+mod export;
 mod history;
 mod pruned;
 mod runs;
 
-use super::*;
+use crate::*;
+use valvehouse_json::Json;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
@@ -31,7 +32,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -
     history::check(&fresh).await;
     conversations::check(&fresh).await;
     runs::check(&fresh).await;
-    exported::check(&fresh).await;
+    export::check(&fresh).await;
     pruned::check(&fresh).await;
 }
 

@@ -1,16 +1,17 @@
 //! A whole conversation out of the store and into it.
 
-use super::{checkpoints, refused, runs, spoken};
-use crate::exported::Exported;
-use crate::{Checkpoint, Run};
+use super::rows::refused;
+use super::{checkpoints, messages, runs};
+use crate::conversation::{Checkpoint, Run};
+use crate::export::Exported;
 use sqlx::Error;
 use sqlx::sqlite::SqliteConnection;
 use uuid::Uuid;
 use valvehouse_json::Json;
 
 pub(super) async fn export(connection: &mut SqliteConnection, id: &str) -> Result<Option<Json>, Error> {
-    let Some(conversation) = spoken::conversation(connection, id).await? else { return Ok(None) };
-    let messages = spoken::messages(connection, id, 0, conversation.length).await?;
+    let Some(conversation) = messages::conversation(connection, id).await? else { return Ok(None) };
+    let messages = messages::messages(connection, id, 0, conversation.length).await?;
     let mut all = Vec::new();
     for run in runs::runs(connection, Some(id), None, u64::MAX).await?.into_iter().rev() {
         let checkpoints = checkpoints::of_run(connection, &run.id).await?;
@@ -32,12 +33,12 @@ pub(super) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
 
 pub(super) async fn import(connection: &mut SqliteConnection, exported: Exported) -> Result<bool, Error> {
     let Exported { conversation, messages, runs } = exported;
-    if spoken::find(connection, &conversation.id).await?.is_some() {
+    if messages::find(connection, &conversation.id).await?.is_some() {
         return Ok(false);
     }
     let renamed = uses_known_ids(connection, &runs).await?;
-    let number = spoken::insert(connection, &conversation).await?;
-    spoken::append(connection, number, 0, &messages).await?;
+    let number = messages::insert(connection, &conversation).await?;
+    messages::append(connection, number, 0, &messages).await?;
     for (mut run, checkpoints) in runs {
         if renamed {
             run.id = Uuid::now_v7().to_string();

@@ -1,6 +1,6 @@
 //! A conversation as one JSON object, and back: what people save, look at and carry to another store.
 
-use super::{Checkpoint, Conversation, Run, RunStatus};
+use crate::conversation::{Checkpoint, Conversation, Run, RunStatus};
 use std::collections::HashSet;
 use valvehouse_json::Json;
 

@@ -1,8 +1,9 @@
 //! Conversations and their messages.
 
-use super::{counted, read, refused, stored, whole_number};
-use crate::exported::{AROUND_KEPT, AROUND_MESSAGE};
-use crate::{Conversation, now};
+use super::rows::{counted, read, refused, stored, whole_number};
+use crate::clock::now;
+use crate::conversation::Conversation;
+use crate::export::{AROUND_KEPT, AROUND_MESSAGE};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Error, QueryBuilder, Row as _};
 use valvehouse_json::Json;
