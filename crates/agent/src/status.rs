@@ -1,9 +1,10 @@
-//! Looking at runs without touching them: which there are, how they stand, what they wait for.
+//! The status of runs: which there are, how they stand, what they wait for.
 
-use super::memory::SUMMARIZATION;
 use super::pending::of_unfinished;
+use super::runs::Runs;
 use super::saved::Saved;
-use super::{Runs, Setup, summary};
+use super::setup::Setup;
+use super::summary::{self, NAME as SUMMARIZATION};
 use std::collections::{HashMap, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::chat::history::is_role;

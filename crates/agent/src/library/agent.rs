@@ -1,19 +1,14 @@
 //! An agent of the library: it holds one conversation.
 
-mod builder;
-mod checkpoints;
-mod exported;
-mod running;
-
-pub use builder::Builder;
-
-use super::callbacks::{Callbacks, Teller, Who};
-use super::middleware::{Middleware, NeedsApproval, Parts};
-use super::pending::conflict;
-use super::saved::Saved;
-use super::state::State;
-use super::summary::NAME as SUMMARIZATION;
-use super::{Runs, Setup, looking, memory};
+use crate::callbacks::{Callbacks, Teller, Who};
+use crate::middleware::{Middleware, NeedsApproval, Parts};
+use crate::pending::conflict;
+use crate::runs::Runs;
+use crate::saved::Saved;
+use crate::setup::Setup;
+use crate::state::State;
+use crate::summary::NAME as SUMMARIZATION;
+use crate::{memory, status};
 use std::sync::Arc;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::TurnFacts;
@@ -40,21 +35,21 @@ use valvehouse_store::Store;
 /// # Ok(()) }
 /// ```
 pub struct Agent {
-    state: State,
-    provider: Arc<dyn Provider>,
+    pub(super) state: State,
+    pub(super) provider: Arc<dyn Provider>,
     /// Other models, for middleware.
-    others: Vec<(String, Choice)>,
-    needs_approval: Option<NeedsApproval>,
-    filters: Vec<Filter>,
-    kernel: Kernel,
+    pub(super) others: Vec<(String, Choice)>,
+    pub(super) needs_approval: Option<NeedsApproval>,
+    pub(super) filters: Vec<Filter>,
+    pub(super) kernel: Kernel,
     /// Where each step is kept, where it is.
-    runs: Option<Runs>,
-    conversation: String,
-    variables: Json,
+    pub(super) runs: Option<Runs>,
+    pub(super) conversation: String,
+    pub(super) variables: Json,
     /// What goes on from run to run.
-    kept: Json,
+    pub(super) kept: Json,
     /// Where the latest run stands.
-    latest: Option<Saved>,
+    pub(super) latest: Option<Saved>,
 }
 
 /// What an agent answered.
@@ -85,7 +80,7 @@ impl Agent {
         let saved = self.latest.clone().unwrap_or_else(|| self.standing());
         let full = self.state.messages.iter().map(Json::copy).collect();
         let run = self.state.run_id.as_deref().unwrap_or_default();
-        looking::graph_state(full, &saved, &self.setup(), run, &self.kept)
+        status::graph_state(full, &saved, &self.setup(), run, &self.kept)
     }
 
     /// The id of its conversation.
@@ -133,7 +128,7 @@ impl Agent {
     }
 
     /// Builds the kernel of what the state says.
-    fn assemble(&mut self) -> Result<(), Fault> {
+    pub(super) fn assemble(&mut self) -> Result<(), Fault> {
         let state = &mut self.state;
         let mut provider = self.provider.clone();
         let own = state.llm_config.text("model").unwrap_or_else(|| state.id.as_str().into());
@@ -173,7 +168,7 @@ impl Agent {
         Ok(())
     }
 
-    fn setup(&self) -> Setup {
+    pub(super) fn setup(&self) -> Setup {
         let model = self.state.llm_config.text("model").unwrap_or_else(|| self.state.id.as_str().into());
         Setup {
             id: self.state.id.clone(),
@@ -187,12 +182,12 @@ impl Agent {
     }
 
     /// Where the latest run stands, where it can be gone on with.
-    fn unfinished(&self) -> Option<&Saved> {
+    pub(super) fn unfinished(&self) -> Option<&Saved> {
         let is_open = |saved: &&Saved| saved.progress.next != Next::End;
         self.latest.as_ref().filter(is_open).filter(|_| self.state.run_id.is_some())
     }
 
-    fn body(&self, messages: Vec<Json>) -> Json {
+    pub(super) fn body(&self, messages: Vec<Json>) -> Json {
         let config = self.state.llm_config.as_object().map(Object::entries).unwrap_or_default();
         let body = Json::from([("model", self.state.id.as_str().into())]);
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
@@ -207,12 +202,12 @@ impl Agent {
         body
     }
 
-    fn storage(&self) -> Result<&Arc<dyn Store>, Fault> {
+    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Fault> {
         self.state.storage.as_ref().ok_or_else(no_storage)
     }
 
     /// The agent between two runs.
-    fn standing(&self) -> Saved {
+    pub(super) fn standing(&self) -> Saved {
         let length = u64::try_from(self.state.messages.len()).unwrap_or_default();
         let states = match self.kept.get(SUMMARIZATION) {
             Some(summary) => Json::from([(SUMMARIZATION, summary.copy())]),
@@ -225,7 +220,7 @@ impl Agent {
     }
 
     /// What a run leaves to the agent.
-    fn note(&mut self, saved: &Saved) {
+    pub(super) fn note(&mut self, saved: &Saved) {
         self.variables = saved.variables.copy();
         self.kept = memory::leaving(&self.kept, saved);
         self.state.scratchpad = saved.scratchpad.items();
@@ -233,6 +228,6 @@ impl Agent {
     }
 }
 
-fn no_storage() -> Fault {
+pub(super) fn no_storage() -> Fault {
     conflict("this agent has no storage: give it one: `.storage(…)`")
 }
