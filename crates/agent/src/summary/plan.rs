@@ -1,8 +1,9 @@
 //! One model call looked at: what of its messages stays, and what becomes part of the summary.
 
-use super::kept::{self, Kept};
-use super::talk::{Counts, Talk, Unit, messages_in, tokens_in};
-use super::{Summarization, fit, write};
+use super::settings::Summarization;
+use super::state::{self, Kept};
+use super::units::{Counts, Talk, Unit, messages_in, tokens_in};
+use super::{fit, write};
 use valvehouse_core::chat::tokens::BESIDE;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::FilterContext;
@@ -31,7 +32,7 @@ pub(super) struct Look<'a> {
 impl<'a> Look<'a> {
     pub(super) fn at(settings: &'a Summarization, ctx: &FilterContext) -> Self {
         let counts = Counts::new(&ctx.value.text("model").unwrap_or_default(), &ctx.turn);
-        let offset = kept::offset(&ctx.turn);
+        let offset = state::offset(&ctx.turn);
         let talk = Talk::of(&ctx.messages().items(), offset, settings.preserve_system, &counts);
         let kept = Kept::of(&ctx.turn, talk.end);
         let fresh = kept.covered(&talk.units);
@@ -136,9 +137,9 @@ impl<'a> Look<'a> {
         self.kept.keep(turn, from.is_some());
         match (self.settings.writer(), from.and_then(|from| self.talk.units.get(from))) {
             // What no summary will ever stand for need not be read again.
-            (None, Some(first)) => kept::shown_from(turn, Some(first.from)),
+            (None, Some(first)) => state::shown_from(turn, Some(first.from)),
             (None, None) => {}
-            (Some(_), _) => kept::shown_from(turn, None),
+            (Some(_), _) => state::shown_from(turn, None),
         }
     }
 }

@@ -1,46 +1,19 @@
-//! `pii`: what tells of persons (addresses, numbers) does not reach the model.
-//!
-//! Before a model call at -2000, so that neither the model nor who sums up for it sees any; before and
-//! after a tool at 9000, when arguments and results are what others made of them. It fails closed: what
-//! cannot be looked through goes nowhere.
+//! The filters around models and tools, and their options.
 
-mod find;
-mod hide;
-
-use super::{Middleware, Options, Parts};
-use find::Kind;
-use hide::Hidden;
+use super::find::Kind;
+use super::hide::{Hidden, Settings, Strategy};
+use crate::middleware::definition::{Middleware, Parts};
+use crate::middleware::options::Options;
 use std::sync::Arc;
 use valvehouse_core::fault::{Breakage, Refusal};
 use valvehouse_core::filter::{Filter, FilterContext, Verdict};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "pii";
+pub(in crate::middleware) const NAME: &str = "pii";
 const BEFORE_MODELS: f64 = -2000.0;
 const AROUND_TOOLS: f64 = 9000.0;
 
-/// What becomes of what is found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Strategy {
-    /// It stays; the log tells what kinds there were.
-    Warn,
-    /// Nothing goes on.
-    Block,
-    /// `[email]`
-    Redact,
-    /// All but the last characters become `*`.
-    Mask,
-    /// `[email:1a2b3c4d5e6f]`, the same for the same: a keyed hash, so that nobody can try all numbers.
-    Hash,
-}
-
-struct Settings {
-    strategy: Strategy,
-    kinds: Vec<Kind>,
-    key: Vec<u8>,
-}
-
-pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
+pub(in crate::middleware) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
     let mut options = Options::of(NAME, options);
     let strategies = [
         ("warn", Strategy::Warn),

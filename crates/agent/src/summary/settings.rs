@@ -1,24 +1,7 @@
-//! Summarization: what a model sees of a conversation that has grown long.
-//!
-//! System messages first, then one summary of what is old, then the newest messages in their order. Only
-//! the messages of this one model call change; what was said is kept elsewhere and never shortened.
+//! When a conversation is shortened, and to what.
 
-mod fit;
-mod kept;
-mod look;
-mod talk;
-#[cfg(test)]
-mod tests;
-mod write;
-
-pub(super) use kept::seen;
-
-use super::middleware::Options;
-use look::{Look, Plan};
+use crate::middleware::options::Options;
 use std::sync::Arc;
-use valvehouse_core::fault::Breakage;
-use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
-use valvehouse_core::lanes::Pace;
 use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
@@ -29,13 +12,6 @@ use valvehouse_providers::Choice;
 /// summary stands for, `offset` the place in the conversation of the first message that is given and no
 /// system message. Who keeps a conversation sets `offset` and keeps the rest from turn to turn.
 pub const NAME: &str = "summarization";
-
-/// Its place among the filters before a model call: before all that look at what the model sees, after
-/// the limits (-3000) and the redaction (-2000), which the model that writes summaries is to profit from, too.
-pub const PRIORITY: f64 = -1000.0;
-
-/// Bytes of messages whose tokens are counted where that holds up nobody.
-const LONG_TO_COUNT: usize = 1 << 18;
 
 /// When a conversation is shortened, and to what.
 #[derive(Clone)]
@@ -98,24 +74,18 @@ impl Summarization {
         Self { model: Some(Choice { provider, model: model.into() }), ..self }
     }
 
-    /// The filter that does it.
-    pub fn filter(self) -> Filter {
-        let hooks = Hooks::default().with(Hook::PreChat);
-        Filter::new(NAME, hooks, Arc::new(Summarizer(self))).priority(PRIORITY)
-    }
-
     /// Who writes summaries, where they are wanted.
-    fn writer(&self) -> Option<&Choice> {
+    pub(super) fn writer(&self) -> Option<&Choice> {
         self.model.as_ref().filter(|_| self.summarize)
     }
 
     /// New old messages that are worth asking a model for: a third of the window.
-    fn worth_writing(&self) -> usize {
+    pub(super) fn worth_writing(&self) -> usize {
         (self.window_size / 3).max(1)
     }
 
     /// Tokens that a summary may take.
-    fn longest_summary(&self) -> usize {
+    pub(super) fn longest_summary(&self) -> usize {
         self.max_tokens / 4
     }
 }
@@ -131,32 +101,5 @@ impl std::fmt::Debug for Summarization {
             .field("preserve_system", &self.preserve_system)
             .field("model", &self.model.as_ref().map(|choice| &choice.model))
             .finish()
-    }
-}
-
-struct Summarizer(Summarization);
-
-impl Run for Summarizer {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        let mut look = Look::at(&self.0, &ctx);
-        let from = match look.plan() {
-            Plan::Leave => None,
-            Plan::Show { from } => Some(from),
-            Plan::Write { from } => Some(look.write(from, &ctx.turn)),
-        };
-        let view = from.map(|from| look.view(from));
-        look.keep(&ctx.turn, from);
-        Ok(Verdict::Continue(match view {
-            Some(messages) => ctx.with_messages(messages),
-            None => ctx,
-        }))
-    }
-
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
-        if ctx.messages().weight() > LONG_TO_COUNT {
-            return Some(Pace::Slow);
-        }
-        self.0.writer()?;
-        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Pace::Waits)
     }
 }

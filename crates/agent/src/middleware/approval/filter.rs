@@ -1,50 +1,26 @@
-//! `human_approval`: tools that run only when a person has agreed to exactly this call.
-//!
-//! Asked at 9998, after all who may change the arguments and before `on_tool_call`. It fails closed: no
-//! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result. The call is
-//! checked again after all other filters: a tool runs with the arguments that were approved, or not at all.
+//! The filter that asks, and its options.
 
-mod decision;
-mod seal;
-
-use super::{Middleware, NeedsApproval, Options, Parts, wait};
-use decision::Decision;
-use regex::Regex;
-use seal::{Binding, sealed};
+use super::asks::{Asks, Meant, conditions};
+use super::decision::Decision;
+use super::seal::{self, Binding, sealed};
+use crate::middleware::definition::{Middleware, Parts};
+use crate::middleware::options::Options;
+use crate::middleware::wait::wait;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::fault::{Breakage, Refusal};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use valvehouse_core::lanes::Pace;
-use valvehouse_core::limits::clipped;
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "human_approval";
+pub(in crate::middleware) const NAME: &str = "human_approval";
 const PRIORITY: f64 = 9998.0;
 
 struct Approval {
-    asks: Asks,
+    asks: Arc<Asks>,
     timeout: Duration,
     on_timeout: OnTimeout,
-}
-
-/// Which calls a person is asked about.
-enum Asks {
-    All,
-    /// Of these tools; and of those only, where conditions are named, when one of them holds.
-    Selected {
-        tools: Vec<Meant>,
-        conditions: Vec<Condition>,
-    },
-    Custom(NeedsApproval),
-}
-
-/// When the arguments of a tool need approval.
-struct Condition {
-    tool: Meant,
-    path: String,
-    matches: Regex,
 }
 
 #[derive(Clone, Copy)]
@@ -60,13 +36,7 @@ enum Mode {
     Custom,
 }
 
-/// A word of a list of tools: a name in which `*` stands for anything, or `tag:x`.
-enum Meant {
-    Tag(String),
-    Name(Regex),
-}
-
-pub(super) fn middleware(options: &Json, parts: &Parts) -> Result<Middleware, String> {
+pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result<Middleware, String> {
     let mut options = Options::of(NAME, options);
     let modes = [("all", Mode::All), ("selective", Mode::Selective), ("custom", Mode::Custom)];
     let mode = options.word("mode", &modes, Mode::All);
@@ -102,83 +72,12 @@ pub(super) fn middleware(options: &Json, parts: &Parts) -> Result<Middleware, St
     let on_timeout = options.word("timeout_action", &actions, OnTimeout::Reject);
     options.done()?;
     let hooks = Hooks::default().with(Hook::PreInvocation);
-    let approval = Arc::new(Approval { asks, timeout, on_timeout });
-    let asking = Filter::new(NAME, hooks, approval.clone()).priority(PRIORITY);
+    let asks = Arc::new(asks);
+    let approval = Arc::new(Approval { asks: asks.clone(), timeout, on_timeout });
+    let asking = Filter::new(NAME, hooks, approval).priority(PRIORITY);
     // Under a name of its own: who goes on after a pause looks for the one that asked.
-    let binding = Filter::new(seal::NAME, hooks, Arc::new(Binding::new(approval))).last();
+    let binding = Filter::new(seal::NAME, hooks, Arc::new(Binding::new(asks))).last();
     Ok(Middleware::of_filters(NAME, [asking, binding]))
-}
-
-/// `arguments: {tool: {path: pattern}}`
-fn conditions(options: &mut Options<'_>) -> Vec<Condition> {
-    let mut conditions = Vec::new();
-    for (tool, paths) in options.map("arguments") {
-        let Json::Object(paths) = &paths else {
-            options.problem(format!(
-                "has {} for {tool} in `arguments`: give a map of patterns",
-                clipped(&paths)
-            ));
-            continue;
-        };
-        for (path, pattern) in paths.entries() {
-            match pattern.as_str().map(Regex::new) {
-                Some(Ok(matches)) => {
-                    conditions.push(Condition { tool: Meant::by(&tool), path: path.into(), matches });
-                }
-                _ => options.problem(format!(
-                    "has {} for {tool}.{path} in `arguments`: give a regular expression as text",
-                    clipped(&pattern)
-                )),
-            }
-        }
-    }
-    conditions
-}
-
-impl Meant {
-    fn by(word: &str) -> Self {
-        if let Some(tag) = word.strip_prefix("tag:") {
-            return Self::Tag(tag.to_owned());
-        }
-        let pattern = format!("^{}$", regex::escape(word).replace("\\*", ".*"));
-        Self::Name(Regex::new(&pattern).expect("an escaped word with `.*` in it is a pattern"))
-    }
-
-    fn is(&self, tool: &Json) -> bool {
-        match self {
-            Self::Tag(tag) => {
-                let tags = tool.get("tags").unwrap_or_default().items();
-                tags.iter().any(|own| own.as_str() == Some(tag))
-            }
-            Self::Name(name) => tool.text("name").is_some_and(|own| name.is_match(&own)),
-        }
-    }
-}
-
-impl Condition {
-    fn holds(&self, args: &Json) -> bool {
-        match args.at_path(&self.path) {
-            Json::Null => false,
-            Json::Text(text) => self.matches.is_match(&text),
-            value => self.matches.is_match(&value.to_string()),
-        }
-    }
-}
-
-impl Asks {
-    fn needs_approval(&self, tool: &Json, args: &Json) -> bool {
-        match self {
-            Self::All => true,
-            Self::Custom(needs_approval) => needs_approval(tool, args),
-            Self::Selected { tools, conditions } => {
-                let mut own = conditions.iter().filter(|condition| condition.tool.is(tool)).peekable();
-                match own.peek() {
-                    Some(_) => own.any(|condition| condition.holds(args)),
-                    None => tools.iter().any(|meant| meant.is(tool)),
-                }
-            }
-        }
-    }
 }
 
 impl Approval {
@@ -217,7 +116,7 @@ impl Run for Approval {
             return Ok(Verdict::Error(refusal));
         }
         if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
-            return match self.asks {
+            return match *self.asks {
                 // A closure decides once about the same call.
                 Asks::Custom(_) => sealed(ctx),
                 _ => Ok(Verdict::Continue(ctx)),
@@ -241,7 +140,7 @@ impl Run for Approval {
 
     fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
         // A closure is asked once, when it runs.
-        let may_wait = match &self.asks {
+        let may_wait = match &*self.asks {
             Asks::Custom(_) => true,
             asks => asks.needs_approval(&ctx.tool(), &ctx.args()),
         };

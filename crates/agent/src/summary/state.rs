@@ -1,9 +1,7 @@
 //! What the summarization keeps from call to call and from turn to turn.
 
-use super::NAME;
-use super::fit::head_or_note;
-use super::talk::Unit;
-use super::talk::is_system;
+use super::settings::NAME;
+use super::units::Unit;
 use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
 
@@ -62,26 +60,6 @@ impl Kept {
     }
 }
 
-/// Messages as a model sees them with a summary kept like this: it stands for the messages it covers.
-pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
-    if state.get("compressed").and_then(|compressed| compressed.as_bool()) != Some(true) {
-        return messages.to_vec();
-    }
-    let kept = Kept {
-        summary: state.text("summary").filter(|summary| !summary.is_empty()).map(String::from),
-        covers: number(state, "covers"),
-        failed: None,
-    };
-    let from = if kept.summary.is_some() { kept.covers } else { number(state, "shown_from") };
-    let leading = messages.iter().take_while(|message| is_system(message)).count();
-    let place = |index: usize| (number(state, "offset") + index as u64).saturating_sub(leading as u64);
-    let is_seen = |index: usize| index >= leading && place(index) >= from;
-    let system = messages.iter().filter(|message| is_system(message));
-    let rest = messages.iter().enumerate().filter(|(index, message)| is_seen(*index) && !is_system(message));
-    let head = head_or_note(&kept, if kept.summary.is_some() { 0 } else { from as usize });
-    system.cloned().chain(head).chain(rest.map(|(_, message)| message.clone())).collect()
-}
-
 /// Remembers the place of the first message that is still of use.
 pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
     let state = turn.state(NAME);
@@ -91,7 +69,7 @@ pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
     }
 }
 
-fn number(state: &Json, key: &str) -> u64 {
+pub(super) fn number(state: &Json, key: &str) -> u64 {
     let number = state.get(key).and_then(|number| number.as_i64());
     number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }
