@@ -2,14 +2,13 @@
 //! are passed on byte for byte, as long as they are in the form that was asked for.
 
 use super::{OpenAi, stream};
-use crate::hidden::{hidden, without};
+use crate::mask::{hidden, without};
 use crate::origin::{Shape, guess, is_error};
 use bytes::{Bytes, BytesMut};
 use memchr::memmem;
 use valvehouse_core::chat::split;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::whole;
-use valvehouse_core::provider::{Forwarded, Passed};
+use valvehouse_core::provider::{Forwarded, Passed, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
 

@@ -1,8 +1,7 @@
 //! Schemas are the client's: what one costs is not known beforehand. They are worked with on threads
 //! of their own, a few at a time, and nobody waits for one for long.
 
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
