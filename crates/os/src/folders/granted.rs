@@ -1,9 +1,44 @@
-//! What paths call the granted folders.
+//! The granted folders, and what paths call them.
 
 use std::path::{Component, Path, PathBuf};
 
+/// The folders a plugin may use.
+#[derive(Debug, Clone, Default)]
+pub struct Folders {
+    pub(super) granted: Vec<Granted>,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub(super) struct Granted {
+    /// What paths call it.
+    pub(super) name: String,
+    /// Where it is.
+    pub(super) path: PathBuf,
+}
+
+impl Folders {
+    /// These folders and what is in them.
+    pub fn new(granted: &[PathBuf]) -> Self {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for path in granted.iter().map(|path| plain(path)) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        let names = distinct(&paths);
+        let granted = names.into_iter().zip(paths).map(|(name, path)| Granted { name, path });
+        Self { granted: granted.collect() }
+    }
+
+    /// What paths call them, in the order of the grant.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.granted.iter().map(|folder| folder.name.as_str())
+    }
+}
+
 /// A path without `.` and `..`, as it is written: an operator's `data/../notes` is `notes`.
-pub(super) fn plain(path: &Path) -> PathBuf {
+fn plain(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut plain = PathBuf::new();
     for part in whole.components() {
@@ -19,7 +54,7 @@ pub(super) fn plain(path: &Path) -> PathBuf {
 }
 
 /// As much of the end of each path as it takes to tell them apart, at least the last part.
-pub(super) fn distinct(paths: &[PathBuf]) -> Vec<String> {
+fn distinct(paths: &[PathBuf]) -> Vec<String> {
     let parts: Vec<Vec<String>> = paths.iter().map(|path| parts(path)).collect();
     let end = |own: &[String], count: usize| own[own.len().saturating_sub(count)..].join("/");
     let name = |own: &Vec<String>| {

@@ -1,12 +1,20 @@
-//! Which program is meant, and whether it is granted.
+//! The program that is meant, if it is granted.
 
-use super::Command;
-use crate::Failure;
+use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Grant;
 
 /// Where programs without a path are looked for; the host's own search path does not count.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// A program and its arguments, passed as they are.
+    Argv(Vec<String>),
+    /// A text for `sh -c`, where `sh` is granted.
+    Shell(String),
+}
 
 /// A granted program with its arguments.
 #[derive(Debug)]
