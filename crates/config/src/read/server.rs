@@ -1,10 +1,11 @@
 //! What the host listens on, and where its scripts and its state live.
 
 use super::section::{NO_DIGEST, section};
+use crate::network::Network;
 use crate::reader::Reader;
+use crate::secret::{Secret, SecretSource};
 use crate::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
 use crate::tree::{Node, Setting};
-use crate::{Network, Secret, SecretSource};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;

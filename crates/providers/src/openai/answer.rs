@@ -1,8 +1,9 @@
 //! What a service answered, told by what it is rather than by what it is called; and answers that
 //! are passed on byte for byte, as long as they are in the form that was asked for.
 
-use super::{OpenAi, stream};
+use super::stream;
 use crate::mask::{hidden, without};
+use crate::openai::provider::OpenAi;
 use crate::origin::{Shape, guess, is_error};
 use bytes::{Bytes, BytesMut};
 use memchr::memmem;
