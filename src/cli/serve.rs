@@ -1,10 +1,9 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
-use super::crashes;
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
-use super::serving::{Reading, Serving};
-use super::{list, report};
+use super::server::{Reading, Serving};
+use super::{crashes, list, report};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::broadcast;

@@ -2,7 +2,7 @@
 //! in force never give way to a mistake.
 
 use super::output::Output;
-use super::serving::Reading;
+use super::server::Reading;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_config::{ConfigError, ConfigProblem, FILE, Origin};

@@ -8,14 +8,14 @@ mod reloads;
 mod replay;
 mod requests;
 mod session;
-mod tests;
+mod test_runs;
 mod view;
 
 use super::args::Dev as Asked;
 use super::crashes;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::serving::{Reading, Serving};
+use super::server::{Reading, Serving};
 use keys::Keys;
 use session::Session;
 use valvehouse_config::Config;

@@ -3,8 +3,8 @@
 //! What is wrong with a script is what `check` says; everything else is read from its text by
 //! [`valvehouse_script::editor`], so that it also works while the text does not parse.
 
-mod answers;
-mod diagnose;
+mod responses;
+mod diagnostics;
 mod document;
 mod session;
 

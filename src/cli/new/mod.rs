@@ -4,7 +4,7 @@
 mod command;
 mod examples;
 mod index;
-mod next;
+mod next_steps;
 mod shipped;
 mod templates;
 

@@ -1,16 +1,16 @@
 //! `valvehouse test`: runs the tests beside scripts.
 
-mod covered;
-mod found;
+mod coverage;
+mod discovery;
 mod junit;
-mod machine;
-mod running;
-mod shown;
+mod json_report;
+mod runner;
+mod summary;
 
-pub(super) use found::Found;
-pub(super) use machine::told;
-pub(super) use running::{FileRan, How, Sum, running};
-pub(super) use shown::Shown;
+pub(super) use discovery::Found;
+pub(super) use json_report::told;
+pub(super) use runner::{FileRan, How, Sum, running};
+pub(super) use summary::Shown;
 
 use super::args;
 use super::exit::{Exit, Failure};
@@ -46,10 +46,10 @@ pub(super) async fn run(asked: args::Test, config: &Config, out: &Output) -> Res
         return none(&asked, &files, out);
     }
     if out.is_json() {
-        out.json(&machine::told(&files, &found.problems, &found.untested, &sum))?;
+        out.json(&json_report::told(&files, &found.problems, &found.untested, &sum))?;
     } else {
         if asked.coverage {
-            out.line(&format!("{}\n", covered::table(&files, out.results())))?;
+            out.line(&format!("{}\n", coverage::table(&files, out.results())))?;
         }
         out.line(&shown.sum(&sum))?;
         if !found.untested.is_empty() {

@@ -2,8 +2,8 @@
 
 use super::document::{Document, range_of, range_of_problem};
 use crate::cli::case::{Case, case};
-use crate::cli::placed::Placed;
 use crate::cli::report;
+use crate::cli::script_files::Placed;
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Position, Range};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Questions of plugins and tools, answered by the person at the keyboard.
 
 use super::exit::Failure;
-use super::lines::Lines;
 use super::output::{Output, Paint, clean};
+use super::stdin::Lines;
 use tokio::sync::mpsc;
 use valvehouse_core::context::{Event, Events, Questions};
 use valvehouse_core::words::yes_or_no;

@@ -1,10 +1,10 @@
 //! An answer as it comes: written piece by piece, its questions put to the person, and how to go on where
 //! it waits for somebody.
 
-use super::answering::{self, Asked};
 use super::exit::Failure;
-use super::lines::Lines;
 use super::output::{Output, clean};
+use super::questions::{self, Asked};
+use super::stdin::Lines;
 use std::io;
 use tokio::sync::mpsc;
 use valvehouse_agent::in_words;
@@ -30,7 +30,7 @@ pub(super) async fn hear(
     let turn = async { tokio::join!(work, write(pieces, out)) };
     let (answer, written) = tokio::select! {
         done = turn => done,
-        failure = answering::answer(asked, &app.questions, lines, out) => return Err(failure),
+        failure = questions::answer(asked, &app.questions, lines, out) => return Err(failure),
     };
     let was_written = written?;
     let answer = match answer {

@@ -4,8 +4,8 @@
 use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::service::{self, Word};
 use super::settings::{self, SettingsFile, Trigger};
+use super::systemd::{self, Word};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,9 +83,9 @@ impl Serving {
         out: &Output,
     ) -> Result<Exit, Failure> {
         app.follow();
-        let pulse = tokio::spawn(service::live());
+        let pulse = tokio::spawn(systemd::live());
         memory::give_back_code();
-        service::tell(&Word::Ready);
+        systemd::tell(&Word::Ready);
         let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
         pulse.abort();
         // Whoever asked for the end twice does not wait for a disk.
@@ -123,16 +123,16 @@ async fn serve(
             ended = &mut serving => return ended_by_itself(ended),
             signal = signals.next() => match signal {
                 Signal::LookAgain => {
-                    service::tell(&Word::Reloading);
+                    systemd::tell(&Word::Reloading);
                     settings.apply(Trigger::Operator, app, reading, out).await;
-                    service::tell(&Word::Ready);
+                    systemd::tell(&Word::Ready);
                 }
                 Signal::Stop => break,
             },
             () = settings.changed() => settings.apply(Trigger::Save, app, reading, out).await,
         }
     }
-    service::tell(&Word::Stopping);
+    systemd::tell(&Word::Stopping);
     let seconds = DRAIN.as_secs();
     out.say(&format!("stopping: answers under way have {seconds} s to finish; Ctrl-C again ends at once"));
     drop(stop);

@@ -5,7 +5,7 @@
 //! each with an empty line.
 
 use super::exit::{Exit, Failure};
-use super::placed::Placed;
+use super::script_files::Placed;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

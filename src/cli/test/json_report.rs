@@ -1,7 +1,7 @@
 //! What came of tests, as programs read it.
 
-use super::covered;
-use super::running::{Covered, FileRan, Sum, TestRan};
+use super::coverage;
+use super::runner::{Covered, FileRan, Sum, TestRan};
 use crate::cli::report;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn coverage_told(covered: &Covered) -> Json {
         ("lines_run", lines.reached.into()),
         (
             "lines_not_run",
-            missing.iter().map(|range| covered::told(range).into()).collect::<Vec<Json>>().into(),
+            missing.iter().map(|range| coverage::told(range).into()).collect::<Vec<Json>>().into(),
         ),
     ])
 }

@@ -1,10 +1,9 @@
 //! What came of a run, for people and for programs.
 
-use super::super::args;
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, clean};
 use super::super::report::{self, Broke};
-use super::super::steps;
+use super::super::{args, trace_view};
 use super::stage::Stage;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::Recording;
@@ -87,7 +86,8 @@ pub(super) fn show(
     let paint = out.results();
     let path = report::near(&stage.script.file.path);
     // What it skipped with is no change of the value.
-    let steps = if came.word == "skip" { steps::costs(trace, paint) } else { steps::opened(trace, paint) };
+    let steps =
+        if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
     out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?;
     match &came.value {
         Some(value) if came.word == "skip" => {

@@ -1,6 +1,6 @@
 //! What tests reach of their scripts, as a table.
 
-use super::running::{Covered, FileRan};
+use super::runner::{Covered, FileRan};
 use crate::cli::output::{self, Paint};
 use crate::cli::report;
 use std::ops::RangeInclusive;

@@ -2,8 +2,8 @@
 
 use crate::cli::case::{Case, case};
 use crate::cli::exit::Failure;
-use crate::cli::placed::Placed;
 use crate::cli::report;
+use crate::cli::script_files::Placed;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::did_you_mean;

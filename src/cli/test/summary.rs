@@ -1,9 +1,9 @@
 //! What came of tests, as people read it.
 
-use super::running::{FileRan, Sum, TestRan};
+use super::runner::{FileRan, Sum, TestRan};
 use crate::cli::output::{Paint, clean, count, table};
 use crate::cli::report::{self, Broke};
-use crate::cli::steps::difference;
+use crate::cli::trace_view::difference;
 use std::path::PathBuf;
 use std::time::Duration;
 use valvehouse_json::Json;
