@@ -1,11 +1,10 @@
 //! `valvehouse check`: looks for mistakes in scripts and in the settings; nothing of the scripts runs but
 //! what lists a module's tools, and nothing is stored.
 
-use super::case::{Case, case};
 use super::exit::{Exit, Failure};
 use super::load_process::{self, Loads};
 use super::output::{Output, count};
-use super::script_files::Placed;
+use super::script_files::{Case, Placed, case};
 use super::{args, report, sarif};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -4,9 +4,6 @@
 
 mod questions;
 mod args;
-mod case;
-mod crashes;
-mod descriptors;
 #[cfg(feature = "workbench")]
 mod graphical_report;
 mod exit;

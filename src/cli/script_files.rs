@@ -1,9 +1,10 @@
-//! Where a script named on the command line belongs: its folder of plugins, and its path as that names it.
+//! Files named on the command line: the folder of plugins that a script belongs to, and the tests beside it.
 
+use super::report;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_host::app;
-use valvehouse_script::Kind;
+use valvehouse_script::{Code, Kind, Problem, SourceFile, is_module, read_file, read_tests, script_of_tests};
 
 /// A file or folder among plugins.
 pub(super) struct Placed {
@@ -45,4 +46,29 @@ impl Placed {
         };
         Self { kind, root, path }
     }
+}
+
+/// A file of tests and the script it is about.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) script: SourceFile,
+    pub(super) tests: SourceFile,
+}
+
+/// A file of tests with its script.
+pub(super) fn case(kind: Kind, root: &Path, path: &Path) -> Result<Case, Problem> {
+    let tests = read_tests(kind, root, path)?;
+    let script = script_of_tests(path).unwrap_or_default();
+    if !script.is_file() {
+        let problem = Problem::new(Code::NoTest, &tests.id, path, "these tests have no script beside them");
+        let help = format!(
+            "they are about {}: rename one of the two, or delete the tests",
+            report::near(&script).display()
+        );
+        return Err(problem.help(help));
+    }
+    let read = read_file(kind, root, &script)?.file;
+    // A module is tested function by function, in whichever folder it lies.
+    let kind = if is_module(root, &script) { Kind::Filter } else { kind };
+    Ok(Case { script: SourceFile { kind, ..read }, tests })
 }

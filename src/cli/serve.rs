@@ -2,8 +2,9 @@
 
 use super::exit::{Exit, Failure};
 use super::output::{Output, count};
-use super::server::{Reading, Serving};
-use super::{crashes, list, report};
+use super::server::{self, Serving};
+use super::settings::Reading;
+use super::{list, report};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -17,7 +18,7 @@ use valvehouse_script::{Kind, Problem};
 pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
     let serving = Serving::open(&config.server.listen).await?;
     // Deleted when this function ends: whatever loads or runs is attributed from here on.
-    let _record = crashes::record(&config);
+    let _record = server::crash_record(&config);
     let app = App::open(config).await?;
     greet(&app, serving.address, out);
     tell_waiting(&app, out).await;

@@ -1,55 +1,27 @@
 //! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
 //! answers under way finish.
 
-use super::descriptors;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::settings::{self, SettingsFile, Trigger};
+use super::settings::{Reading, SettingsFile, Trigger};
 use super::systemd::{self, Word};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
-use valvehouse_config::{Config, ConfigError, FILE, Listen};
+use valvehouse_config::{Config, Listen};
 use valvehouse_host::app::App;
 use valvehouse_memory as memory;
+use valvehouse_script::crash::Record;
 use valvehouse_server as server;
 
 /// How long answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
 /// How long the store may take to let go.
 const CLOSING: Duration = Duration::from_secs(2);
-
-/// How the settings are read: at the start, and again while we run.
-pub(super) struct Reading {
-    /// The project's folder.
-    pub(super) project: PathBuf,
-    /// What the command line says.
-    pub(super) overrides: Vec<(String, String)>,
-    /// The port to listen on, in place of the configured one.
-    pub(super) port: Option<u16>,
-    /// The content of the settings' file before the first load; `None` if the file was missing.
-    pub(super) text: Option<Vec<u8>>,
-}
-
-impl Reading {
-    pub(super) fn new(project: PathBuf, overrides: Vec<(String, String)>, port: Option<u16>) -> Self {
-        let text = settings::read(&project.join(FILE));
-        Self { project, overrides, port, text }
-    }
-
-    pub(super) fn load(&self) -> Result<Config, ConfigError> {
-        let mut config = Config::load(&self.project, &self.overrides)?;
-        if let Some(port) = self.port {
-            config.server.listen.port = port;
-        }
-        Ok(config)
-    }
-}
 
 /// A port that is taken, and who says when to stop.
 pub(super) struct Serving {
@@ -63,7 +35,7 @@ impl Serving {
     /// Takes the port, so that what cannot be served is told before anything is opened.
     pub(super) async fn open(listen: &Listen) -> Result<Self, Failure> {
         let signals = Signals::new()?;
-        descriptors::take_enough();
+        take_enough();
         let listener =
             TcpListener::bind(listen.to_string()).await.map_err(|error| unavailable(listen, &error))?;
         let address = listener.local_addr().map_err(|error| unavailable(listen, &error))?;
@@ -222,3 +194,39 @@ impl Signals {
         while !matches!(self.next().await, Signal::Stop) {}
     }
 }
+
+/// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.
+pub(super) fn crash_record(config: &Config) -> Option<Record> {
+    let (record, caught) = Record::open(&config.project);
+    for version in caught {
+        let id = version.id.as_str();
+        tracing::error!(
+            plugin = id,
+            "this version is quarantined: {}; save another text, or release it: valvehouse release {id}",
+            version.why
+        );
+    }
+    record
+}
+
+/// Files and connections that are enough for tens of thousands of chats; programs that tools start walk through all they may have.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+const ENOUGH: u64 = 65_536;
+
+/// Takes what the system allows without being asked. A chat is two connections, so that the usual 1024
+/// would turn people away at five hundred.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn take_enough() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(ENOUGH).min(ENOUGH);
+    if current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        tracing::warn!("this process may have {current:?} files and connections open and not more: {error}");
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn take_enough() {}

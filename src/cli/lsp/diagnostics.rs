@@ -1,9 +1,8 @@
 //! What is wrong with a text: what `check` would say of the file, were it saved.
 
 use super::document::{Document, range_of, range_of_problem};
-use crate::cli::case::{Case, case};
 use crate::cli::report;
-use crate::cli::script_files::Placed;
+use crate::cli::script_files::{Case, Placed, case};
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Position, Range};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

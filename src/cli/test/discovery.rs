@@ -1,9 +1,8 @@
 //! Which tests are meant: from words of the command line to test files and their scripts.
 
-use crate::cli::case::{Case, case};
 use crate::cli::exit::Failure;
 use crate::cli::report;
-use crate::cli::script_files::Placed;
+use crate::cli::script_files::{Case, Placed, case};
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::did_you_mean;

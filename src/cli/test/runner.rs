@@ -1,8 +1,8 @@
 //! Runs tests, many at a time, and tells of the files in their order.
 
 use crate::cli::args;
-use crate::cli::case::Case;
 use crate::cli::exit::Exit;
+use crate::cli::script_files::Case;
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
