@@ -1,39 +1,15 @@
 //! What can be asked for on the command line.
 
 #[cfg(feature = "workbench")]
-mod completions;
+use super::dev::Dev;
+use super::new::New;
+use super::pair::pair;
+use super::runs::{Resume, Runs};
 #[cfg(feature = "workbench")]
-mod dev;
-mod explain_code;
-mod new;
-#[cfg(feature = "workbench")]
-mod repl;
-mod definitions;
-#[cfg(feature = "workbench")]
-mod lsp;
-mod runs;
-#[cfg(feature = "workbench")]
-mod test;
-mod trace;
-mod trial;
-
-#[cfg(feature = "workbench")]
-pub(super) use completions::Completions;
-pub(super) use definitions::Definitions;
-#[cfg(feature = "workbench")]
-pub(super) use dev::{Dev, Models, Open};
-pub(super) use explain_code::ExplainCode;
-#[cfg(feature = "workbench")]
-pub(super) use lsp::Lsp;
-pub(super) use new::{New, Place, What};
-#[cfg(feature = "workbench")]
-pub(super) use repl::Repl;
-pub(super) use runs::{Resume, Runs, RunsDo};
-#[cfg(feature = "workbench")]
-pub(super) use test::Test;
-pub(super) use trace::Trace;
-pub(super) use trial::{Print, Run};
-
+use super::tooling::{Completions, Lsp, Repl, Test};
+use super::tooling::{Definitions, ExplainCode};
+use super::trace::Trace;
+use super::trial::Run;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -55,32 +31,32 @@ use std::path::PathBuf;
 Exit codes: 0 done, 1 findings, 2 usage, 65 bad script or data, 69 service unavailable,
 70 internal, 78 settings. Settings: --set over VALVEHOUSE__SECTION__KEY over valvehouse.toml."
 )]
-pub(super) struct Line {
+pub(in crate::cli) struct Line {
     #[command(flatten)]
-    pub(super) global: Global,
+    pub(in crate::cli) global: Global,
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(in crate::cli) command: Command,
 }
 
 /// What every command takes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
-pub(super) struct Global {
+pub(in crate::cli) struct Global {
     /// The project's folder, the one with valvehouse.toml and filters/
     #[arg(long, global = true, value_name = "DIR", default_value = ".")]
-    pub(super) project: PathBuf,
+    pub(in crate::cli) project: PathBuf,
     /// A setting in place of the one in valvehouse.toml, such as server.listen=127.0.0.1:8080
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
-    pub(super) set: Vec<(String, String)>,
+    pub(in crate::cli) set: Vec<(String, String)>,
     /// How results are written
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
-    pub(super) format: Format,
+    pub(in crate::cli) format: Format,
     /// Results and errors only
     #[arg(long, short, global = true, conflicts_with = "verbose")]
-    pub(super) quiet: bool,
+    pub(in crate::cli) quiet: bool,
     /// Say more; twice, say everything (VALVEHOUSE_LOG says exactly what)
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
-    pub(super) verbose: u8,
+    pub(in crate::cli) verbose: u8,
 }
 
 /// `valvehouse list`
@@ -88,15 +64,15 @@ pub(super) struct Global {
 #[command(
     after_help = "Examples:\n  valvehouse list\n  valvehouse list --stats\n  valvehouse --format json list"
 )]
-pub(super) struct List {
+pub(in crate::cli) struct List {
     /// Show what the calls of each hook and tool have cost on the hosts that run
     #[arg(long)]
-    pub(super) stats: bool,
+    pub(in crate::cli) stats: bool,
 }
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(in crate::cli) enum Format {
     /// For people.
     Human,
     /// For programs: one JSON value a line.
@@ -106,7 +82,7 @@ pub(super) enum Format {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(in crate::cli) enum Command {
     /// Serve the project to OpenAI clients and follow its folder
     Serve(Serve),
     /// Serve for whoever writes scripts: show what they make of every request, test and replay on save
@@ -190,7 +166,7 @@ pub(super) enum Command {
 
 impl Command {
     /// Returns `true` if the command itself shows what scripts write and break with.
-    pub(super) fn is_shown(&self) -> bool {
+    pub(in crate::cli) fn is_shown(&self) -> bool {
         match self {
             #[cfg(feature = "workbench")]
             Self::Dev(_) => true,
@@ -200,7 +176,7 @@ impl Command {
     }
 
     /// Returns `true` if scripts break because somebody wants to see them break.
-    pub(super) fn is_tested(&self) -> bool {
+    pub(in crate::cli) fn is_tested(&self) -> bool {
         match self {
             #[cfg(feature = "workbench")]
             Self::Test(_) => true,
@@ -217,13 +193,13 @@ impl Command {
 
 Ctrl-C lets answers under way finish for 30 s; a second one ends at once. SIGHUP reads
 valvehouse.toml again and looks at the folders.")]
-pub(super) struct Serve {
+pub(in crate::cli) struct Serve {
     /// Where to listen, in place of server.listen
     #[arg(long, value_name = "ADDRESS")]
-    pub(super) listen: Option<String>,
+    pub(in crate::cli) listen: Option<String>,
     /// The port to listen on; 0 for any free one
     #[arg(long, value_name = "PORT")]
-    pub(super) port: Option<u16>,
+    pub(in crate::cli) port: Option<u16>,
 }
 
 #[derive(Debug, Args)]
@@ -241,25 +217,25 @@ Questions of filters and tools are shown on stderr and answered with a line of s
 a choice also by its number, a confirmation with y or n (an empty line is no). At the end of stdin,
 and where the text came from there, nobody answers: who asked hears so at once, and the run of a
 model with a memory waits (valvehouse resume).")]
-pub(super) struct Chat {
+pub(in crate::cli) struct Chat {
     /// What to say; without it stdin is read, or asked for at a terminal
     #[arg(value_name = "TEXT")]
-    pub(super) text: Vec<String>,
+    pub(in crate::cli) text: Vec<String>,
     /// The model; the first one where none is named
     #[arg(long, short, value_name = "MODEL")]
-    pub(super) model: Option<String>,
+    pub(in crate::cli) model: Option<String>,
     /// The id of the user who asks
     #[arg(long, short, value_name = "USER")]
-    pub(super) user: Option<String>,
+    pub(in crate::cli) user: Option<String>,
     /// Write the answer when it is whole
     #[arg(long)]
-    pub(super) no_stream: bool,
+    pub(in crate::cli) no_stream: bool,
     /// Show on stderr what every filter, model and tool did, what it cost and what it changed
     #[arg(long)]
-    pub(super) trace: bool,
+    pub(in crate::cli) trace: bool,
     /// Go on with the newest conversation, or with that one
     #[arg(long = "continue", value_name = "CHAT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub(super) goes_on: Option<String>,
+    pub(in crate::cli) goes_on: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -270,24 +246,24 @@ pub(super) struct Chat {
   valvehouse invoke todo_list --chat 42 --format json
 
 Arguments are checked as a model's would be. Exit code 1: the tool or a filter refused.")]
-pub(super) struct Invoke {
+pub(in crate::cli) struct Invoke {
     /// The tool
-    pub(super) tool: String,
+    pub(in crate::cli) tool: String,
     /// Arguments, one by one
     #[arg(value_name = "KEY=VALUE", value_parser = pair)]
-    pub(super) values: Vec<(String, String)>,
+    pub(in crate::cli) values: Vec<(String, String)>,
     /// All arguments as a JSON object; - reads it from stdin
     #[arg(long, value_name = "JSON")]
-    pub(super) args: Option<String>,
+    pub(in crate::cli) args: Option<String>,
     /// The variables to begin with, as a JSON object
     #[arg(long, value_name = "JSON")]
-    pub(super) context: Option<String>,
+    pub(in crate::cli) context: Option<String>,
     /// The id of the user who asks
     #[arg(long, short, value_name = "USER")]
-    pub(super) user: Option<String>,
+    pub(in crate::cli) user: Option<String>,
     /// The id of the chat it happens in
     #[arg(long, value_name = "CHAT")]
-    pub(super) chat: Option<String>,
+    pub(in crate::cli) chat: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -298,16 +274,16 @@ pub(super) struct Invoke {
   valvehouse check --format json | jq .problems
   valvehouse check --format sarif > check.sarif   for code scanning
   valvehouse explain-code V502                what a code in brackets means")]
-pub(super) struct Check {
+pub(in crate::cli) struct Check {
     /// Files, folders or ids of plugins; all of them where none is named
     #[arg(value_name = "PATH")]
-    pub(super) paths: Vec<PathBuf>,
+    pub(in crate::cli) paths: Vec<PathBuf>,
     /// Warnings are findings too
     #[arg(long)]
-    pub(super) strict: bool,
+    pub(in crate::cli) strict: bool,
     /// Load the files whose paths are read, one a line, and answer each with an empty line
     #[arg(long, hide = true)]
-    pub(super) load: bool,
+    pub(in crate::cli) load: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -316,7 +292,7 @@ pub(super) struct Check {
   valvehouse valves set turn_limit max_turns=8
   valvehouse valves set turn_limit bonus_turns=2 --user ann
   valvehouse valves reset turn_limit max_turns")]
-pub(super) enum Valves {
+pub(in crate::cli) enum Valves {
     /// Show the values in force and where each comes from
     #[command(after_help = "Examples:
   valvehouse valves get turn_limit
@@ -393,28 +369,28 @@ Capabilities:
 
 What is granted here is kept in the store and comes on top of [grants.ID] in valvehouse.toml.
 Running hosts take it up at once.")]
-pub(super) struct Grant {
+pub(in crate::cli) struct Grant {
     /// The plugin, or a native tool such as file_read
-    pub(super) id: String,
+    pub(in crate::cli) id: String,
     /// What it may reach; without any, what it may reach now is shown
     #[arg(value_name = "CAPABILITY")]
-    pub(super) capabilities: Vec<String>,
+    pub(in crate::cli) capabilities: Vec<String>,
     /// Take it back; without a capability, all of it
     #[arg(long)]
-    pub(super) revoke: bool,
+    pub(in crate::cli) revoke: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse explain --model demo
   valvehouse explain --model demo --user ann  with that user's own valves")]
-pub(super) struct Explain {
+pub(in crate::cli) struct Explain {
     /// The model
     #[arg(long, short, value_name = "MODEL")]
-    pub(super) model: String,
+    pub(in crate::cli) model: String,
     /// The id of the user who asks
     #[arg(long, short, value_name = "USER")]
-    pub(super) user: Option<String>,
+    pub(in crate::cli) user: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -424,26 +400,26 @@ pub(super) struct Explain {
   valvehouse config server.listen --format json
   valvehouse config --reference               every setting there is, as Markdown
   valvehouse config --schema                  the same for editors, as JSON Schema")]
-pub(super) struct Config {
+pub(in crate::cli) struct Config {
     /// Only this setting, or those of this section
     #[arg(value_name = "KEY")]
-    pub(super) key: Option<String>,
+    pub(in crate::cli) key: Option<String>,
     /// Print the page about all settings there are
     #[arg(long, conflicts_with = "key")]
-    pub(super) reference: bool,
+    pub(in crate::cli) reference: bool,
     /// Print the JSON Schema of valvehouse.toml
     #[cfg(feature = "workbench")]
     #[arg(long, conflicts_with_all = ["key", "reference"])]
-    pub(super) schema: bool,
+    pub(in crate::cli) schema: bool,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Adopt {
+pub(in crate::cli) struct Adopt {
     /// The plugin
-    pub(super) id: String,
+    pub(in crate::cli) id: String,
     /// Delete what was set aside
     #[arg(long)]
-    pub(super) drop: bool,
+    pub(in crate::cli) drop: bool,
 }
 
 #[derive(Debug, Args)]
@@ -452,19 +428,19 @@ pub(super) struct Adopt {
   valvehouse health --ready --at http://127.0.0.1:9099
 
 Exit codes: 0 it answers, 69 it does not.")]
-pub(super) struct Health {
+pub(in crate::cli) struct Health {
     /// Ask whether it should be sent requests, not only whether it lives
     #[arg(long)]
-    pub(super) ready: bool,
+    pub(in crate::cli) ready: bool,
     /// The address of the host
     #[arg(long, value_name = "URL")]
-    pub(super) at: Option<String>,
+    pub(in crate::cli) at: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Confirm {
+pub(in crate::cli) struct Confirm {
     /// The guard
-    pub(super) id: String,
+    pub(in crate::cli) id: String,
 }
 
 #[derive(Debug, Args)]
@@ -473,13 +449,13 @@ pub(super) struct Confirm {
 
 A version is quarantined when it ended the process of a host. Saving another text releases the
 plugin, too. valvehouse explain-code V010 says when that happens.")]
-pub(super) struct Release {
+pub(in crate::cli) struct Release {
     /// The plugin whose version is quarantined
-    pub(super) id: String,
+    pub(in crate::cli) id: String,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Store {
+pub(in crate::cli) enum Store {
     /// Drop all stored valves when the key that they are sealed with is lost; all else stays
     #[command(after_help = "Examples:
   valvehouse store forget-valves
@@ -498,15 +474,15 @@ store that ends in .key).")]
 
 Kept are the last 200 versions of a plugin, also of one that is gone: what was edited by hand, set by
 commands, over HTTP or at the page. Secrets are never shown.")]
-pub(super) struct History {
+pub(in crate::cli) struct History {
     /// The plugin
-    pub(super) id: String,
+    pub(in crate::cli) id: String,
     /// The version to show; without one they are listed
     #[arg(value_name = "VERSION")]
-    pub(super) version: Option<u64>,
+    pub(in crate::cli) version: Option<u64>,
     /// Compare it with what is there now, not with the version before it
     #[arg(long, requires = "version")]
-    pub(super) current: bool,
+    pub(in crate::cli) current: bool,
 }
 
 #[derive(Debug, Args)]
@@ -520,10 +496,10 @@ Clients send the key; valvehouse.toml needs only the hash:
   [admin]
   key = \"sha256:…\"
 A new key is shown once and kept nowhere.")]
-pub(super) struct Key {
+pub(in crate::cli) struct Key {
     /// Read a key from stdin and show its hash, instead of making one
     #[arg(long)]
-    pub(super) hash: bool,
+    pub(in crate::cli) hash: bool,
 }
 
 #[derive(Debug, Args)]
@@ -534,17 +510,10 @@ pub(super) struct Key {
 The file is byte for byte what it was, the operators' valves and switches as they were; what users set
 for themselves stays. A deleted plugin comes back. What is replaced is in the history and can be put
 back in turn. Refused, with the reason, when that version would not load any more.")]
-pub(super) struct Rollback {
+pub(in crate::cli) struct Rollback {
     /// The plugin
-    pub(super) id: String,
+    pub(in crate::cli) id: String,
     /// The version to put back
     #[arg(value_name = "VERSION")]
-    pub(super) version: u64,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE".to_owned()),
-    }
+    pub(in crate::cli) version: u64,
 }
