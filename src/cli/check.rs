@@ -3,14 +3,14 @@
 
 use super::exit::{Exit, Failure};
 use super::load_process::{self, Loads};
-use super::output::{Output, count};
+use super::output::Output;
 use super::script_files::{Case, Placed, case};
 use super::{args, report, sarif};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::{Config, Grants};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;

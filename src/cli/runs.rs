@@ -2,7 +2,7 @@
 
 use super::args::{Runs as Asked, RunsDo};
 use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, count, table};
+use super::output::{Output, Paint, clean, table};
 use super::reply::{waits_in_words, ways_on};
 use std::io::Read;
 use std::path::Path;
@@ -11,6 +11,7 @@ use valvehouse_agent::{
 };
 use valvehouse_config::Config;
 use valvehouse_core::chat::{Call, message};
+use valvehouse_core::words::count;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_store as store;

@@ -1,7 +1,7 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
 use super::exit::{Exit, Failure};
-use super::output::{Output, count};
+use super::output::Output;
 use super::server::{self, Serving};
 use super::settings::Reading;
 use super::{list, report};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use valvehouse_agent::{INTERRUPTED, Wanted};
 use valvehouse_config::{Config, FILE};
+use valvehouse_core::words::count;
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot, Standing};
 use valvehouse_json::Json;

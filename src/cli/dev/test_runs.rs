@@ -1,13 +1,14 @@
 //! The tests of scripts, run when they or their scripts are saved; shown as `valvehouse test` does.
 
 use super::view::View;
-use crate::cli::output::{Paint, clean, count};
+use crate::cli::output::{Paint, clean};
 use crate::cli::test::{FileRan, Found, How, Shown, Sum, running, told};
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 use valvehouse_config::Config;
+use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Loader, Problem};
 

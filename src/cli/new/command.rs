@@ -4,7 +4,7 @@ use super::super::args::{self, What};
 use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
 use super::super::report;
-use super::templates::{self, Folder, NewFile, word};
+use super::scaffold::{self, Folder, NewFile, word};
 use super::{examples, index, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -37,7 +37,7 @@ fn project(asked: &args::New, out: &Output) -> Result<Exit, Failure> {
         Folder::Tools => folder.join("tools").join(&file.path),
     };
     let mut files: Vec<(PathBuf, String)> =
-        templates::project().into_iter().map(|file| (place(&file), file.text)).collect();
+        scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
     // What is ignored already is nobody's to change.
     files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
     let made = write(&files, asked.force)?;
@@ -58,9 +58,9 @@ pub(in crate::cli) async fn run(asked: &args::New, config: &Config, out: &Output
     let id = id_of(name, what)?;
     let new = match (&example, what) {
         (Some(example), _) => examples::copy(example, &id),
-        (None, What::Tool) => templates::tool(&id),
-        (None, What::Module) => templates::module(&id, asked.place.map_or(Folder::Filters, Folder::from)),
-        (None, What::Filter | What::Project) => templates::filter(&id, hook(asked)),
+        (None, What::Tool) => scaffold::tool(&id),
+        (None, What::Module) => scaffold::module(&id, asked.place.map_or(Folder::Filters, Folder::from)),
+        (None, What::Filter | What::Project) => scaffold::filter(&id, hook(asked)),
     };
     let place = |file: &NewFile| match file.folder {
         Folder::Project => config.project.join(&file.path),

@@ -6,6 +6,6 @@ mod examples;
 mod index;
 mod next_steps;
 mod shipped;
-mod templates;
+mod scaffold;
 
 pub(super) use command::{run, without_project};

@@ -1,11 +1,12 @@
 //! What came of tests, as people read it.
 
 use super::runner::{FileRan, Sum, TestRan};
-use crate::cli::output::{Paint, clean, count, table};
+use crate::cli::output::{Paint, clean, table};
 use crate::cli::report::{self, Broke};
 use crate::cli::trace_view::difference;
 use std::path::PathBuf;
 use std::time::Duration;
+use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
 use valvehouse_script::testing::Failed;
