@@ -1,11 +1,10 @@
 //! `valvehouse chat`: a turn, or a conversation, through the filters of the project.
 
-use super::args;
 use super::exit::{Exit, Failure};
-use super::lines::Lines;
 use super::output::Output;
 use super::runs::said_in_words;
-use super::{answering, list, report, spoken, steps};
+use super::stdin::Lines;
+use super::{args, list, questions, reply, report, trace_view};
 use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -172,12 +171,12 @@ impl<'a> Conversation<'a> {
     async fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
-        let (events, asked) = answering::listening(Some(&self.app.questions), self.out);
+        let (events, asked) = questions::listening(Some(&self.app.questions), self.out);
         let recording = self.trace.then(|| self.app.traces.begin(self.asked(), true));
         let trace = recording.as_ref().map(|recording| recording.trace().clone());
         let facts = TurnFacts { trace, ..self.facts(&ready) };
         let turn = Turn::new(facts, Context::default(), events);
-        let (sender, pieces) = mpsc::channel(spoken::AHEAD);
+        let (sender, pieces) = mpsc::channel(reply::AHEAD);
         let wish = Wish { stream: self.stream.then_some(sender), raw: false };
         let (body, kept, is_json) = (self.body(&ready), &self.kept, self.out.is_json());
         let app = self.app.clone();
@@ -199,12 +198,12 @@ impl<'a> Conversation<'a> {
                 Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
             }
         };
-        let answer = spoken::hear(work, pieces, asked, &self.app, &mut self.lines, self.out).await;
+        let answer = reply::hear(work, pieces, asked, &self.app, &mut self.lines, self.out).await;
         if let Some(recording) = recording {
             show_steps(recording, answer.as_ref().err(), self.out);
         }
         let answer = answer?;
-        spoken::say_how_to_go_on(&answer, self.out);
+        reply::say_how_to_go_on(&answer, self.out);
         self.messages.push(response::message_of(&answer).copy());
         Ok(())
     }
@@ -218,7 +217,7 @@ impl<'a> Conversation<'a> {
             self.out.say(&said_in_words(&said, self.out.talk()));
         }
         if let Some(run) = store.runs(Some(&before.id), Some(store::RunStatus::Paused), 1).await?.first() {
-            let waits = spoken::waits_in_words(&run.pending);
+            let waits = reply::waits_in_words(&run.pending);
             self.out.say(&format!(
                 "run {} {waits}; what you say now cancels that, `valvehouse resume {}` decides it",
                 run.id, run.id
@@ -290,5 +289,5 @@ fn show_steps(mut recording: Recording, failure: Option<&Failure>, out: &Output)
     }
     recording.done();
     let told = trace.detail();
-    out.tell(|| steps::shown(&told, out.talk()), || Json::from([("trace", told.clone())]));
+    out.tell(|| trace_view::shown(&told, out.talk()), || Json::from([("trace", told.clone())]));
 }

@@ -1,18 +1,16 @@
 //! `valvehouse check`: looks for mistakes in scripts and in the settings; nothing of the scripts runs but
 //! what lists a module's tools, and nothing is stored.
 
-use super::args;
-use super::case::{Case, case};
 use super::exit::{Exit, Failure};
-use super::loads::{self, Loads};
-use super::output::{Output, count};
-use super::placed::Placed;
-use super::{report, sarif};
+use super::load_process::{self, Loads};
+use super::output::Output;
+use super::script_files::{Case, Placed, case};
+use super::{args, report, sarif};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::{Config, Grants};
-use valvehouse_core::words::did_you_mean;
+use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
@@ -25,7 +23,7 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
     app::check(config)?;
     let granted = app::stored_grants(config).await;
     if asked.load {
-        return loads::run(config, &granted);
+        return load_process::run(config, &granted);
     }
     let mut findings = Findings { granted, ..Findings::default() };
     if asked.paths.is_empty() {

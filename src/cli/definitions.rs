@@ -2,8 +2,9 @@
 
 use super::args;
 use super::exit::{Exit, Failure};
-use super::output::{Output, count};
+use super::output::Output;
 use std::path::Path;
+use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::reference;
 

@@ -1,10 +1,9 @@
 //! `valvehouse invoke`: calls a tool through the filters of the project, and asks no model.
 
-use super::args;
 use super::exit::{Exit, Failure};
-use super::lines::Lines;
 use super::output::Output;
-use super::{answering, list, report};
+use super::stdin::Lines;
+use super::{args, list, questions, report};
 use std::io::Read;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Turn, TurnFacts};
@@ -41,13 +40,13 @@ async fn invoke(
             out.say(&report::shown(problem, out.talk()));
         }
     }
-    let (events, questions) = answering::listening(Some(&app.questions), out);
+    let (events, questions) = questions::listening(Some(&app.questions), out);
     let turn = Turn::new(facts(asked, &snapshot), context, events);
     // When the arguments came from stdin nobody is left there to answer.
     let mut lines = if asked.args.as_deref() == Some("-") { Lines::none() } else { Lines::of_stdin() };
     let Invoked { value, context } = tokio::select! {
         done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|fault| failed(&asked.tool, fault))?,
-        failure = answering::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
+        failure = questions::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
     };
     if out.is_json() {
         out.json(&Json::from([("result", value), ("context", context.variables().clone())]))?;

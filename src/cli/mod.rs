@@ -2,28 +2,25 @@
 //!
 //! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`].
 
-mod answering;
+mod questions;
 mod args;
-mod case;
-mod crashes;
-mod descriptors;
 #[cfg(feature = "workbench")]
-mod drawn;
+mod graphical_report;
 mod exit;
 mod invoke;
 mod key;
-mod lines;
-mod loads;
+mod stdin;
+mod load_process;
 mod log;
 mod output;
-mod placed;
+mod script_files;
 mod project;
 mod providers;
 mod remote;
 mod report;
 mod run;
-mod spoken;
-mod steps;
+mod reply;
+mod trace_view;
 
 mod chat;
 mod check;
@@ -51,8 +48,8 @@ mod rollback;
 mod runs;
 mod sarif;
 mod serve;
-mod service;
-mod serving;
+mod systemd;
+mod server;
 mod settings;
 mod stats;
 mod store;

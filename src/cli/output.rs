@@ -284,11 +284,10 @@ fn wide(cell: &str) -> usize {
     count
 }
 
-pub(super) use valvehouse_core::words::count;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use valvehouse_core::words::count;
 
     #[test]
     fn columns_stand_under_each_other_with_colours_too() {

@@ -1,15 +1,13 @@
 //! What commands share: a look at the project, a plugin by its id, word from the hosts that run.
 
 use super::exit::{Exit, Failure};
-use super::output::count;
 use super::report;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_config::{Config, Origin};
-use valvehouse_core::words::nearest;
-use valvehouse_host::app;
-use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, owner};
+use valvehouse_core::words::{count, nearest};
+use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, app, owner};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};
 use valvehouse_store::{Seen, Store, StoreError, now};

@@ -1,9 +1,10 @@
 //! The providers as `list` and `explain` show them: where they are, and which of them are left alone.
 
-use super::output::{Output, Paint, clean, count, table};
+use super::output::{Output, Paint, clean, table};
 use std::io;
 use valvehouse_config::{Config, Offered, ProviderSettings, Wire};
 use valvehouse_core::breaker::Open;
+use valvehouse_core::words::count;
 use valvehouse_host::Standing;
 use valvehouse_json::Json;
 

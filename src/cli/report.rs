@@ -15,7 +15,7 @@ pub(super) fn shown(problem: &Problem, paint: Paint) -> String {
         return problem.to_string();
     }
     #[cfg(feature = "workbench")]
-    if let Some(drawn) = super::drawn::drawn(&problem) {
+    if let Some(drawn) = super::graphical_report::drawn(&problem) {
         return drawn;
     }
     problem.to_string()

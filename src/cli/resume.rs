@@ -1,10 +1,9 @@
 //! `valvehouse resume`: goes on with a run, in this process.
 
-use super::args;
 use super::exit::{Exit, Failure};
-use super::lines::Lines;
 use super::output::Output;
-use super::{answering, list, report, spoken};
+use super::stdin::Lines;
+use super::{args, list, questions, reply, report};
 use std::io::{self, IsTerminal};
 use tokio::sync::mpsc;
 use valvehouse_agent::{Decision, Runs};
@@ -30,13 +29,13 @@ async fn resume(app: &App, asked: &args::Resume, decision: &Decision, out: &Outp
     }
     // Elsewhere than at a terminal a further question waits for the next time.
     let is_terminal = io::stdin().is_terminal();
-    let (events, questions) = answering::listening(is_terminal.then_some(&app.questions), out);
+    let (events, questions) = questions::listening(is_terminal.then_some(&app.questions), out);
     let mut lines = if is_terminal { Lines::of_stdin() } else { Lines::none() };
-    let (sender, pieces) = mpsc::channel(spoken::AHEAD);
+    let (sender, pieces) = mpsc::channel(reply::AHEAD);
     let stream = (!asked.no_stream).then_some(sender);
     let work = async { Ok(app.resume(id, decision, None, events, stream).await?.answer) };
-    let answer = spoken::hear(work, pieces, questions, app, &mut lines, out).await?;
-    spoken::say_how_to_go_on(&answer, out);
+    let answer = reply::hear(work, pieces, questions, app, &mut lines, out).await?;
+    reply::say_how_to_go_on(&answer, out);
     Ok(())
 }
 
@@ -47,7 +46,7 @@ async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Output) -> Result
     let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());
     let pending = Runs::pending_action(&run, saved.as_ref(), setup.as_ref());
     if pending.text("type").as_deref() == Some("unfinished_tool") {
-        out.say(&spoken::ways_on(id, &pending));
+        out.say(&reply::ways_on(id, &pending));
     }
     Ok(())
 }

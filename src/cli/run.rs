@@ -3,7 +3,7 @@
 use super::args::{self, Command, Line};
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::serving::Reading;
+use super::settings::Reading;
 use super::{
     chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
     list, log, new, release, resume, rollback, runs, serve, store, trace, trial, valves,

@@ -2,8 +2,8 @@
 
 use super::args::{Runs as Asked, RunsDo};
 use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, count, table};
-use super::spoken::{waits_in_words, ways_on};
+use super::output::{Output, Paint, clean, table};
+use super::reply::{waits_in_words, ways_on};
 use std::io::Read;
 use std::path::Path;
 use valvehouse_agent::{
@@ -11,9 +11,11 @@ use valvehouse_agent::{
 };
 use valvehouse_config::Config;
 use valvehouse_core::chat::{Call, message};
+use valvehouse_core::words::count;
 use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_store::{self as store, Prune, Run};
+use valvehouse_store as store;
+use valvehouse_store::{Prune, Run};
 
 /// As much of a text fits into a line of a table.
 const IN_A_LINE: usize = 60;

@@ -1,15 +1,16 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
-use super::crashes;
 use super::exit::{Exit, Failure};
-use super::output::{Output, count};
-use super::serving::{Reading, Serving};
+use super::output::Output;
+use super::server::{self, Serving};
+use super::settings::Reading;
 use super::{list, report};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use valvehouse_agent::{INTERRUPTED, Wanted};
 use valvehouse_config::{Config, FILE};
+use valvehouse_core::words::count;
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot, Standing};
 use valvehouse_json::Json;
@@ -18,7 +19,7 @@ use valvehouse_script::{Kind, Problem};
 pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
     let serving = Serving::open(&config.server.listen).await?;
     // Deleted when this function ends: whatever loads or runs is attributed from here on.
-    let _record = crashes::record(&config);
+    let _record = server::crash_record(&config);
     let app = App::open(config).await?;
     greet(&app, serving.address, out);
     tell_waiting(&app, out).await;

@@ -2,10 +2,9 @@
 //! in force never give way to a mistake.
 
 use super::output::Output;
-use super::serving::Reading;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use valvehouse_config::{ConfigError, ConfigProblem, FILE, Origin};
+use valvehouse_config::{Config, ConfigError, ConfigProblem, FILE, Origin};
 use valvehouse_host::app::App;
 use valvehouse_script::{Code, Problem, Watch};
 
@@ -13,6 +12,33 @@ use valvehouse_script::{Code, Problem, Watch};
 const GAP: Duration = Duration::from_millis(150);
 
 const IN_FORCE: &str = "the settings from before stay in force";
+
+/// How the settings are read: at the start, and again while we run.
+pub(super) struct Reading {
+    /// The project's folder.
+    pub(super) project: PathBuf,
+    /// What the command line says.
+    pub(super) overrides: Vec<(String, String)>,
+    /// The port to listen on, in place of the configured one.
+    pub(super) port: Option<u16>,
+    /// The content of the settings' file before the first load; `None` if the file was missing.
+    pub(super) text: Option<Vec<u8>>,
+}
+
+impl Reading {
+    pub(super) fn new(project: PathBuf, overrides: Vec<(String, String)>, port: Option<u16>) -> Self {
+        let text = read(&project.join(FILE));
+        Self { project, overrides, port, text }
+    }
+
+    pub(super) fn load(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(&self.project, &self.overrides)?;
+        if let Some(port) = self.port {
+            config.server.listen.port = port;
+        }
+        Ok(config)
+    }
+}
 
 /// The settings' file, and when it changes.
 pub(super) struct SettingsFile {

@@ -2,8 +2,9 @@
 
 use super::args;
 use super::exit::{Exit, Failure};
-use super::output::{Output, count};
+use super::output::Output;
 use valvehouse_config::Config;
+use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_store as store;
 

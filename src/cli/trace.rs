@@ -4,7 +4,7 @@ use super::args::Trace as Asked;
 use super::exit::{Exit, Failure};
 use super::output::{Output, clean, table};
 use super::remote::Remote;
-use super::steps::{difference, number, shown, standing, word};
+use super::trace_view::{difference, number, shown, standing, word};
 use futures::StreamExt;
 use std::path::Path;
 use valvehouse_config::Config;

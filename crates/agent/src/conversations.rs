@@ -1,9 +1,9 @@
 //! Conversations as people handle them: looked at, branched off, carried elsewhere, forgotten.
 
-use super::Runs;
 use super::memory;
 use super::pending::conflict;
 use super::saved::Saved;
+use crate::runs::Runs;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_json::Json;
 use valvehouse_store::{Checkpoint, Conversation, StoreError, Trouble};

@@ -28,55 +28,26 @@
 //! ```
 
 pub mod callbacks;
+mod conversations;
 mod journal;
 mod library;
-mod conversations;
-mod looking;
 mod memory;
 pub mod middleware;
 mod pending;
 mod run;
 mod runs;
 mod saved;
+mod setup;
 mod state;
-mod stored;
+mod status;
+mod store_keeper;
 pub mod summary;
 
 pub use conversations::{checkpoint_to_json, conversation_to_json};
 pub use library::{Agent, Builder, Said};
-pub use looking::{INTERRUPTED, Wanted, run_to_json, standing};
 pub use pending::{Decision, in_words};
 pub use runs::{Begin, Ended, Given, Runs};
 pub use saved::Saved;
+pub use setup::Setup;
 pub use state::State;
-
-use callbacks::{Callbacks, Listener};
-use std::sync::Arc;
-use valvehouse_core::context::TurnFacts;
-use valvehouse_core::kernel::Kernel;
-use valvehouse_json::Json;
-
-/// What a run is run with.
-pub struct Setup {
-    /// The agent: a model's name in the configuration.
-    pub id: String,
-    /// Filters, tools and provider, the middleware's among them.
-    pub kernel: Kernel,
-    /// What scripts see of the model.
-    pub model: Json,
-    /// What scripts see of all models.
-    pub models: Json,
-    /// Its name, for callbacks.
-    pub name: String,
-    /// Closures that are told what it does.
-    pub callbacks: Callbacks,
-    /// Scripts that are told.
-    pub listeners: Vec<Arc<dyn Listener>>,
-}
-
-impl Setup {
-    /// What a turn that goes on knows of the models.
-    fn known(&self) -> TurnFacts {
-        TurnFacts { model: self.model.clone(), models: self.models.clone(), ..TurnFacts::default() }
-    }
-}
+pub use status::{INTERRUPTED, Wanted, run_to_json, standing};

@@ -6,7 +6,7 @@
 
 use super::pending::{cancelled, is_waiting};
 use super::saved::Saved;
-pub(super) use super::summary::NAME as SUMMARIZATION;
+use super::summary::NAME as SUMMARIZATION;
 use sha2::{Digest, Sha256};
 use valvehouse_core::chat::history::{is_role, keep_last};
 use valvehouse_core::chat::{Call, message};

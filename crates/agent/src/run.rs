@@ -1,9 +1,9 @@
 //! One run, from where it stands until it ends or waits for a person.
 
-use super::Setup;
 use super::callbacks::{Teller, Who};
 use super::journal::{Keeper, Keeping};
 use super::saved::Saved;
+use super::setup::Setup;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use valvehouse_core::chat::{message, response};

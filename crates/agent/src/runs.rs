@@ -1,11 +1,12 @@
 //! Runs that are stored: begun by a request, gone on with by whoever decides what they wait for.
 
-use super::Setup;
-use super::memory::{self, Recalled, SUMMARIZATION};
+use super::memory::{self, Recalled};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
 use super::run::{Drive, Opening, Stopped, teller};
 use super::saved::Saved;
-use super::stored::{Leaving, StoreKeeper, opened_host_calls};
+use super::setup::Setup;
+use super::store_keeper::{Leaving, StoreKeeper, opened_host_calls};
+use super::summary::NAME as SUMMARIZATION;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -1,7 +1,10 @@
 //! What only shows when the settings are looked at together.
 
+use super::fallbacks;
 use super::reader::Log;
-use super::{Config, PIPES, SecretSource, fallbacks};
+use crate::secret::SecretSource;
+use crate::settings::Config;
+use valvehouse_core::provider::PIPES;
 use valvehouse_core::words::did_you_mean;
 
 pub(super) fn check(config: &Config, log: &mut Log) {

@@ -1,6 +1,6 @@
 //! Everything that is wrong with the settings, at once.
 
-use super::Origin;
+use crate::origin::Origin;
 use std::fmt;
 
 /// One thing that is wrong, where, and how to mend it.

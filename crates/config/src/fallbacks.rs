@@ -1,7 +1,7 @@
 //! Who answers where a model cannot: names of other models here, or `provider/model`.
 
 use super::reader::Log;
-use super::{Config, ModelSettings};
+use crate::settings::{Config, ModelSettings};
 use valvehouse_core::words::did_you_mean;
 
 /// What a name in a list of fallbacks means.

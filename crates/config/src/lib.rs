@@ -15,6 +15,7 @@
 mod check;
 mod error;
 mod fallbacks;
+mod grant_word;
 mod grants;
 mod load;
 mod network;
@@ -30,7 +31,8 @@ mod settings;
 mod tree;
 
 pub use error::{ConfigError, ConfigProblem};
-pub use grants::{Capability, Grant, GrantWord, Grants};
+pub use grant_word::GrantWord;
+pub use grants::{Capability, Grant, Grants};
 pub use load::FILE;
 pub use network::Network;
 pub use origin::Origin;

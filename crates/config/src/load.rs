@@ -2,7 +2,10 @@
 
 use super::reader::Log;
 use super::tree::{Node, Setting, Table, lay_over, parse};
-use super::{Config, ConfigError, ConfigProblem, Origin, check, read};
+use super::{check, read};
+use crate::error::{ConfigError, ConfigProblem};
+use crate::origin::Origin;
+use crate::settings::Config;
 use std::io::ErrorKind;
 use std::path::Path;
 

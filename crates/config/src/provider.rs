@@ -1,6 +1,6 @@
 //! The services models live at, and the kinds we know.
 
-use super::SecretSource;
+use crate::secret::SecretSource;
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
 

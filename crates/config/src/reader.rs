@@ -1,7 +1,8 @@
 //! A table while it is read: typed, every key asked for by name, the rest unknown.
 
 use super::tree::{Node, Setting, Table};
-use super::{ConfigProblem, Origin};
+use crate::error::ConfigProblem;
+use crate::origin::Origin;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use valvehouse_core::words::nearest;

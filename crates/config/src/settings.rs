@@ -1,6 +1,10 @@
 //! The settings, typed and checked.
 
-use super::{Grants, Network, Origin, ProviderSettings, Secret, SecretSource};
+use crate::grants::Grants;
+use crate::network::Network;
+use crate::origin::Origin;
+use crate::provider::ProviderSettings;
+use crate::secret::{Secret, SecretSource};
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use std::fmt;

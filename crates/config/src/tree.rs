@@ -1,9 +1,9 @@
 //! Settings as a tree in which every leaf knows where it came from.
 
-use super::Origin;
+use crate::origin::Origin;
 use indexmap::IndexMap;
-use toml::de::{DeTable, DeValue};
-use toml::{Spanned, de};
+use toml::Spanned;
+use toml::de::{self, DeTable, DeValue};
 use valvehouse_json::{Json, Number};
 
 pub(super) type Table = IndexMap<String, Setting>;

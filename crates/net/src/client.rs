@@ -1,10 +1,10 @@
 //! The client: pooled, without proxies on loopback, silent about keys, never waiting for ever.
 
-use super::call::Address;
-use super::coming::{Coming, Limits};
+use super::body::{Coming, Limits};
+use super::call::{Address, Call};
 use super::explain::{Failed, Peer};
-use super::plain::{self, Plain};
-use super::{Call, Response};
+use super::plain::{self, KEEP_ALIVE, Plain, USER_AGENT};
+use super::response::Response;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use hyper::Uri;
@@ -19,10 +19,6 @@ use url::{Host, Url};
 use valvehouse_config::Timeouts;
 use valvehouse_core::fault::{Explanation, Fault};
 
-/// How we are called.
-pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
-/// So long a connection is silent until it is asked whether the other end is still there.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Where the environment names proxies.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 

@@ -4,9 +4,9 @@
 //! error can say which line of the configuration to look at. [`Yielding`] is how connections write, those that come in
 //! as well.
 
+mod body;
 mod call;
 mod client;
-mod coming;
 mod explain;
 mod plain;
 mod response;

@@ -1,9 +1,8 @@
 //! Calls without TLS and without a proxy, such as to a model's server on this machine: what the outward client
 //! does beside sending costs more there than the sending itself.
 
-use super::Yielding;
-use super::client::{KEEP_ALIVE, USER_AGENT};
 use super::explain::Failed;
+use super::yielding::Yielding;
 use async_compression::futures::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
@@ -19,10 +18,15 @@ use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
 use valvehouse_config::Timeouts;
 
+/// How we are called.
+pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
+/// So long a connection is silent until it is asked whether the other end is still there.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// As much is unpacked at a time.
 const PIECE: usize = 16 * 1024;
 

@@ -1,6 +1,6 @@
 //! Granted environment variables.
 
-use super::Failure;
+use crate::failure::Failure;
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_config::Grant;

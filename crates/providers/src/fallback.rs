@@ -3,11 +3,10 @@
 //! They are asked in order, each with the same request under its own name, until one begins an answer.
 //! What has begun is never taken over by another.
 
-use super::served::note;
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::stream;
+use futures::{StreamExt, stream};
+use std::cell::RefCell;
 use std::sync::Arc;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::fault::Fault;
@@ -198,10 +197,29 @@ impl Provider for Fallback {
     }
 }
 
+// The one that answers is noted beside the call and not in it: an answer is the service's own words, and between the
+// endpoint and the provider nobody has anything to do with this.
+tokio::task_local! {
+    static SERVED: RefCell<Option<String>>;
+}
+
+/// Does an endpoint's work. Returns beside what comes of it `provider/model`, where one of several answered.
+pub async fn noticing<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
+    let noticed = async {
+        let done = work.await;
+        (done, SERVED.with(RefCell::take))
+    };
+    SERVED.scope(RefCell::default(), noticed).await
+}
+
+/// Notes who answers. Without an endpoint that wants to know it is forgotten.
+fn note(provider: &str, model: &str) {
+    let _ = SERVED.try_with(|served| served.replace(Some(format!("{provider}/{model}"))));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::served::noticing;
     use valvehouse_core::chat::{message, response};
     use valvehouse_core::provider::{Canned, Reply};
 

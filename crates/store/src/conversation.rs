@@ -5,7 +5,8 @@
 //! agent; a checkpoint is a run after one of its steps, and names how many messages there were then.
 //! Nothing here raises the store's generation: it is no host's business what is said.
 
-use super::{Answer, now};
+use crate::clock::now;
+use crate::error::Answer;
 use std::sync::LazyLock;
 use std::time::Duration;
 use valvehouse_json::Json;

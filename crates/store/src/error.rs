@@ -1,5 +1,6 @@
 //! Why the store did not do something: what it was, where, why, and what mends it.
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
@@ -136,6 +137,9 @@ impl From<StoreError> for Fault {
         Self::Unstored { message: Explanation::new(public, full), code }
     }
 }
+
+/// The answer of a store's method, later.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl StoreError {
     pub(super) fn new(doing: &str, file: &Path, trouble: Trouble, cause: impl Into<String>) -> Self {

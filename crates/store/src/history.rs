@@ -3,7 +3,7 @@
 //! A version is a whole state: the text of the file, the operators' valves and switches. Texts are kept
 //! once each, by their hash. What users set for themselves is theirs and is no part of it.
 
-use super::Answer;
+use crate::error::Answer;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use valvehouse_core::words::hex;

@@ -1,5 +1,6 @@
 //! The rows of a store, in our words.
 
+use std::time::Duration;
 use valvehouse_json::Json;
 
 /// What somebody set for a plugin.
@@ -154,6 +155,9 @@ pub enum KvChange {
         key: String,
     },
 }
+
+/// A host that was not heard of for this long counts as gone.
+pub const HOST_SILENCE: Duration = Duration::from_secs(5);
 
 /// A host that lives on this store.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! What can be asked for of one hook, or of a turn, on a body.
 
-use super::pair;
+use super::pair::pair;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;

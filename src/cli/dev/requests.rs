@@ -4,7 +4,7 @@ use super::view::{View, change_in_short, in_short};
 use crate::cli::args::Open;
 use crate::cli::output::{Paint, clean};
 use crate::cli::report::Broke;
-use crate::cli::steps::{opened, standing, word};
+use crate::cli::trace_view::{opened, standing, word};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,14 +5,15 @@ use super::play;
 use super::reloads::Reloads;
 use super::replay::{Difference, Outcome};
 use super::requests::{self, Requests};
-use super::tests::{self, Tests};
+use super::test_runs::{self, Tests};
 use super::view::View;
 use crate::cli::args::{Dev as Asked, Models, Open};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, mpsc};
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_host::app::App;
@@ -233,7 +234,7 @@ async fn work_off(
             work = work.and(later);
         }
         if !work.tests.is_empty() {
-            tests::run(work.tests, &app.config).await.tell(work.in_sum, &view);
+            test_runs::run(work.tests, &app.config).await.tell(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
             let again = play::again(&app, &trace, models).await;

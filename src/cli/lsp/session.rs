@@ -1,8 +1,8 @@
 //! The talk with one editor: its texts, its questions, and what it is told unasked.
 
-use super::answers;
-use super::diagnose::{Project, folder_of, imported};
+use super::diagnostics::{Project, folder_of, imported};
 use super::document::{Document, byte_at, range_of};
+use super::responses;
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use lsp_types::{
     CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
@@ -121,19 +121,19 @@ impl Session {
             "textDocument/hover" => asked(request, |params: HoverParams| {
                 let (document, at) = self.place(&params.text_document_position_params)?;
                 let hover = document.sketch.hover(at, &|import| self.module(&document.path, import))?;
-                Some(answers::hover(&document.text, hover))
+                Some(responses::hover(&document.text, hover))
             }),
             "textDocument/definition" => asked(request, |params: GotoDefinitionParams| {
                 self.definition(&params.text_document_position_params)
             }),
             "textDocument/signatureHelp" => asked(request, |params: SignatureHelpParams| {
                 let (document, at) = self.place(&params.text_document_position_params)?;
-                document.sketch.call(at).map(answers::signatures)
+                document.sketch.call(at).map(responses::signatures)
             }),
             "textDocument/documentSymbol" => asked(request, |params: DocumentSymbolParams| {
                 let document = self.documents.get(&params.text_document.uri)?;
                 let symbols = document.sketch.symbols().into_iter();
-                Some(symbols.map(|symbol| answers::symbol(&document.text, symbol)).collect::<Vec<_>>())
+                Some(symbols.map(|symbol| responses::symbol(&document.text, symbol)).collect::<Vec<_>>())
             }),
             other => Err((ErrorCode::MethodNotFound, format!("{other} is not known here"))),
         }
@@ -147,8 +147,8 @@ impl Session {
     fn complete(&self, params: &TextDocumentPositionParams) -> Option<Vec<lsp_types::CompletionItem>> {
         let (document, at) = self.place(params)?;
         let suggestions = document.sketch.suggestions(at, &|import| self.module(&document.path, import));
-        let items = suggestions.into_iter().enumerate().map(answers::completion);
-        Some(if self.has_places { items.collect() } else { items.map(answers::plain).collect() })
+        let items = suggestions.into_iter().enumerate().map(responses::completion);
+        Some(if self.has_places { items.collect() } else { items.map(responses::plain).collect() })
     }
 
     fn definition(&self, params: &TextDocumentPositionParams) -> Option<Location> {

@@ -4,8 +4,8 @@ use super::super::args::{self, What};
 use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
 use super::super::report;
-use super::templates::{self, Folder, NewFile, word};
-use super::{examples, index, next};
+use super::scaffold::{self, Folder, NewFile, word};
+use super::{examples, index, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -37,11 +37,11 @@ fn project(asked: &args::New, out: &Output) -> Result<Exit, Failure> {
         Folder::Tools => folder.join("tools").join(&file.path),
     };
     let mut files: Vec<(PathBuf, String)> =
-        templates::project().into_iter().map(|file| (place(&file), file.text)).collect();
+        scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
     // What is ignored already is nobody's to change.
     files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
     let made = write(&files, asked.force)?;
-    tell(&made, &next::of_project(&folder), &[], out)
+    tell(&made, &next_steps::of_project(&folder), &[], out)
 }
 
 /// A script or a module of this project.
@@ -58,9 +58,9 @@ pub(in crate::cli) async fn run(asked: &args::New, config: &Config, out: &Output
     let id = id_of(name, what)?;
     let new = match (&example, what) {
         (Some(example), _) => examples::copy(example, &id),
-        (None, What::Tool) => templates::tool(&id),
-        (None, What::Module) => templates::module(&id, asked.place.map_or(Folder::Filters, Folder::from)),
-        (None, What::Filter | What::Project) => templates::filter(&id, hook(asked)),
+        (None, What::Tool) => scaffold::tool(&id),
+        (None, What::Module) => scaffold::module(&id, asked.place.map_or(Folder::Filters, Folder::from)),
+        (None, What::Filter | What::Project) => scaffold::filter(&id, hook(asked)),
     };
     let place = |file: &NewFile| match file.folder {
         Folder::Project => config.project.join(&file.path),
@@ -71,14 +71,14 @@ pub(in crate::cli) async fn run(asked: &args::New, config: &Config, out: &Output
     let Some((script, _)) = files.first() else { return Ok(Exit::Done) };
     if what == What::Module {
         let made = write(&files, asked.force)?;
-        return tell(&made, &next::of_module(config, script), &[], out);
+        return tell(&made, &next_steps::of_module(config, script), &[], out);
     }
     is_free(&id, script, config)?;
     let made = write(&files, asked.force)?;
     let kind = if what == What::Tool { Kind::Tool } else { Kind::Filter };
     let root = if what == What::Tool { &config.folders.tools } else { &config.folders.filters };
     let (compiled, problems) = compiled(kind, root, script, config).await;
-    tell(&made, &next::of_script(config, &id, compiled), &problems, out)
+    tell(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
 }
 
 fn check_options(asked: &args::New, what: What) -> Result<(), Failure> {
@@ -190,7 +190,12 @@ async fn compiled(kind: Kind, root: &Path, path: &Path, config: &Config) -> (Opt
 }
 
 /// The files as the result; what is still to be done as talk.
-fn tell(made: &[PathBuf], next: &[next::Step], problems: &[Problem], out: &Output) -> Result<Exit, Failure> {
+fn tell(
+    made: &[PathBuf],
+    next: &[next_steps::Step],
+    problems: &[Problem],
+    out: &Output,
+) -> Result<Exit, Failure> {
     let paths = made.iter().map(|path| report::near(path).display().to_string());
     if out.is_json() {
         let next: Vec<Json> = next.iter().map(|step| step.command.as_str().into()).collect();
@@ -207,7 +212,7 @@ fn tell(made: &[PathBuf], next: &[next::Step], problems: &[Problem], out: &Outpu
     for problem in problems {
         out.say(&format!("\n{}", report::shown(problem, out.talk())));
     }
-    out.say(&format!("\nnext:\n{}", next::shown(next, out.talk())));
+    out.say(&format!("\nnext:\n{}", next_steps::shown(next, out.talk())));
     Ok(Exit::Done)
 }
 

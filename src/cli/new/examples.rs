@@ -3,8 +3,8 @@
 use super::super::args::What;
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, table};
+use super::scaffold::{Folder, NewFile, word};
 use super::shipped::{self, Shipped};
-use super::templates::{Folder, NewFile, word};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_json::Json;
 use valvehouse_script::Kind;

@@ -4,8 +4,8 @@
 mod command;
 mod examples;
 mod index;
-mod next;
+mod next_steps;
 mod shipped;
-mod templates;
+mod scaffold;
 
 pub(super) use command::{run, without_project};

@@ -1,7 +1,7 @@
 //! Where lines come from: a person at a terminal, who edits them, or whatever stdin is.
 
 use super::super::exit::Failure;
-use super::super::lines::Lines;
+use super::super::stdin::Lines;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;

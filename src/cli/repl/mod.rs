@@ -3,6 +3,6 @@
 mod commands;
 mod input;
 mod session;
-mod shown;
+mod render;
 
 pub(super) use session::run;

@@ -1,13 +1,12 @@
 //! A session: the plugins of the project as they are now, a script of them or none, and what lines left.
 
-use super::super::args;
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, table};
-use super::super::trial::{self, Stage, Tried, given};
-use super::super::{answering, report};
+use super::super::trial::{self, Stage, Tried, body};
+use super::super::{args, questions, report};
 use super::commands::{Command, HELP};
 use super::input::{Input, Typed};
-use super::shown;
+use super::render;
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
@@ -162,7 +161,7 @@ impl<'a> Session<'a> {
     }
 
     fn turn(&self) -> Turn {
-        Turn::new(self.facts(), self.context.clone(), answering::listening(None, self.out).0)
+        Turn::new(self.facts(), self.context.clone(), questions::listening(None, self.out).0)
     }
 
     fn facts(&self) -> TurnFacts {
@@ -241,8 +240,8 @@ impl<'a> Session<'a> {
             }
         };
         match &came {
-            Ok(came) => shown::came(came, self.out)?,
-            Err(problem) => shown::problem(problem, self.out)?,
+            Ok(came) => render::came(came, self.out)?,
+            Err(problem) => render::problem(problem, self.out)?,
         }
         Ok(came.is_ok())
     }
@@ -267,8 +266,8 @@ impl<'a> Session<'a> {
             Command::Body(None) => out.line(&self.body().pretty(2))?,
             Command::Body(Some(word)) => {
                 let is_text = !word.starts_with(['{', '[']) && !std::path::Path::new(&word).is_file();
-                let given = if is_text { given::Body::Text(word) } else { given::read(&word)? };
-                let body = given::conversation_of(given)?;
+                let given = if is_text { body::Body::Text(word) } else { body::read(&word)? };
+                let body = body::conversation_of(given)?;
                 if let Some(repl) = &mut self.repl {
                     repl.set_body(&body);
                 }
@@ -290,8 +289,8 @@ impl<'a> Session<'a> {
                 });
                 out.line(&table(&rows.collect::<Vec<_>>()))?;
             }
-            Command::Functions(text) => shown::functions(&text, out)?,
-            Command::Doc(name) => shown::doc(&name, out)?,
+            Command::Functions(text) => render::functions(&text, out)?,
+            Command::Doc(name) => render::doc(&name, out)?,
             Command::Quit => {}
         }
         Ok(())
@@ -325,11 +324,10 @@ impl<'a> Session<'a> {
         let asked = Asked { door: "cli", model: self.model(), ..Asked::default() };
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
-        let turn = Turn::new(facts, self.context.clone(), answering::listening(None, self.out).0);
+        let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
         let stage = Stage::of(self.script.clone(), self.users.clone(), self.snapshot());
         let tried = Tried { turn, recording };
-        let value =
-            trial::once(&stage, hook, given::Body::Value(self.body().copy()), tried, self.out).await?;
+        let value = trial::once(&stage, hook, body::Body::Value(self.body().copy()), tried, self.out).await?;
         if let (Some(repl), Some(value)) = (&mut self.repl, value.filter(|_| !hook.has_ctx())) {
             repl.set_body(&value);
         }

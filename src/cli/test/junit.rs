@@ -1,7 +1,7 @@
 //! What came of tests, as JUnit's XML: what every CI reads.
 
-use super::running::{FileRan, TestRan};
-use super::shown::Shown;
+use super::runner::{FileRan, TestRan};
+use super::summary::Shown;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::PLAIN;
 use crate::cli::report;

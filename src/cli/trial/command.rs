@@ -4,7 +4,7 @@ use super::super::args;
 use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
 use super::stage::Stage;
-use super::{given, hooks, streams, turns};
+use super::{body, hooks, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 
@@ -18,7 +18,7 @@ pub(in crate::cli) async fn run(asked: args::Run, config: Config, out: &Output) 
     let named = asked.script.as_deref().ok_or_else(|| {
         Failure::usage(format!("say whose {hook}: valvehouse run {hook} turn_limit --text hello"))
     })?;
-    let body = given::body(&asked)?;
+    let body = body::body(&asked)?;
     let stage = Stage::open(named, &asked, config).await?;
     if !stage.script.hooks().any(|own| own == hook) {
         let own: Vec<&str> = stage.script.hooks().map(Hook::name).collect();

@@ -3,9 +3,9 @@
 use super::super::args::{self, Print};
 use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
-use super::given::{self, Body};
+use super::body::{self, Body};
+use super::outcome::{self, Came};
 use super::stage::{self, Stage, Tried};
-use super::told::{self, Came};
 use valvehouse_core::chat::{message, request};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
@@ -19,12 +19,12 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let Seen { before, came, trace } = see(stage, hook, body, stage::turn(asked, &stage.snapshot)?).await?;
     match (asked.print, &came.value) {
-        _ if out.is_json() => out.json(&told::as_json(stage, asked, &before, &came, &trace))?,
+        _ if out.is_json() => out.json(&outcome::as_json(stage, asked, &before, &came, &trace))?,
         (Print::Value, Some(value)) => out.json(value)?,
         (Print::Text, Some(value)) => out.line(&text(hook, value))?,
-        _ => told::show(stage, &before, &came, &trace, out)?,
+        _ => outcome::show(stage, &before, &came, &trace, out)?,
     }
-    told::say_note(asked, out);
+    outcome::say_note(asked, out);
     came.exit(stage, out)
 }
 
@@ -36,7 +36,7 @@ struct Seen {
 }
 
 async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Seen, Failure> {
-    let before = given::value(hook, body, &stage.snapshot, &tried.turn)?;
+    let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
         request::check(&before)?;
     }
@@ -48,7 +48,7 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Seen
         Ok(Outcome::Skipped(value)) => Came { word: "skip", value: Some(value), fault: None },
         Err(fault) => Came::failed(fault),
     };
-    let trace = told::ended(tried.recording, &came);
+    let trace = outcome::ended(tried.recording, &came);
     Ok(Seen { before, came, trace })
 }
 
@@ -61,7 +61,7 @@ pub(in crate::cli) async fn once(
     out: &Output,
 ) -> Result<Option<Json>, Failure> {
     let Seen { before, came, trace } = see(stage, hook, body, tried).await?;
-    told::show(stage, &before, &came, &trace, out)?;
+    outcome::show(stage, &before, &came, &trace, out)?;
     let value = came.value.clone();
     came.exit(stage, out).map(|_| value)
 }

@@ -1,11 +1,11 @@
 //! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes.
 
 mod command;
-pub(super) mod given;
+pub(super) mod body;
 mod hooks;
 mod stage;
 mod streams;
-mod told;
+mod outcome;
 mod turns;
 
 pub(super) use command::run;

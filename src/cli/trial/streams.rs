@@ -3,10 +3,10 @@
 use super::super::args::{self, Print};
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, Paint, clean};
-use super::super::{report, steps};
-use super::given::Body;
+use super::super::{report, trace_view};
+use super::body::Body;
+use super::outcome::{self, Came};
 use super::stage::{self, Stage};
-use super::told::{self, Came};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
@@ -36,11 +36,11 @@ pub(super) async fn run(
         Ok(()) => Came { word: "continue", value: None, fault: None },
         Err(fault) => Came::failed(fault),
     };
-    let trace = told::ended(tried.recording, &came);
+    let trace = outcome::ended(tried.recording, &came);
     let after = || passed.iter().flat_map(|passed| passed.after.iter());
     match asked.print {
         _ if out.is_json() => {
-            let told = told::head(stage, asked, &came, &trace);
+            let told = outcome::head(stage, asked, &came, &trace);
             let _ = told.set("text", whole_text(after()));
             let _ = told.set("stream", passed.iter().map(Passed::as_json).collect::<Vec<_>>());
             out.json(&told)?;
@@ -49,7 +49,7 @@ pub(super) async fn run(
         Print::Text => out.line(&whole_text(after()))?,
         Print::Difference => show(stage, &passed, &trace, out)?,
     }
-    told::say_note(asked, out);
+    outcome::say_note(asked, out);
     came.exit(stage, out)
 }
 
@@ -164,7 +164,7 @@ fn said(one: &Json) -> String {
 fn show(stage: &Stage, passed: &[Passed], trace: &Json, out: &Output) -> Result<(), Failure> {
     let paint = out.results();
     let path = report::near(&stage.script.file.path);
-    out.line(&format!("{}{}", paint.dim(&path.display().to_string()), steps::costs(trace, paint)))?;
+    out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;
     for (number, passed) in passed.iter().enumerate() {
         out.line(&passed.row(number + 1, paint))?;
     }

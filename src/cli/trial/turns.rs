@@ -3,10 +3,10 @@
 use super::super::args::{self, Print};
 use super::super::exit::{Exit, Failure};
 use super::super::output::Output;
-use super::super::{list, report, steps};
-use super::given;
+use super::super::{list, report, trace_view};
+use super::body;
+use super::outcome::{self, Came};
 use super::stage::{self, Tried};
-use super::told::{self, Came};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{message, request, response};
@@ -26,7 +26,7 @@ pub(super) async fn run(asked: &args::Run, config: Config, out: &Output) -> Resu
             "a turn takes the valves as they are; change them: valvehouse valves set",
         ));
     }
-    let body = given::conversation_of(given::body(asked)?)?;
+    let body = body::conversation_of(body::body(asked)?)?;
     let (snapshot, app) = stage::opened(config, asked.live, Keys::Read).await?;
     for problem in list::problems(&snapshot) {
         out.say(&report::shown(&problem, out.talk()));
@@ -56,7 +56,7 @@ async fn turn(
         Ok(answer) => (Some(answer), Came { word: "continue", value: None, fault: None }),
         Err(fault) => (None, Came::failed(fault)),
     };
-    let trace = told::ended(recording, &came);
+    let trace = outcome::ended(recording, &came);
     match (asked.print, &answer) {
         _ if out.is_json() => {
             let told = Json::from([
@@ -69,14 +69,14 @@ async fn turn(
         (Print::Value, Some(answer)) => out.json(answer)?,
         (Print::Text, Some(answer)) => out.line(&said(answer))?,
         (_, answer) => {
-            out.line(&steps::shown(&trace, out.results()))?;
+            out.line(&trace_view::shown(&trace, out.results()))?;
             if let Some(answer) = answer {
                 out.text(&said(answer))?;
                 out.line("")?;
             }
         }
     }
-    told::say_note(asked, out);
+    outcome::say_note(asked, out);
     came.fault.map_or(Ok(Exit::Done), |fault| Err(fault.into()))
 }
 

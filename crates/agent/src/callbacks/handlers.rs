@@ -1,6 +1,6 @@
 //! Callbacks written in Rust: closures, called where things happen.
 
-use super::CallbackEvent;
+use crate::callbacks::event::CallbackEvent;
 use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -35,7 +35,6 @@
 //! | `on_resume` | it goes on, perhaps elsewhere | `decision` | S0 |
 
 mod event;
-mod filters;
 mod handlers;
 mod queue;
 mod teller;

@@ -1,12 +1,13 @@
 //! Events on their way to those who listen beside the run.
 
-use super::{CallbackEvent, Listener};
+use crate::callbacks::event::CallbackEvent;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use valvehouse_core::callback::Callback;
+use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
 

@@ -1,18 +1,22 @@
 //! What a turn tells of itself, and what the agent adds to it, as callbacks.
 
-use super::filters::LAST;
+use super::event::{CallbackEvent, Who};
+use super::handlers::Callbacks;
 use super::queue::{LONGEST, Queue};
-use super::{CallbackEvent, Callbacks, Listener, Who};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
-use valvehouse_core::callback::Callback;
+use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::chat::{Call, message, response};
 use valvehouse_core::context::{Notice, Observer, ToolCalled, Turn};
+use valvehouse_core::filter::Verdict::Continue;
 use valvehouse_core::filter::{Chain, Filter, FilterContext};
 use valvehouse_json::Json;
 
 /// The tag of tools that look something up.
 const RETRIEVER: &str = "retriever";
+
+/// The priority of the two filters below: behind every other filter.
+const LAST: f64 = 9999.0;
 
 /// Tells of one run. It watches the run's turn; the agent tells it the rest.
 pub struct Teller {
@@ -296,4 +300,24 @@ const fn bit(callback: Callback) -> u32 {
 
 fn bits(hears: impl Fn(Callback) -> bool) -> u32 {
     Callback::ALL.into_iter().filter(|callback| hears(*callback)).fold(0, |all, one| all | bit(one))
+}
+
+impl Callbacks {
+    /// What an agent's kernel needs for `on_llm_call` and `on_tool_call`. They tell whoever watches the turn
+    /// they run in.
+    pub fn filters() -> Vec<Filter> {
+        let llm_call = Filter::pre_chat("agent_on_llm_call", |ctx| {
+            if let Some(teller) = Teller::of(&ctx.turn) {
+                teller.llm_call(&ctx);
+            }
+            Ok(Continue(ctx))
+        });
+        let tool_call = Filter::pre_invocation("agent_on_tool_call", |ctx| {
+            if let Some(teller) = Teller::of(&ctx.turn) {
+                teller.tool_call(&ctx);
+            }
+            Ok(Continue(ctx))
+        });
+        vec![llm_call.priority(LAST), tool_call.priority(LAST)]
+    }
 }

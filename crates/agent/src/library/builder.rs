@@ -1,6 +1,6 @@
 //! How an agent is put together.
 
-use super::Agent;
+use super::agent::Agent;
 use crate::callbacks::Callbacks;
 use crate::middleware::{Middleware, NeedsApproval};
 use crate::state::{State, graph};

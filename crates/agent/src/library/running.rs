@@ -1,12 +1,14 @@
 //! The runs of an agent of the library: kept in memory, or by its storage.
 
-use super::{Agent, Said, no_storage};
+use super::agent::{Agent, Said, no_storage};
 use crate::journal::{Keeper, Kept};
+use crate::memory;
 use crate::pending::{Decision, cancelled, conflict, decide, look_at_unfinished};
 use crate::run::{self, Drive, Opening, Stopped};
+use crate::runs::{Begin, Ended, Given};
 use crate::saved::Saved;
+use crate::setup::Setup;
 use crate::summary::NAME as SUMMARIZATION;
-use crate::{Begin, Ended, Given, Setup, memory};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Sender;

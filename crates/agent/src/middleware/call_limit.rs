@@ -3,7 +3,8 @@
 //! Counted at -3000, before everything else: what is too much costs nothing more. Tool calls that another
 //! filter answers count, too; a step that runs again after a pause does not count twice.
 
-use super::{Middleware, Options, Parts};
+use super::definition::{Middleware, Parts};
+use super::options::Options;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Breakage, Refusal};

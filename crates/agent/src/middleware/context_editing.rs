@@ -3,7 +3,8 @@
 //! At -900, after the summarization: what it sums up is whole. Results that the model has not answered yet
 //! stay, however many there are.
 
-use super::{Middleware, Options, Parts};
+use super::definition::{Middleware, Parts};
+use super::options::Options;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{message, tokens};
 use valvehouse_core::filter::{Filter, Verdict};

@@ -3,7 +3,8 @@
 //! Both are the host's own patience and fallback with options of the agent's. What a provider of the
 //! configuration already tries again, these try again on top of it.
 
-use super::{Middleware, Options, Parts};
+use super::definition::{Middleware, Parts};
+use super::options::Options;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Retry;

@@ -1,17 +1,20 @@
 //! Each middleware in a real kernel, before a model that is canned.
 
-use super::*;
+use super::definition::{Middleware, NeedsApproval, Parts};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use valvehouse_core::chat::{Call, message};
 use valvehouse_core::context::{
     Context, Event, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
 };
 use valvehouse_core::fault::{Fault, Refusal};
-use valvehouse_core::filter::Verdict;
+use valvehouse_core::filter::{Filter, Verdict};
 use valvehouse_core::kernel::{ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
-use valvehouse_core::provider::{Canned, Reply};
-use valvehouse_core::tool::ToolError;
+use valvehouse_core::provider::{Canned, Provider, Reply};
+use valvehouse_core::tool::{Tool, ToolError};
+use valvehouse_json::Json;
+use valvehouse_providers::Choice;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()

@@ -5,8 +5,9 @@
 //! take at most the tool's timeout times the number of attempts, and the pauses of all tools in one turn at most two
 //! minutes.
 
+use super::definition::{Middleware, Parts};
+use super::options::Options;
 use super::transient::is_transient;
-use super::{Middleware, Options, Parts};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;

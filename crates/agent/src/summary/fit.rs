@@ -1,7 +1,7 @@
 //! What is sent, so that it never takes more than it may: the summary and the newest messages.
 
-use super::kept::Kept;
-use super::talk::{Counts, Unit, tokens_in};
+use super::state::{Kept, number};
+use super::units::{Counts, Unit, is_system, tokens_in};
 use valvehouse_core::chat::message;
 use valvehouse_json::Json;
 
@@ -40,6 +40,26 @@ pub(super) fn head_or_note(kept: &Kept, left_out: usize) -> Option<Json> {
         Some(summary) => Some(head(kept, summary, left_out)),
         None => note(left_out),
     }
+}
+
+/// Messages as a model sees them with a summary kept like this: it stands for the messages it covers.
+pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
+    if state.get("compressed").and_then(|compressed| compressed.as_bool()) != Some(true) {
+        return messages.to_vec();
+    }
+    let kept = Kept {
+        summary: state.text("summary").filter(|summary| !summary.is_empty()).map(String::from),
+        covers: number(state, "covers"),
+        failed: None,
+    };
+    let from = if kept.summary.is_some() { kept.covers } else { number(state, "shown_from") };
+    let leading = messages.iter().take_while(|message| is_system(message)).count();
+    let place = |index: usize| (number(state, "offset") + index as u64).saturating_sub(leading as u64);
+    let is_seen = |index: usize| index >= leading && place(index) >= from;
+    let system = messages.iter().filter(|message| is_system(message));
+    let rest = messages.iter().enumerate().filter(|(index, message)| is_seen(*index) && !is_system(message));
+    let head = head_or_note(&kept, if kept.summary.is_some() { 0 } else { from as usize });
+    system.cloned().chain(head).chain(rest.map(|(_, message)| message.clone())).collect()
 }
 
 /// The summary, or a note, and as many of the newest units as fit beside it. `left_out` counts the messages

@@ -1,14 +1,15 @@
 //! Conversations that grow, before a model that is canned.
 
-use super::*;
+use super::settings::{NAME, Summarization};
 use proptest::prelude::*;
+use std::sync::Arc;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{Call, message, tokens};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::filter::{Chain, Outcome};
+use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_core::provider::{Canned, Reply};
-use valvehouse_json::Object;
+use valvehouse_json::{Json, Object};
 
 const MODEL: &str = "gpt-4o";
 

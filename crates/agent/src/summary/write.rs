@@ -1,9 +1,9 @@
 //! A model writes the summary: what it said before, and what has become old since.
 
-use super::Summarization;
-use super::kept::Kept;
-use super::talk::{Counts, Unit};
-use crate::middleware::wait;
+use super::settings::Summarization;
+use super::state::Kept;
+use super::units::{Counts, Unit};
+use crate::middleware::wait::wait;
 use std::time::{Duration, Instant};
 use valvehouse_core::chat::{Call, message, response};
 use valvehouse_core::context::Turn;

@@ -1,7 +1,7 @@
 //! Providers and models.
 
 use super::plugins::breaker;
-use super::{secret, section};
+use super::section::{secret, section};
 use crate::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
 use crate::reader::{Log, Reader};
 use crate::settings::ModelSettings;

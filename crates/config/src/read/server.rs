@@ -1,10 +1,11 @@
 //! What the host listens on, and where its scripts and its state live.
 
-use super::{NO_DIGEST, section};
+use super::section::{NO_DIGEST, section};
+use crate::network::Network;
 use crate::reader::Reader;
+use crate::secret::{Secret, SecretSource};
 use crate::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
 use crate::tree::{Node, Setting};
-use crate::{Network, Secret, SecretSource};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -138,7 +139,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
         }
     }
     let mut entry = Reader::new(place, item, it.log);
-    let key = super::key(&mut entry, project);
+    let key = super::section::key(&mut entry, project);
     let user = entry.take("user").map(|user| user.opened().to_json());
     if user.as_ref().is_some_and(|user| user.text("id").is_none_or(|id| id.trim().is_empty())) {
         entry.wrong("user", "must be a table with an id, such as { id = \"ann\", role = \"user\" }");

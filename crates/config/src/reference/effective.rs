@@ -1,7 +1,10 @@
 //! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
 
+use crate::grants::{Capability, Grants};
+use crate::origin::Origin;
+use crate::provider::{Offered, ProviderSettings};
+use crate::secret::SecretSource;
 use crate::settings::{Config, ModelSettings, PluginSettings, StoreAddress};
-use crate::{Capability, Grants, Offered, Origin, ProviderSettings, SecretSource};
 use std::path::Path;
 use std::time::Duration;
 use url::Url;

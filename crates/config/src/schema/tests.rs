@@ -1,6 +1,9 @@
 //! The schema against the reference, its examples, and the file of a new project.
 
-use super::*;
+use super::document::schema;
+use crate::reference::SECTIONS;
+use crate::schema::document::find;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn validator() -> jsonschema::Validator {

@@ -95,6 +95,21 @@ fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
+/// The private addresses that a request may go to, beside all public ones.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Way(pub(super) Vec<IpAddr>);
+
+impl Way {
+    /// Whether a connection may go to an address; else what kind of address it is.
+    pub(super) fn allows(&self, address: IpAddr) -> Result<(), &'static str> {
+        match kind(address) {
+            Kind::Public => Ok(()),
+            Kind::Private(_) if self.0.contains(&plain(address)) => Ok(()),
+            Kind::Private(what) => Err(what),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! A request as a plugin makes it, checked while it is put together.
+//! A request as a plugin makes it, checked while it is put together, and what came back.
 
 use super::error::WebError;
 use bytes::Bytes;
@@ -10,6 +10,8 @@ use valvehouse_json::{Json, Object};
 
 /// A request's body may be this large.
 pub const MAX_ASKED: usize = 1024 * 1024;
+/// An answer's body may be this large, unpacked.
+pub const MAX_ANSWER: usize = 2 * 1024 * 1024;
 /// The longest time a request may be given.
 pub const MAX_WITHIN: Duration = Duration::from_secs(300);
 /// The time it has where nobody says otherwise.
@@ -144,4 +146,15 @@ impl Ask {
         self.within = within;
         Ok(self)
     }
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status; every one is an answer.
+    pub status: u16,
+    /// Headers by their names in lower case, as often as they came.
+    pub headers: Vec<(String, String)>,
+    /// The body, unpacked.
+    pub body: Bytes,
 }

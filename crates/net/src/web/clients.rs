@@ -1,8 +1,8 @@
 //! The connections of one plugin: a pool for each set of addresses a request may go to, so that none
 //! ever uses what was checked for another.
 
+use super::address::Way;
 use super::lookup::{Checked, Lookup};
-use super::reach::Way;
 use crate::client;
 use parking_lot::Mutex;
 use std::collections::HashMap;

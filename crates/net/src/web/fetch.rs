@@ -1,7 +1,6 @@
 //! Asking: hop by hop, each checked as if it were the first.
 
-use super::answer::{Answer, MAX_ANSWER};
-use super::ask::Ask;
+use super::ask::{Answer, Ask, MAX_ANSWER};
 use super::error::{Inside, WebError};
 use super::pattern::Site;
 use super::reach::{Canned, Web};

@@ -1,8 +1,8 @@
 //! From a name to the addresses a connection may go to.
 
+use super::address::Way;
 use super::error::Inside;
 use super::pattern::Site;
-use super::reach::Way;
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::{IpAddr, SocketAddr};

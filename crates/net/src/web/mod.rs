@@ -7,7 +7,6 @@
 //! would resolve elsewhere.
 
 mod address;
-mod answer;
 mod ask;
 mod clients;
 mod error;
@@ -18,8 +17,7 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, MAX_ANSWER};
-pub use ask::{Ask, MAX_ASKED, MAX_WITHIN};
+pub use ask::{Answer, Ask, MAX_ANSWER, MAX_ASKED, MAX_WITHIN};
 pub use error::WebError;
 pub use lookup::Lookup;
 pub use reach::Web;

@@ -1,15 +1,13 @@
 //! The hosts one plugin may reach.
 
-use super::address::{Kind, kind, plain};
-use super::answer::Answer;
-use super::ask::Ask;
+use super::address::Way;
+use super::ask::{Answer, Ask};
 use super::clients::Clients;
 use super::error::WebError;
 use super::lookup::Lookup;
 use super::pattern::{Pattern, Site};
 use crate::explain::place;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use url::Url;
 use valvehouse_config::Grant;
@@ -40,21 +38,6 @@ struct Rules {
     everything: bool,
     granted: Vec<Pattern>,
     declared: Vec<Pattern>,
-}
-
-/// The private addresses that a request may go to, beside all public ones.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Way(Vec<IpAddr>);
-
-impl Way {
-    /// Whether a connection may go to an address; else what kind of address it is.
-    pub(super) fn allows(&self, address: IpAddr) -> Result<(), &'static str> {
-        match kind(address) {
-            Kind::Public => Ok(()),
-            Kind::Private(_) if self.0.contains(&plain(address)) => Ok(()),
-            Kind::Private(what) => Err(what),
-        }
-    }
 }
 
 impl Web {

@@ -1,7 +1,7 @@
 //! Opening what is a file, and nothing that could keep its reader waiting.
 
 use super::place::Place;
-use crate::Failure;
+use crate::failure::Failure;
 use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Files by a pattern of their paths.
 
-use super::Folders;
+use super::granted::Folders;
 use super::place::Place;
 use super::walk::Walk;
-use crate::Failure;
+use crate::failure::Failure;
 use globset::{GlobBuilder, GlobMatcher};
 use std::ops::ControlFlow;
 use valvehouse_json::Json;

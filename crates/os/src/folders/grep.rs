@@ -1,10 +1,11 @@
 //! Lines of files by a regular expression.
 
+use super::file;
 use super::glob::Pattern;
+use super::granted::Folders;
 use super::place::Place;
 use super::walk::Walk;
-use super::{Folders, file};
-use crate::Failure;
+use crate::failure::Failure;
 use cap_std::fs::{Dir, OpenOptions};
 use regex::{Regex, RegexBuilder};
 use std::ops::ControlFlow;

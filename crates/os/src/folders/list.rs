@@ -1,8 +1,8 @@
 //! What is in a folder.
 
-use super::Folders;
+use super::granted::Folders;
 use super::place::Place;
-use crate::Failure;
+use crate::failure::Failure;
 use cap_std::fs::{Dir, DirEntry};
 use valvehouse_json::Json;
 

@@ -14,12 +14,11 @@
 
 mod file;
 mod glob;
+mod granted;
 mod grep;
 mod list;
-mod names;
 mod place;
 mod read;
-mod remove;
 mod walk;
 mod write;
 
@@ -28,44 +27,8 @@ mod write;
 mod tests;
 
 pub use glob::{Found, Globbing};
+pub use granted::Folders;
 pub use grep::{Grepping, Match, Matches};
 pub use list::{Entry, Kind, Listing};
 pub use read::{Lines, Read};
 pub use write::{Made, Writing, Written};
-
-use std::path::PathBuf;
-
-/// The folders a plugin may use.
-#[derive(Debug, Clone, Default)]
-pub struct Folders {
-    granted: Vec<Granted>,
-}
-
-/// One of them.
-#[derive(Debug, Clone)]
-struct Granted {
-    /// What paths call it.
-    name: String,
-    /// Where it is.
-    path: PathBuf,
-}
-
-impl Folders {
-    /// These folders and what is in them.
-    pub fn new(granted: &[PathBuf]) -> Self {
-        let mut paths: Vec<PathBuf> = Vec::new();
-        for path in granted.iter().map(|path| names::plain(path)) {
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
-        }
-        let names = names::distinct(&paths);
-        let granted = names.into_iter().zip(paths).map(|(name, path)| Granted { name, path });
-        Self { granted: granted.collect() }
-    }
-
-    /// What paths call them, in the order of the grant.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.granted.iter().map(|folder| folder.name.as_str())
-    }
-}

@@ -1,7 +1,7 @@
 //! From what a caller says to a place inside a granted folder.
 
-use super::{Folders, Granted};
-use crate::Failure;
+use super::granted::{Folders, Granted};
+use crate::failure::Failure;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use std::io;

@@ -1,7 +1,8 @@
 //! Reading the text of a file.
 
-use super::{Folders, file};
-use crate::Failure;
+use super::file;
+use super::granted::Folders;
+use crate::failure::Failure;
 use cap_std::fs::OpenOptions;
 use std::path::PathBuf;
 use valvehouse_json::Json;

@@ -1,9 +1,9 @@
 //! Going through folders and all below them.
 
-use super::Folders;
+use super::granted::Folders;
 use super::list::{Kind, entries};
 use super::place::Place;
-use crate::Failure;
+use crate::failure::Failure;
 use cap_std::fs::{Dir, DirEntry};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
-//! Writing files and making folders.
+//! Writing and removing files, and making folders.
 
+use super::file;
+use super::granted::Folders;
 use super::place::Place;
-use super::{Folders, file};
-use crate::Failure;
+use crate::failure::Failure;
 use cap_std::fs::{Dir, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -77,6 +78,17 @@ impl Folders {
         let made = dir.create_dir_all(place.inside());
         made.map_err(|error| place.failure("make the folder", &error))?;
         Ok(Made { path, created: true })
+    }
+
+    /// Removes a file; of a link only itself. Returns `false` if it was not there.
+    pub fn remove(&self, path: &str) -> Result<bool, Failure> {
+        let place = self.place(path)?;
+        let dir = place.open()?;
+        match dir.remove_file(place.inside()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(place.failure("delete", &error)),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a program starts.
 
-use crate::Failure;
+use crate::failure::Failure;
 use std::path::PathBuf;
 
 /// The folder a program starts in.

@@ -1,17 +1,16 @@
 //! The service as a provider: requests and answers are translated on their way.
 
 use super::stream;
-use crate::origin::{Origin, Shape, is_error, shape_of};
+use crate::origin::{Shape, is_error, shape_of};
 use crate::service::{LIST_TIME, Service, encoded};
 use futures::future::BoxFuture;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
-use valvehouse_core::anthropic::{self, Asked, status_of};
+use valvehouse_core::anthropic::{self, Asked};
 use valvehouse_core::chat::request;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::whole;
-use valvehouse_core::provider::{Answer, Provider, Request};
+use valvehouse_core::provider::{Answer, Provider, Request, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client, Response};
 
@@ -89,7 +88,7 @@ impl Anthropic {
             return Ok(anthropic::completion(&message));
         }
         if is_error(&message) {
-            return Err(in_band(&self.service.origin, &message));
+            return Err(stream::in_band(&self.service.origin, &message));
         }
         Err(self.service.lacks(&message, "content"))
     }
@@ -123,17 +122,6 @@ fn entry(model: &Json) -> Json {
         });
     }
     entry
-}
-
-/// An error inside an answer that began as a success: its kind says which status it would have had.
-pub(super) fn in_band(origin: &Origin, event: &Json) -> Fault {
-    let kind = event.at_path("error.type");
-    match (origin.in_band(event), kind.as_str().and_then(status_of)) {
-        (Fault::Answered { provider, body, retry_after, .. }, Some(status)) => {
-            Fault::Answered { provider, status, body, retry_after }
-        }
-        (fault, _) => fault,
-    }
 }
 
 impl fmt::Debug for Anthropic {

@@ -1,14 +1,13 @@
 //! An answer that comes as Anthropic's events: pieces of a chat, errors among them, and whether the
 //! end is a proper end.
 
-use super::provider::in_band;
 use crate::origin::{Origin, is_error};
 use crate::service::{Reads, drain, read};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::collections::VecDeque;
-use valvehouse_core::anthropic;
+use valvehouse_core::anthropic::{self, status_of};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -114,5 +113,16 @@ impl Reader {
     fn end(&self) -> Option<Fault> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");
         (!self.message.is_complete()).then(cut)
+    }
+}
+
+/// An error inside an answer that began as a success: its kind says which status it would have had.
+pub(super) fn in_band(origin: &Origin, event: &Json) -> Fault {
+    let kind = event.at_path("error.type");
+    match (origin.in_band(event), kind.as_str().and_then(status_of)) {
+        (Fault::Answered { provider, body, retry_after, .. }, Some(status)) => {
+            Fault::Answered { provider, status, body, retry_after }
+        }
+        (fault, _) => fault,
     }
 }

@@ -1,6 +1,6 @@
 //! The form that a request asks for, and what of an answer does not fit it.
 
-use super::apart;
+use super::workers;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Schema {
         let text = schema.encode_within(LARGEST_SCHEMA).map_err(|error| wrong(&error.to_string()))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let value = Value::from(&schema);
-        let compiled = apart::run(move || {
+        let compiled = workers::run(move || {
             let patterns = PatternOptions::fancy_regex().backtrack_limit(MOST_STEPS);
             let compiled = jsonschema::options().with_pattern_options(patterns).build(&value);
             compiled.map_err(|error| located(error.instance_path().as_str(), &error.to_string()))
@@ -101,7 +101,7 @@ impl Schema {
     /// What of a value does not fit; None where all of it does.
     async fn misfit(&self, json: &Json) -> Result<Option<String>, Fault> {
         let (validator, value) = (self.validator.clone(), Value::from(json));
-        let misfits = apart::run(move || {
+        let misfits = workers::run(move || {
             let misfits = validator.iter_errors(&value).take(MOST_MISFITS);
             misfits
                 .map(|misfit| located(misfit.instance_path().as_str(), &misfit.to_string()))

@@ -1,8 +1,13 @@
 //! Models whose first answers do not fit.
 
-use super::*;
-use valvehouse_core::chat::response;
-use valvehouse_core::provider::{Canned, Reply};
+use super::provider::Formatted;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Canned, Forwarded, Provider, Reply, Request};
+use valvehouse_json::Json;
 
 const PRICE: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
     {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}"#;

@@ -1,15 +1,15 @@
 //! What a service answered, told by what it is rather than by what it is called; and answers that
 //! are passed on byte for byte, as long as they are in the form that was asked for.
 
-use super::{OpenAi, stream};
-use crate::hidden::{hidden, without};
+use super::stream;
+use crate::mask::{hidden, without};
+use crate::openai::provider::OpenAi;
 use crate::origin::{Shape, guess, is_error};
 use bytes::{Bytes, BytesMut};
 use memchr::memmem;
 use valvehouse_core::chat::split;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::whole;
-use valvehouse_core::provider::{Forwarded, Passed};
+use valvehouse_core::provider::{Forwarded, Passed, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
 

@@ -1,11 +1,19 @@
 //! A provider that fails as told, and waits short enough for a test.
 
-use super::*;
+use super::provider::Patient;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use valvehouse_config::Retry;
+use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::{message, response};
-use valvehouse_core::context::Observer;
-use valvehouse_core::provider::{Canned, Piece, Reply};
+use valvehouse_core::context::{Notice, Observer, Turn};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Canned, Piece, Provider, Reply, Request};
+use valvehouse_json::Json;
 
 const SHORT: Retry =
     Retry { times: 2, first: Duration::from_millis(10), longest: Duration::from_secs(1), lost: false };

@@ -1,8 +1,13 @@
 //! Maps as scripts use them: atomic, ending by themselves, bounded, written behind.
 
+use super::error::MOST_BYTES;
 use super::*;
+use crate::record::{KvChange, KvRow};
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use valvehouse_json::Json;
 
 /// Maps with a clock that is set by hand.
 fn timed() -> (Kv, Arc<AtomicI64>) {

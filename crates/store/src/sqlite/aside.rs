@@ -1,9 +1,11 @@
 //! What is stored for plugins that are gone, set aside and taken over.
 
+use super::switches;
+use super::transaction::Transaction;
 use super::valves::{self, Change};
-use super::{Transaction, switches};
+use crate::clock::now;
+use crate::record::{Aside, Fate};
 use crate::seal::SealKey;
-use crate::{Aside, Fate, now};
 use sqlx::{Row as _, SqlitePool};
 use valvehouse_json::Object;
 

@@ -1,7 +1,10 @@
 //! The way out when the key is lost: what it sealed is dropped, and all else stays.
 
-use super::{begin, open, raise, sealing};
-use crate::{HOST_SILENCE, StoreError, Trouble, now};
+use super::transaction::{begin, raise};
+use super::{open, sealing};
+use crate::clock::now;
+use crate::error::{StoreError, Trouble};
+use crate::record::HOST_SILENCE;
 use sqlx::SqlitePool;
 use std::path::Path;
 use valvehouse_config::SecretSource;

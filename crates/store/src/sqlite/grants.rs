@@ -1,6 +1,6 @@
 //! The rows of grants, read and changed within a transaction.
 
-use super::{Transaction, encode};
+use super::transaction::{Transaction, encode};
 use sqlx::{Row as _, SqlitePool};
 use valvehouse_json::Json;
 

@@ -1,10 +1,14 @@
 //! The rows of histories, read and written.
 
+use super::database::Sqlite;
+use super::transaction::{AT_ONCE, Transaction, begin, raise};
 use super::valves::{self, Change};
-use super::{AT_ONCE, Sqlite, Transaction, begin, raise, sealing, switches};
+use super::{guards, sealing, switches};
+use crate::clock::now;
+use crate::error::Answer;
 use crate::history::{Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, Source, Span, Version};
+use crate::record::Confirmed;
 use crate::seal::SealKey;
-use crate::{Answer, Confirmed, now};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, SqliteConnection};
 use std::collections::HashMap;
@@ -91,13 +95,13 @@ impl History for Sqlite {
                 valves::change(&mut transaction, &self.key, plugin, None, Change::Replace(set.valves))
                     .await?;
                 switches::put(&mut transaction, plugin, set.enabled, set.global).await?;
-                super::confirm_switch(&mut transaction, plugin, set.enabled, set.global, by).await?;
+                guards::confirm_switch(&mut transaction, plugin, set.enabled, set.global, by).await?;
             }
             let source = match edit.file {
                 FileEdit::Becomes(source) => Some(source),
                 FileEdit::Goes => {
-                    super::forget_last_good(&mut transaction, plugin).await?;
-                    super::confirm(&mut transaction, plugin, &Confirmed::Gone, by).await?;
+                    guards::forget_last_good(&mut transaction, plugin).await?;
+                    guards::confirm(&mut transaction, plugin, &Confirmed::Gone, by).await?;
                     None
                 }
             };

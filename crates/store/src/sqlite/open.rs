@@ -1,6 +1,6 @@
 //! Opening the file: created for this user only, and brought to today's tables.
 
-use crate::{StoreError, Trouble};
+use crate::error::{StoreError, Trouble};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection as _, SqlStr, SqlitePool};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Number, title and text of each file in `src/store/migrations`.
+/// Number, title and text of each file in `crates/store/src/migrations`.
 const FILES: &[(i64, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

@@ -1,6 +1,6 @@
 //! Responses in SQLite.
 
-use crate::now;
+use crate::clock::now;
 use crate::responses::StoredResponse;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 

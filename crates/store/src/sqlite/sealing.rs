@@ -1,9 +1,9 @@
 //! The key that seals what people set: found or made when the store is opened, and proven to be the one.
 
 use super::open::private_file;
-use super::{Transaction, begin, encode};
+use super::transaction::{Transaction, begin, encode};
+use crate::error::{StoreError, Trouble};
 use crate::seal::{SHORTEST_KEY, SealKey, is_sealed, random_word};
-use crate::{StoreError, Trouble};
 use sqlx::{Row as _, SqlitePool};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The rows of switches, read and changed within a transaction.
 
-use super::Transaction;
-use crate::Switch;
+use super::transaction::Transaction;
+use crate::record::Switch;
 use sqlx::{Row as _, SqliteConnection};
 
 pub(super) async fn all(connection: &mut SqliteConnection) -> Result<Vec<Switch>, sqlx::Error> {

@@ -1,9 +1,13 @@
 //! What is special to the store in a file.
 
-use super::*;
-use crate::Trouble;
+use super::database::Sqlite;
+use super::open;
+use super::transaction::begin;
+use crate::{KvChange, KvRow, LastGood, Store, StoreError, Trouble};
+use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
+use valvehouse_json::Json;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()

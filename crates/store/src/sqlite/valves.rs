@@ -1,7 +1,8 @@
 //! The rows of valves, read and changed within a transaction.
 
-use super::{Transaction, sealing};
-use crate::StoredValves;
+use super::sealing;
+use super::transaction::Transaction;
+use crate::record::StoredValves;
 use crate::seal::{SealKey, is_sealed};
 use sqlx::{Row as _, SqliteConnection};
 use valvehouse_json::Json;

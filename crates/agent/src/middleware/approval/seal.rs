@@ -1,6 +1,6 @@
 //! The seal of an approved call, checked after all other filters.
 
-use super::{Approval, Asks};
+use super::asks::Asks;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
 use valvehouse_core::fault::{Breakage, Refusal};
@@ -14,11 +14,11 @@ pub(super) const NAME: &str = "human_approval_check";
 const SEAL: &str = "__approved__";
 
 /// Runs after every other filter, right before the tool: the call has to be the one that was approved.
-pub(super) struct Binding(Arc<Approval>);
+pub(super) struct Binding(Arc<Asks>);
 
 impl Binding {
-    pub(super) fn new(approval: Arc<Approval>) -> Self {
-        Self(approval)
+    pub(super) fn new(asks: Arc<Asks>) -> Self {
+        Self(asks)
     }
 }
 
@@ -80,7 +80,7 @@ impl Run for Binding {
             return Ok(Verdict::Error(refusal));
         }
         let was_looked_at = ctx.value.get(SEAL).is_some();
-        if Self::has_seal(&ctx) || !was_looked_at && !self.0.asks.needs_approval(&ctx.tool(), &ctx.args()) {
+        if Self::has_seal(&ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {
             return Ok(Verdict::Continue(ctx));
         }
         let name = ctx.tool().text("name").unwrap_or_default();
@@ -90,7 +90,7 @@ impl Run for Binding {
     }
 
     fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
-        let asks_again = matches!(self.0.asks, Asks::Custom(_)) && ctx.value.get(SEAL).is_none();
+        let asks_again = matches!(*self.0, Asks::Custom(_)) && ctx.value.get(SEAL).is_none();
         asks_again.then_some(Pace::Waits)
     }
 }

@@ -1,7 +1,6 @@
 //! Hides what tells of persons anywhere in a value.
 
 use super::find::{Kind, find};
-use super::{Settings, Strategy};
 use compact_str::CompactString;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -11,6 +10,27 @@ use valvehouse_json::{Json, Object};
 
 /// Characters of a number that a mask leaves.
 const LEFT: usize = 4;
+
+/// What becomes of what is found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Strategy {
+    /// It stays; the log tells what kinds there were.
+    Warn,
+    /// Nothing goes on.
+    Block,
+    /// `[email]`
+    Redact,
+    /// All but the last characters become `*`.
+    Mask,
+    /// `[email:1a2b3c4d5e6f]`, the same for the same: a keyed hash, so that nobody can try all numbers.
+    Hash,
+}
+
+pub(super) struct Settings {
+    pub(super) strategy: Strategy,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) key: Vec<u8>,
+}
 
 /// A value without what was found in it.
 pub(super) struct Hidden {

@@ -1,8 +1,8 @@
 //! Checkpoints: what stands in them, and which may stay.
 
-use super::{counted, read, stored, whole_number};
-use crate::exported::AROUND_STATE;
-use crate::{Checkpoint, Prune};
+use super::rows::{counted, read, stored, whole_number};
+use crate::conversation::{Checkpoint, Prune};
+use crate::export::AROUND_STATE;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Error, Row as _};
 use uuid::Uuid;

@@ -1,8 +1,10 @@
 //! Runs: who begins, takes over and keeps their steps.
 
-use super::{checkpoints, counted, read, refused, spoken, stored, whole_number};
-use crate::exported::AROUND_PENDING;
-use crate::{Beginning, Begun, Conversation, First, Run, RunStatus, Step, now};
+use super::rows::{counted, read, refused, stored, whole_number};
+use super::{checkpoints, messages};
+use crate::clock::now;
+use crate::conversation::{Beginning, Begun, Conversation, First, Run, RunStatus, Step};
+use crate::export::AROUND_PENDING;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Error, Row as _};
 use valvehouse_json::Json;
@@ -79,7 +81,7 @@ pub(super) async fn begin(
     connection: &mut SqliteConnection,
     beginning: &Beginning<'_>,
 ) -> Result<Begun, Error> {
-    let found = spoken::find(connection, beginning.conversation).await?;
+    let found = messages::find(connection, beginning.conversation).await?;
     if let Some((conversation, _)) = found
         && let Some(open) = open(connection, conversation).await?
         && open.is_alive()
@@ -93,11 +95,11 @@ pub(super) async fn begin(
     let time = now();
     let conversation = match found {
         Some((conversation, _)) => conversation,
-        None => spoken::insert(connection, &new_conversation(beginning, time)).await?,
+        None => messages::insert(connection, &new_conversation(beginning, time)).await?,
     };
     hold_with(connection, conversation, beginning.agent, time).await?;
     cancel_open(connection, conversation, time).await?;
-    let length = spoken::append(connection, conversation, length, beginning.messages).await?;
+    let length = messages::append(connection, conversation, length, beginning.messages).await?;
     let run = new_run(beginning, time);
     let number = insert(connection, conversation, &run).await?;
     if let Some(First { name, state, kept }) = beginning.first {
@@ -270,7 +272,7 @@ async fn keep_spoken(
     time: i64,
 ) -> Result<u64, Error> {
     let length = keep_of(connection, conversation, step.kept, time).await?;
-    spoken::append(connection, conversation, length, step.messages).await
+    messages::append(connection, conversation, length, step.messages).await
 }
 
 /// Keeps what the agent keeps, where that changed, and gives the length.
@@ -280,7 +282,7 @@ async fn keep_of(
     kept: Option<&Json>,
     time: i64,
 ) -> Result<u64, Error> {
-    let kept = kept.map(spoken::stored_kept).transpose()?;
+    let kept = kept.map(messages::stored_kept).transpose()?;
     let row = sqlx::query(
         "UPDATE conversations SET updated_at = ?, kept = coalesce(?, kept) WHERE number = ? RETURNING length",
     )

@@ -1,13 +1,14 @@
 //! What is special to conversations in a file: who is alive, what is broken off, what it costs.
 
-use super::*;
-use crate::{RUN_SILENCE, now};
+use crate::sqlite::database::Sqlite;
+use crate::{Beginning, Begun, Conversations as _, RUN_SILENCE, Run, RunStatus, Step, now};
 use sqlx::SqlitePool;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 use tempfile::TempDir;
+use valvehouse_json::Json;
 
 static NULL: Json = Json::Null;
 

@@ -1,0 +1,233 @@
+//! An agent of the library: it holds one conversation.
+
+use crate::callbacks::{Callbacks, Teller, Who};
+use crate::middleware::{Middleware, NeedsApproval, Parts};
+use crate::pending::conflict;
+use crate::runs::Runs;
+use crate::saved::Saved;
+use crate::setup::Setup;
+use crate::state::State;
+use crate::summary::NAME as SUMMARIZATION;
+use crate::{memory, status};
+use std::sync::Arc;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::TurnFacts;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::filter::Filter;
+use valvehouse_core::kernel::{Kernel, ModelSettings, Next, Progress};
+use valvehouse_core::provider::Provider;
+use valvehouse_core::tool::{SchemaDialect, Tool};
+use valvehouse_json::{Json, Object};
+use valvehouse_providers::{Choice, Formatted};
+use valvehouse_store::Store;
+
+/// An agent and its conversation.
+///
+/// ```no_run
+/// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {
+/// use valvehouse_agent::{Agent, Decision};
+/// let mut agent = Agent::builder("helper").provider(provider).system_prompt("Be brief.").build()?;
+/// let mut said = agent.run("delete the old files").await?;
+/// while !said.pending_action.is_null() {
+///     said = agent.resume(Decision::Reject { reason: Some("not on Fridays".into()) }).await?;
+/// }
+/// println!("{}", said.text());
+/// # Ok(()) }
+/// ```
+pub struct Agent {
+    pub(super) state: State,
+    pub(super) provider: Arc<dyn Provider>,
+    /// Other models, for middleware.
+    pub(super) others: Vec<(String, Choice)>,
+    pub(super) needs_approval: Option<NeedsApproval>,
+    pub(super) filters: Vec<Filter>,
+    pub(super) kernel: Kernel,
+    /// Where each step is kept, where it is.
+    pub(super) runs: Option<Runs>,
+    pub(super) conversation: String,
+    pub(super) variables: Json,
+    /// What goes on from run to run.
+    pub(super) kept: Json,
+    /// Where the latest run stands.
+    pub(super) latest: Option<Saved>,
+}
+
+/// What an agent answered.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// The answer, a `chat.completion`; where the run waits, a text that says for what.
+    pub response: Json,
+    /// What the run waits for, or null.
+    pub pending_action: Json,
+}
+
+impl Said {
+    /// The text of the answer.
+    pub fn text(&self) -> String {
+        message::text_of(&response::message_of(&self.response)).into()
+    }
+}
+
+impl Agent {
+    /// What it is and where it stands.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The latest run as it stands, by the names of the graph state in `seeds/002`: what the model sees of the
+    /// conversation, all of it, what is left to do.
+    pub fn graph_state(&self) -> Json {
+        let saved = self.latest.clone().unwrap_or_else(|| self.standing());
+        let full = self.state.messages.iter().map(Json::copy).collect();
+        let run = self.state.run_id.as_deref().unwrap_or_default();
+        status::graph_state(full, &saved, &self.setup(), run, &self.kept)
+    }
+
+    /// The id of its conversation.
+    pub fn conversation(&self) -> &str {
+        &self.conversation
+    }
+
+    /// The variables that filters and tools see, as the latest run left them.
+    pub fn variables(&self) -> &Json {
+        &self.variables
+    }
+
+    /// Sets one of them.
+    pub fn set_variable(&mut self, key: &str, value: impl Into<Json>) {
+        // A copy never holds what it is put into.
+        let _ = self.variables.set(key, value.into().copy());
+    }
+
+    /// Adds a tool, or puts it in the place of another of its name.
+    pub fn add_tool(&mut self, tool: Tool) -> Result<(), Fault> {
+        self.state.tool_handlers.insert(tool.name().to_owned(), tool);
+        self.assemble()
+    }
+
+    /// Takes a tool away; false where there is none of that name.
+    pub fn remove_tool(&mut self, name: &str) -> Result<bool, Fault> {
+        let was_there = self.state.tool_handlers.shift_remove(name).is_some();
+        self.assemble().map(|()| was_there)
+    }
+
+    /// Changes what is sent first.
+    pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Fault> {
+        text.clone_into(&mut self.state.system_prompt);
+        self.assemble()
+    }
+
+    /// Tells `on_custom_event`.
+    pub fn emit_custom_event(&self, name: &str, data: &Json) {
+        Teller::new(self.who(), self.state.callbacks.clone()).custom(name, data);
+    }
+
+    fn who(&self) -> Who {
+        let run_id = self.state.run_id.clone().unwrap_or_default();
+        Who { agent_id: self.state.id.clone(), agent_name: self.state.name.clone(), run_id }
+    }
+
+    /// Builds the kernel of what the state says.
+    pub(super) fn assemble(&mut self) -> Result<(), Fault> {
+        let state = &mut self.state;
+        let mut provider = self.provider.clone();
+        let own = state.llm_config.text("model").unwrap_or_else(|| state.id.as_str().into());
+        let parts = Parts {
+            model: Some(Choice { provider: provider.clone(), model: own.into() }),
+            others: self.others.clone(),
+            needs_approval: self.needs_approval.clone(),
+        };
+        let made = state.middlewares.iter().map(|(name, options)| Middleware::of(name, options, &parts));
+        let middleware: Vec<Middleware> =
+            made.collect::<Result<_, _>>().map_err(|wrong| Fault::invalid(wrong, None))?;
+        provider = Middleware::provider_of(&middleware, provider);
+        let mut filters = self.filters.clone();
+        filters.extend(Middleware::filters_of(&middleware));
+        if state.response_format.is_some() {
+            provider = Arc::new(Formatted::new(provider, Formatted::RETRIES));
+        }
+        if !state.callbacks.is_empty() {
+            filters.extend(Callbacks::filters());
+        }
+        let settings = ModelSettings {
+            system_prompt: Some(state.system_prompt.clone()).filter(|text| !text.is_empty()),
+            max_tool_iterations: state.max_iterations,
+            ..ModelSettings::default()
+        };
+        let wrap = |tool: &Tool| Middleware::tool_of(&middleware, tool.clone());
+        let tools: Vec<Tool> = state.tool_handlers.values().map(wrap).collect();
+        let builder = Kernel::builder().filters(filters).tools(tools).settings(settings);
+        self.kernel = builder.provider(provider).build();
+        state.tools = self.kernel.tool_schemas(SchemaDialect::OpenAi);
+        let chain = self.kernel.chain().filters().iter().map(|filter| filter.name().to_owned());
+        state.middleware_chain = Some(chain.collect());
+        let keeps = state.storage.clone().filter(|_| state.auto_checkpoint);
+        if self.runs.is_none() {
+            self.runs = keeps.map(|store| Runs::new(store, uuid::Uuid::new_v4().to_string()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn setup(&self) -> Setup {
+        let model = self.state.llm_config.text("model").unwrap_or_else(|| self.state.id.as_str().into());
+        Setup {
+            id: self.state.id.clone(),
+            name: self.state.name.clone(),
+            kernel: self.kernel.clone(),
+            model: Json::from([("id", model.into())]),
+            models: Json::array(),
+            callbacks: self.state.callbacks.clone(),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// Where the latest run stands, where it can be gone on with.
+    pub(super) fn unfinished(&self) -> Option<&Saved> {
+        let is_open = |saved: &&Saved| saved.progress.next != Next::End;
+        self.latest.as_ref().filter(is_open).filter(|_| self.state.run_id.is_some())
+    }
+
+    pub(super) fn body(&self, messages: Vec<Json>) -> Json {
+        let config = self.state.llm_config.as_object().map(Object::entries).unwrap_or_default();
+        let body = Json::from([("model", self.state.id.as_str().into())]);
+        let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
+        // New values in an object that nobody else holds: they fit.
+        for (key, value) in config {
+            let _ = body.set(&key, value.copy());
+        }
+        let _ = body.set("messages", messages);
+        if let Some(format) = &self.state.response_format {
+            let _ = body.set("response_format", format.copy());
+        }
+        body
+    }
+
+    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Fault> {
+        self.state.storage.as_ref().ok_or_else(no_storage)
+    }
+
+    /// The agent between two runs.
+    pub(super) fn standing(&self) -> Saved {
+        let length = u64::try_from(self.state.messages.len()).unwrap_or_default();
+        let states = match self.kept.get(SUMMARIZATION) {
+            Some(summary) => Json::from([(SUMMARIZATION, summary.copy())]),
+            None => Json::object(),
+        };
+        let mut progress = Progress::new(self.body(Vec::new()));
+        progress.next = Next::End;
+        let facts = TurnFacts { chat_id: self.conversation.clone(), ..TurnFacts::default() };
+        Saved::new(progress, &facts, self.variables.copy(), states, length)
+    }
+
+    /// What a run leaves to the agent.
+    pub(super) fn note(&mut self, saved: &Saved) {
+        self.variables = saved.variables.copy();
+        self.kept = memory::leaving(&self.kept, saved);
+        self.state.scratchpad = saved.scratchpad.items();
+        self.latest = Some(saved.clone());
+    }
+}
+
+pub(super) fn no_storage() -> Fault {
+    conflict("this agent has no storage: give it one: `.storage(…)`")
+}

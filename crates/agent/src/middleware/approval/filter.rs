@@ -1,0 +1,149 @@
+//! The filter that asks, and its options.
+
+use super::asks::{Asks, Meant, conditions};
+use super::decision::Decision;
+use super::seal::{self, Binding, sealed};
+use crate::middleware::definition::{Middleware, Parts};
+use crate::middleware::options::Options;
+use crate::middleware::wait::wait;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::context::NobodyAnswers;
+use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse_core::lanes::Pace;
+use valvehouse_json::Json;
+
+pub(in crate::middleware) const NAME: &str = "human_approval";
+const PRIORITY: f64 = 9998.0;
+
+struct Approval {
+    asks: Arc<Asks>,
+    timeout: Duration,
+    on_timeout: OnTimeout,
+}
+
+#[derive(Clone, Copy)]
+enum OnTimeout {
+    Reject,
+    Halt,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    All,
+    Selective,
+    Custom,
+}
+
+pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result<Middleware, String> {
+    let mut options = Options::of(NAME, options);
+    let modes = [("all", Mode::All), ("selective", Mode::Selective), ("custom", Mode::Custom)];
+    let mode = options.word("mode", &modes, Mode::All);
+    let listed = options.texts("tools");
+    let tools = listed.iter().flatten().map(|word| Meant::by(word)).collect();
+    let conditions = conditions(&mut options);
+    if mode != Mode::Selective && (listed.is_some() || !conditions.is_empty()) {
+        options.problem(
+            "has `tools` or `arguments`, which only say something in mode \"selective\": set that mode",
+        );
+    }
+    let asks = match (mode, &parts.needs_approval) {
+        (Mode::All, _) => Asks::All,
+        (Mode::Selective, _) => Asks::Selected { tools, conditions },
+        (Mode::Custom, Some(needs_approval)) => Asks::Custom(needs_approval.clone()),
+        (Mode::Custom, None) => {
+            options.problem(
+                "has mode \"custom\", for which the library takes a closure; here write a filter script with \
+                 `fn pre_invocation(ctx, __event_call__)` that asks, and leave this middleware out",
+            );
+            Asks::All
+        }
+    };
+    if let Asks::Selected { tools, conditions } = &asks
+        && tools.is_empty()
+        && conditions.is_empty()
+    {
+        options.problem("has mode \"selective\" but selects nothing: list `tools`, or `arguments` by tool");
+    }
+    let timeout = Duration::from_millis(options.number("timeout_ms", 60_000, 1..=86_400_000));
+    // There is no "approve": a guard does not open by itself.
+    let actions = [("reject", OnTimeout::Reject), ("halt", OnTimeout::Halt)];
+    let on_timeout = options.word("timeout_action", &actions, OnTimeout::Reject);
+    options.done()?;
+    let hooks = Hooks::default().with(Hook::PreInvocation);
+    let asks = Arc::new(asks);
+    let approval = Arc::new(Approval { asks: asks.clone(), timeout, on_timeout });
+    let asking = Filter::new(NAME, hooks, approval).priority(PRIORITY);
+    // Under a name of its own: who goes on after a pause looks for the one that asked.
+    let binding = Filter::new(seal::NAME, hooks, Arc::new(Binding::new(asks))).last();
+    Ok(Middleware::of_filters(NAME, [asking, binding]))
+}
+
+impl Approval {
+    fn decide(&self, ctx: &FilterContext) -> Result<Decision, Refusal> {
+        let tool = ctx.tool();
+        let data = Json::from([
+            ("tool", tool.get("name").unwrap_or_default()),
+            ("arguments", ctx.args()),
+            ("description", tool.get("description").unwrap_or_default()),
+        ]);
+        let question = Json::from([("type", "approval".into()), ("data", data)]);
+        let answer = wait(ctx.turn.ask(NAME, question, self.timeout), &ctx.turn);
+        Ok(match answer {
+            Ok(Ok(answer)) => Decision::of(&answer),
+            Ok(Err(NobodyAnswers::Timeout(after))) => match self.on_timeout {
+                OnTimeout::Reject => Decision::Rejected(format!("nobody answered within {after} ms")),
+                OnTimeout::Halt => {
+                    let told = format!("nobody approved the call of a tool within {after} ms");
+                    return Err(Refusal { fatal: true, ..Refusal::new(told).with_status(403) });
+                }
+            },
+            Ok(Err(NobodyAnswers::NoListener)) => Decision::Rejected(
+                "this needs a person's approval, and nobody can be asked: the client takes no questions and \
+                 the turn cannot wait"
+                    .into(),
+            ),
+            Ok(Err(nobody)) => Decision::Rejected(nobody.to_string()),
+            Err(why) => Decision::Rejected(why.to_owned()),
+        })
+    }
+}
+
+impl Run for Approval {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        if let Some(refusal) = seal::replaced_tool(&ctx) {
+            return Ok(Verdict::Error(refusal));
+        }
+        if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
+            return match *self.asks {
+                // A closure decides once about the same call.
+                Asks::Custom(_) => sealed(ctx),
+                _ => Ok(Verdict::Continue(ctx)),
+            };
+        }
+        Ok(match self.decide(&ctx) {
+            Err(refusal) => Verdict::Error(refusal),
+            Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
+            Ok(Decision::Approved { arguments: Some(arguments) }) => {
+                let put = ctx.value.set("args", arguments);
+                put.map_err(|error| {
+                    Breakage::new(format!("the approved arguments cannot be used: {error}"))
+                })?;
+                sealed(ctx)?
+            }
+            Ok(Decision::Rejected(reason)) => {
+                Verdict::Skip(Json::from([("error", "rejected".into()), ("reason", reason.into())]))
+            }
+        })
+    }
+
+    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+        // A closure is asked once, when it runs.
+        let may_wait = match &*self.asks {
+            Asks::Custom(_) => true,
+            asks => asks.needs_approval(&ctx.tool(), &ctx.args()),
+        };
+        may_wait.then_some(Pace::Waits)
+    }
+}

@@ -1,0 +1,95 @@
+//! The middleware there is, by name; and the presets of middleware that goes well together.
+
+use super::definition::{Middleware, Parts};
+use super::{approval, call_limit, context_editing, models, pii, tool_retry};
+use crate::summary::{NAME as SUMMARIZATION, Summarization};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+
+type Maker = fn(&Json, &Parts) -> Result<Middleware, String>;
+
+const KINDS: [(&str, Maker); 8] = [
+    (SUMMARIZATION, summarization),
+    (call_limit::NAME, call_limit::middleware),
+    (approval::NAME, approval::middleware),
+    (tool_retry::NAME, tool_retry::middleware),
+    (models::RETRY, models::retry),
+    (models::FALLBACK, models::fallback),
+    (pii::NAME, pii::middleware),
+    (context_editing::NAME, context_editing::middleware),
+];
+
+impl Middleware {
+    /// The middleware of that name with these options, an object or null. An error says what is wrong and
+    /// how to mend it.
+    pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, String> {
+        let Some((_, make)) = KINDS.iter().find(|(kind, _)| *kind == name) else {
+            let kinds = Self::names();
+            let hint = did_you_mean(name, kinds.iter().copied());
+            return Err(format!("there is no middleware {name:?}{hint}; there are: {}", kinds.join(", ")));
+        };
+        let made = make(options, parts)?;
+        Ok(made.with_options(options))
+    }
+
+    /// All there are.
+    pub fn names() -> Vec<&'static str> {
+        KINDS.iter().map(|(kind, _)| *kind).collect()
+    }
+
+    /// Middleware that goes well together, by name with options: `default`, `minimal`, `production`,
+    /// `development`, `human_in_loop`.
+    pub fn preset(name: &str) -> Option<Vec<(&'static str, Json)>> {
+        preset(name)
+    }
+
+    /// The names of the presets.
+    pub fn presets() -> [&'static str; 5] {
+        PRESETS
+    }
+}
+
+fn summarization(options: &Json, parts: &Parts) -> Result<Middleware, String> {
+    let settings = Summarization { model: parts.model.clone(), ..Summarization::read(options)? };
+    Ok(Middleware::of_filters(SUMMARIZATION, [settings.filter()]))
+}
+
+const PRESETS: [&str; 5] = ["default", "minimal", "production", "development", "human_in_loop"];
+
+fn preset(name: &str) -> Option<Vec<(&'static str, Json)>> {
+    Some(match name {
+        "default" => vec![limits(20, 50, 10), summary(20), tool_retry(3), model_retry(3)],
+        "minimal" => vec![limits(20, 50, 10)],
+        "production" => vec![limits(15, 30, 10), summary(15), tool_retry(2), model_retry(2)],
+        "development" => {
+            let limits = Json::from([("on_limit", "warn_and_continue".into())]);
+            vec![(call_limit::NAME, limits), tool_retry(1)]
+        }
+        "human_in_loop" => {
+            let approval = Json::from([("mode", "all".into()), ("timeout_action", "reject".into())]);
+            vec![limits(20, 50, 10), summary(20), (approval::NAME, approval)]
+        }
+        _ => return None,
+    })
+}
+
+fn limits(models: u64, tools: u64, tools_of_an_answer: u64) -> (&'static str, Json) {
+    let options = Json::from([
+        ("max_model_calls", models.into()),
+        ("max_tool_calls", tools.into()),
+        ("max_tool_calls_per_turn", tools_of_an_answer.into()),
+    ]);
+    (call_limit::NAME, options)
+}
+
+fn summary(window: u64) -> (&'static str, Json) {
+    (SUMMARIZATION, Json::from([("window_size", window.into()), ("summarize", true.into())]))
+}
+
+fn tool_retry(times: u64) -> (&'static str, Json) {
+    (tool_retry::NAME, Json::from([("max_retries", times.into())]))
+}
+
+fn model_retry(times: u64) -> (&'static str, Json) {
+    (models::RETRY, Json::from([("max_retries", times.into())]))
+}

@@ -1,0 +1,110 @@
+//! One middleware: its filters, and what it wraps models and tools in.
+
+use std::sync::Arc;
+use valvehouse_core::filter::Filter;
+use valvehouse_core::provider::Provider;
+use valvehouse_core::tool::Tool;
+use valvehouse_json::Json;
+use valvehouse_providers::Choice;
+
+type WrapProvider = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
+
+type WrapTool = Arc<dyn Fn(Tool) -> Tool + Send + Sync>;
+
+/// Says of a tool, as filters see it, and its arguments whether a person has to approve the call.
+pub type NeedsApproval = Arc<dyn Fn(&Json, &Json) -> bool + Send + Sync>;
+
+/// What a middleware may need beside its options.
+#[derive(Clone, Default)]
+pub struct Parts {
+    /// The agent's own model, which also writes summaries.
+    pub model: Option<Choice>,
+    /// Other models by the names that options may use.
+    pub others: Vec<(String, Choice)>,
+    /// What `human_approval` goes by in mode `custom`.
+    pub needs_approval: Option<NeedsApproval>,
+}
+
+/// One middleware, ready to be used. Cheap to clone.
+#[derive(Clone)]
+pub struct Middleware {
+    name: &'static str,
+    options: Json,
+    filters: Vec<Filter>,
+    provider: Option<WrapProvider>,
+    tools: Option<WrapTool>,
+}
+
+impl Middleware {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &Json {
+        &self.options
+    }
+
+    /// What it adds to the chain.
+    pub fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    /// A model as this middleware has it asked.
+    pub fn wrap_provider(&self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        match &self.provider {
+            Some(wrap) => wrap(provider),
+            None => provider,
+        }
+    }
+
+    /// A tool as this middleware has it run.
+    pub fn wrap_tool(&self, tool: Tool) -> Tool {
+        match &self.tools {
+            Some(wrap) => wrap(tool),
+            None => tool,
+        }
+    }
+
+    /// What all of these add to the chain.
+    pub fn filters_of(all: &[Self]) -> impl Iterator<Item = Filter> + '_ {
+        all.iter().flat_map(|one| one.filters.iter().cloned())
+    }
+
+    /// A model as all of these have it asked, the first one nearest to it.
+    pub fn provider_of(all: &[Self], provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        all.iter().fold(provider, |provider, one| one.wrap_provider(provider))
+    }
+
+    /// A tool as all of these have it run.
+    pub fn tool_of(all: &[Self], tool: Tool) -> Tool {
+        all.iter().fold(tool, |tool, one| one.wrap_tool(tool))
+    }
+
+    pub(super) fn of_filters(name: &'static str, filters: impl IntoIterator<Item = Filter>) -> Self {
+        let filters = filters.into_iter().collect();
+        Self { name, options: Json::Null, filters, provider: None, tools: None }
+    }
+
+    pub(super) fn with_options(self, options: &Json) -> Self {
+        Self { options: options.copy(), ..self }
+    }
+
+    pub(super) fn of_provider(
+        name: &'static str,
+        wrap: impl Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync + 'static,
+    ) -> Self {
+        Self { provider: Some(Arc::new(wrap)), ..Self::of_filters(name, []) }
+    }
+
+    pub(super) fn of_tools(name: &'static str, wrap: impl Fn(Tool) -> Tool + Send + Sync + 'static) -> Self {
+        Self { tools: Some(Arc::new(wrap)), ..Self::of_filters(name, []) }
+    }
+}
+
+impl std::fmt::Debug for Middleware {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.name, self.options)
+    }
+}

@@ -1,0 +1,95 @@
+//! The filters around models and tools, and their options.
+
+use super::find::Kind;
+use super::hide::{Hidden, Settings, Strategy};
+use crate::middleware::definition::{Middleware, Parts};
+use crate::middleware::options::Options;
+use std::sync::Arc;
+use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::filter::{Filter, FilterContext, Verdict};
+use valvehouse_json::Json;
+
+pub(in crate::middleware) const NAME: &str = "pii";
+const BEFORE_MODELS: f64 = -2000.0;
+const AROUND_TOOLS: f64 = 9000.0;
+
+pub(in crate::middleware) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
+    let mut options = Options::of(NAME, options);
+    let strategies = [
+        ("warn", Strategy::Warn),
+        ("block", Strategy::Block),
+        ("redact", Strategy::Redact),
+        ("mask", Strategy::Mask),
+        ("hash", Strategy::Hash),
+    ];
+    let strategy = options.word("strategy", &strategies, Strategy::Warn);
+    let kinds = match options.texts("kinds") {
+        None => Kind::ALL.to_vec(),
+        Some(names) => kinds(&names, &mut options),
+    };
+    let key = options.text("key", "");
+    options.done()?;
+    // Without a key of its own hashes are the same as long as this process runs.
+    let key = if key.is_empty() { uuid::Uuid::new_v4().as_bytes().to_vec() } else { key.into_bytes() };
+    let settings = Arc::new(Settings { strategy, kinds, key });
+    let of = |part: &'static str| {
+        let settings = settings.clone();
+        move |ctx: FilterContext| settings.look_through(ctx, part)
+    };
+    let filters = [
+        Filter::pre_chat(NAME, of("messages")).priority(BEFORE_MODELS),
+        Filter::pre_invocation(NAME, of("args")).priority(AROUND_TOOLS),
+        Filter::post_invocation(NAME, of("result")).priority(AROUND_TOOLS),
+    ];
+    Ok(Middleware::of_filters(NAME, filters))
+}
+
+fn kinds(names: &[String], options: &mut Options<'_>) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for name in names {
+        match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
+            Some(kind) => kinds.push(kind),
+            None => {
+                let known = Kind::ALL.map(Kind::name).join(", ");
+                options.problem(format!("has the unknown kind {name:?} in `kinds`: use {known}"));
+            }
+        }
+    }
+    if names.is_empty() {
+        options.problem("has no `kinds` to look for: list some, or leave the key out for all");
+    }
+    kinds
+}
+
+impl Settings {
+    fn look_through(&self, ctx: FilterContext, part: &str) -> Result<Verdict, Breakage> {
+        let value = ctx.value.get(part).unwrap_or_default();
+        let broke = |error: &dyn std::fmt::Display| {
+            Breakage::new(format!("failed to look for personal data in the {part}: {error}"))
+        };
+        // A copy through its text: what stands in many places is walked through as often, and that is bounded.
+        let text = value.encode().map_err(|error| broke(&error))?;
+        let value = Json::parse(&text).map_err(|error| broke(&error))?;
+        let hidden = if part == "messages" { self.hide_in_messages(&value) } else { self.hide(&value) };
+        let Hidden { value, found } = hidden;
+        if found.is_empty() {
+            return Ok(Verdict::Continue(ctx));
+        }
+        let found: Vec<&str> = found.into_iter().map(Kind::name).collect();
+        let found = found.join(", ");
+        match self.strategy {
+            Strategy::Block => {
+                let told =
+                    format!("personal data is not passed on, and there is some in the {part}: {found}");
+                return Ok(Verdict::Error(Refusal { fatal: true, ..Refusal::new(told) }));
+            }
+            Strategy::Warn => {
+                tracing::warn!(middleware = NAME, "personal data in the {part}: {found}");
+            }
+            Strategy::Redact | Strategy::Mask | Strategy::Hash => {
+                ctx.value.set(part, value).map_err(|error| broke(&error))?;
+            }
+        }
+        Ok(Verdict::Continue(ctx))
+    }
+}

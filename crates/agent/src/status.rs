@@ -1,0 +1,256 @@
+//! The status of runs: which there are, how they stand, what they wait for.
+
+use super::pending::of_unfinished;
+use super::runs::Runs;
+use super::saved::Saved;
+use super::setup::Setup;
+use super::summary::{self, NAME as SUMMARIZATION};
+use std::collections::{HashMap, HashSet};
+use valvehouse_core::callback::Callback;
+use valvehouse_core::chat::history::is_role;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::Progress;
+use valvehouse_core::tool::SchemaDialect;
+use valvehouse_json::{Json, Object};
+use valvehouse_store::{Conversation, Run, RunStatus};
+
+/// So many runs are looked through for those of one agent or with a dead owner.
+const LOOKED_THROUGH: u64 = 10_000;
+
+/// A run that stopped in the middle: whoever worked on it is gone.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// Which runs are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// Only those of this conversation.
+    pub conversation: Option<String>,
+    /// Only those that stand so, by the word of [`standing`].
+    pub status: Option<String>,
+    /// No more than so many.
+    pub limit: u64,
+}
+
+/// How a run stands, in a word: that of its status, or `interrupted`.
+pub fn standing(run: &Run) -> &'static str {
+    match run.status {
+        RunStatus::Running if !run.is_alive() => INTERRUPTED,
+        status => status.name(),
+    }
+}
+
+/// A run in short.
+pub fn run_to_json(run: &Run, agent: &str) -> Json {
+    Json::from([
+        ("run_id", run.id.as_str().into()),
+        ("chat_id", run.conversation.as_str().into()),
+        ("agent", agent.into()),
+        ("status", standing(run).into()),
+        ("step", run.step.into()),
+        ("pending_action", waits_for(run)),
+        ("error", if run.error.is_empty() { Json::Null } else { run.error.as_str().into() }),
+        ("created_at", run.created_at.into()),
+        ("updated_at", run.updated_at.into()),
+    ])
+}
+
+/// What a run is known to wait for, or null. One that somebody works on waits for nothing.
+fn waits_for(run: &Run) -> Json {
+    match standing(run) {
+        "paused" | INTERRUPTED => run.pending.copy(),
+        _ => Json::Null,
+    }
+}
+
+impl Runs {
+    /// Runs with the agents they are of, those first that came last.
+    pub async fn list(&self, wanted: &Wanted) -> Result<Vec<(Run, String)>, Fault> {
+        let status = wanted.status.as_deref().map(status_of).transpose()?;
+        let looks_through = wanted.agent.is_some() || status == Some(RunStatus::Running);
+        let most = if looks_through { LOOKED_THROUGH } else { wanted.limit };
+        let runs = self.store().runs(wanted.conversation.as_deref(), status, most).await?;
+        let mut agents: HashMap<String, String> = HashMap::new();
+        let mut found = Vec::new();
+        for run in runs {
+            if wanted.status.as_deref().is_some_and(|word| word != standing(&run)) {
+                continue;
+            }
+            let agent = match agents.get(&run.conversation) {
+                Some(agent) => agent.clone(),
+                None => {
+                    let conversation = self.store().conversation(&run.conversation).await?;
+                    let agent = conversation.map(|conversation| conversation.agent).unwrap_or_default();
+                    agents.insert(run.conversation.clone(), agent.clone());
+                    agent
+                }
+            };
+            if wanted.agent.as_ref().is_none_or(|wanted| *wanted == agent) {
+                found.push((run, agent));
+            }
+            if found.len() as u64 >= wanted.limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same, those first that somebody has to look at: what waits, then what stopped in the middle.
+    pub async fn list_by_need(&self, wanted: &Wanted) -> Result<Vec<(Run, String)>, Fault> {
+        let mut found = Vec::new();
+        let mut known = HashSet::new();
+        for word in [Some("paused"), Some(INTERRUPTED), None] {
+            let part = Wanted { status: word.map(str::to_owned), ..wanted.clone() };
+            let runs = self.list(&part).await?;
+            found.extend(runs.into_iter().filter(|(run, _)| known.insert(run.id.clone())));
+        }
+        found.truncate(usize::try_from(wanted.limit).unwrap_or(usize::MAX));
+        Ok(found)
+    }
+
+    /// Where a run stood after its last step; none before the first.
+    pub async fn last_saved(&self, run: &Run) -> Result<Option<Saved>, Fault> {
+        let checkpoint = self.store().latest_checkpoint(&run.id).await?;
+        checkpoint.map(|checkpoint| Saved::from_json(&checkpoint.state)).transpose()
+    }
+
+    /// What a run waits for, or null: also the fate of a tool that ran when its host died, unless that
+    /// may simply run again.
+    pub fn pending_action(run: &Run, saved: Option<&Saved>, setup: Option<&Setup>) -> Json {
+        let known = waits_for(run);
+        let in_flight = saved.map(|saved| saved.in_flight.copy()).unwrap_or_default();
+        let has_stopped = matches!(standing(run), INTERRUPTED | "failed");
+        if !known.is_null() || in_flight.is_null() || !has_stopped {
+            return known;
+        }
+        let name = in_flight.text("name").unwrap_or_default();
+        let tool = setup.and_then(|setup| setup.kernel.find_tool(&name));
+        if tool.is_some_and(|tool| tool.spec.idempotent) { Json::Null } else { of_unfinished(&in_flight) }
+    }
+
+    /// Everything there is to know of a run.
+    pub async fn state(&self, run: &Run, setup: Option<&Setup>) -> Result<Json, Fault> {
+        let conversation = self.store().conversation(&run.conversation).await?;
+        let conversation =
+            conversation.ok_or_else(|| Fault::Host(format!("the conversation of run {} is gone", run.id)))?;
+        let full = self.store().messages(&conversation.id, 0, conversation.length).await?;
+        let saved = self.last_saved(run).await?;
+        let state = run_to_json(run, &conversation.agent);
+        let pending = Self::pending_action(run, saved.as_ref(), setup);
+        let in_flight = saved.as_ref().map(|saved| saved.in_flight.copy());
+        let summary = summary_of(saved.as_ref(), &conversation.kept);
+        let graph = graph(full, saved.as_ref(), &summary, setup, &meta(run, &conversation, setup));
+        let parts = [("pending_action", pending), ("in_flight", in_flight.into())];
+        for (name, part) in parts.into_iter().chain(graph) {
+            // New values in a new object: they fit.
+            let _ = state.set(name, part);
+        }
+        Ok(state)
+    }
+}
+
+/// A run as `seeds/002` names the parts of its graph state, and nothing else.
+pub(super) fn graph_state(full: Vec<Json>, saved: &Saved, setup: &Setup, run: &str, kept: &Json) -> Json {
+    let summary = summary_of(Some(saved), kept);
+    let meta = Json::from([
+        ("agent_id", setup.id.as_str().into()),
+        ("agent_name", setup.name.as_str().into()),
+        ("run_id", run.into()),
+        ("chat_id", saved.facts.get("chat_id").unwrap_or_default()),
+    ]);
+    Json::from(graph(full, Some(saved), &summary, Some(setup), &meta))
+}
+
+fn meta(run: &Run, conversation: &Conversation, setup: Option<&Setup>) -> Json {
+    let name = setup.map(|setup| setup.name.as_str()).filter(|name| !name.is_empty());
+    Json::from([
+        ("agent_id", conversation.agent.as_str().into()),
+        ("agent_name", name.unwrap_or(&conversation.agent).into()),
+        ("run_id", run.id.as_str().into()),
+        ("chat_id", run.conversation.as_str().into()),
+    ])
+}
+
+/// The status that a word stands for in the store.
+fn status_of(word: &str) -> Result<RunStatus, Fault> {
+    if word == INTERRUPTED {
+        return Ok(RunStatus::Running);
+    }
+    RunStatus::named(word).ok_or_else(|| {
+        let words: Vec<&str> = RunStatus::ALL.iter().map(|status| status.name()).collect();
+        let message = format!("`{word}` is no status: say {} or {INTERRUPTED}", words.join(", "));
+        Fault::invalid(message, Some("status"))
+    })
+}
+
+/// What the run keeps of the summary; before its first step, what the conversation does.
+fn summary_of(saved: Option<&Saved>, kept: &Json) -> Json {
+    let of_run = saved.and_then(|saved| saved.states.get(SUMMARIZATION));
+    of_run.or_else(|| kept.get(SUMMARIZATION)).unwrap_or_default()
+}
+
+/// The parts of the graph state.
+fn graph(
+    full: Vec<Json>,
+    saved: Option<&Saved>,
+    summary: &Json,
+    setup: Option<&Setup>,
+    meta: &Json,
+) -> [(&'static str, Json); 17] {
+    let progress = saved.map(|saved| &saved.progress);
+    let seen = progress.map(|progress| summary::seen(&progress.messages().items(), summary));
+    let seen: Vec<Json> = seen.unwrap_or_default().iter().map(Json::copy).collect();
+    let answer = progress.map(|progress| progress.response.copy()).unwrap_or_default();
+    let calls = progress.map(|progress| progress.open_calls()).unwrap_or_default();
+    let calls: Vec<Json> = calls.iter().map(|call| call.to_json()).collect();
+    let kernel = setup.map(|setup| &setup.kernel);
+    let prompt = kernel.and_then(|kernel| kernel.settings().system_prompt.clone());
+    let tools = kernel.map(|kernel| kernel.tool_schemas(SchemaDialect::OpenAi)).unwrap_or_default();
+    let text = summary.get("summary").filter(|text| text.as_str().is_some_and(|text| !text.is_empty()));
+    let compressed = summary.get("compressed").and_then(|compressed| compressed.as_bool());
+    [
+        ("messages", seen.into()),
+        ("full_messages", full.into()),
+        ("system_prompt", prompt.into()),
+        ("tools", tools.into()),
+        ("max_iterations", kernel.map(|kernel| kernel.settings().max_tool_iterations).into()),
+        ("iteration", progress.map_or(0, |progress| progress.iterations).into()),
+        ("scratchpad", saved.map_or_else(Json::array, |saved| saved.scratchpad.copy())),
+        ("callbacks", setup.map_or_else(Json::object, callbacks)),
+        ("callback_meta", meta.clone()),
+        ("last_content", content_of(&answer)),
+        ("tool_calls", calls.into()),
+        ("tool_results", progress.map(results).unwrap_or_default().into()),
+        ("finish_reason", response::finish_reason_of(&answer).into()),
+        ("last_response", answer),
+        ("context", saved.map_or_else(Json::object, |saved| saved.variables.copy())),
+        ("compression_applied", compressed.unwrap_or(text.is_some()).into()),
+        ("conversation_summary", text.map(|text| text.copy()).into()),
+    ]
+}
+
+fn content_of(answer: &Json) -> Json {
+    let said = response::message_of(answer);
+    if said.is_null() { Json::Null } else { message::text_of(&said).into() }
+}
+
+/// The results of the tools that the latest answer called.
+fn results(progress: &Progress) -> Vec<Json> {
+    let said = progress.said.items();
+    let after = said.iter().rposition(|message| is_role(message, "assistant")).map_or(0, |last| last + 1);
+    said.iter().skip(after).map(Json::copy).collect()
+}
+
+/// Who listens to what: `{on_tool_start: ["rust", "a_script"]}`.
+fn callbacks(setup: &Setup) -> Json {
+    let heard = Callback::ALL.into_iter().filter_map(|callback| {
+        let closure = setup.callbacks.hears(callback).then_some("rust");
+        let scripts = setup.listeners.iter().filter(|listener| listener.hears(callback));
+        let names = closure.into_iter().chain(scripts.map(|listener| listener.name()));
+        let names: Vec<Json> = names.map(Json::from).collect();
+        (!names.is_empty()).then(|| (callback.name().into(), names.into()))
+    });
+    heard.collect::<Object>().into()
+}

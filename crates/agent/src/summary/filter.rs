@@ -1,0 +1,50 @@
+//! The filter before a model call.
+
+use super::plan::{Look, Plan};
+use super::settings::{NAME, Summarization};
+use std::sync::Arc;
+use valvehouse_core::fault::Breakage;
+use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse_core::lanes::Pace;
+
+/// Its place among the filters before a model call: before all that look at what the model sees, after
+/// the limits (-3000) and the redaction (-2000), which the model that writes summaries is to profit from, too.
+pub const PRIORITY: f64 = -1000.0;
+
+/// Bytes of messages whose tokens are counted where that holds up nobody.
+const LONG_TO_COUNT: usize = 1 << 18;
+
+impl Summarization {
+    /// Returns the filter that shortens conversations so.
+    pub fn filter(self) -> Filter {
+        let hooks = Hooks::default().with(Hook::PreChat);
+        Filter::new(NAME, hooks, Arc::new(Summarizer(self))).priority(PRIORITY)
+    }
+}
+
+struct Summarizer(Summarization);
+
+impl Run for Summarizer {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let mut look = Look::at(&self.0, &ctx);
+        let from = match look.plan() {
+            Plan::Leave => None,
+            Plan::Show { from } => Some(from),
+            Plan::Write { from } => Some(look.write(from, &ctx.turn)),
+        };
+        let view = from.map(|from| look.view(from));
+        look.keep(&ctx.turn, from);
+        Ok(Verdict::Continue(match view {
+            Some(messages) => ctx.with_messages(messages),
+            None => ctx,
+        }))
+    }
+
+    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+        if ctx.messages().weight() > LONG_TO_COUNT {
+            return Some(Pace::Slow);
+        }
+        self.0.writer()?;
+        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Pace::Waits)
+    }
+}

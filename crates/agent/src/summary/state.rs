@@ -1,0 +1,75 @@
+//! What the summarization keeps from call to call and from turn to turn.
+
+use super::settings::NAME;
+use super::units::Unit;
+use valvehouse_core::context::Turn;
+use valvehouse_json::Json;
+
+/// The summary so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Kept {
+    pub(super) summary: Option<String>,
+    /// Messages of the conversation that it stands for.
+    pub(super) covers: u64,
+    /// Why the last one could not be written, and how long the conversation was then.
+    pub(super) failed: Option<(String, u64)>,
+}
+
+/// The place in the conversation of the first message that is given.
+pub(super) fn offset(turn: &Turn) -> u64 {
+    number(&turn.state(NAME), "offset")
+}
+
+impl Kept {
+    /// Of this turn. A summary of more than there is belongs to another conversation.
+    pub(super) fn of(turn: &Turn, end: u64) -> Self {
+        let state = turn.state(NAME);
+        let (summary, covers) = (state.text("summary").unwrap_or_default(), number(&state, "covers"));
+        let failed = state.text("failed").map(|why| (why.into(), number(&state, "failed_at")));
+        let failed = failed.filter(|(_, at)| *at <= end);
+        if summary.is_empty() || covers == 0 || covers > end {
+            return Self { failed, ..Self::default() };
+        }
+        Self { summary: Some(summary.into()), covers, failed }
+    }
+
+    /// How many of these units the summary stands for.
+    pub(super) fn covered(&self, units: &[Unit]) -> usize {
+        let is_covered = |unit: &&Unit| self.summary.is_some() && unit.to <= self.covers;
+        units.iter().take_while(is_covered).count()
+    }
+
+    /// Keeps it.
+    pub(super) fn keep(&self, turn: &Turn, compressed: bool) {
+        let state = turn.state(NAME);
+        // An object that only this filter and whoever keeps the conversation write to takes plain values.
+        let _ = state.set("summary", self.summary.as_deref().unwrap_or_default());
+        let _ = state.set("covers", self.covers);
+        let _ = state.set("offset", number(&state, "offset"));
+        let _ = state.set("compressed", compressed);
+        match &self.failed {
+            Some((why, at)) => {
+                let _ = state.set("failed", why.as_str());
+                let _ = state.set("failed_at", *at);
+            }
+            None => {
+                state.remove("failed");
+                state.remove("failed_at");
+            }
+        }
+    }
+}
+
+/// Remembers the place of the first message that is still of use.
+pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
+    let state = turn.state(NAME);
+    match place {
+        Some(place) => drop(state.set("shown_from", place)),
+        None => drop(state.remove("shown_from")),
+    }
+}
+
+pub(super) fn number(state: &Json, key: &str) -> u64 {
+    let number = state.get(key).and_then(|number| number.as_i64());
+    number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+//! The whole of the settings.
+
+use super::section::{key, secret, section};
+use super::{models, plugins, server};
+use crate::reader::{Log, Reader};
+use crate::settings::{Admin, Config, StoreAddress, StoreSettings};
+use crate::tree::Setting;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
+    let mut root = Reader::new(String::new(), root, log);
+    let server = server::server(&mut root, &project);
+    let admin = Admin { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
+    let folders = server::folders(&mut root, &project);
+    let store = section(&mut root, "store", |it| (server::store(it, &project), secret(it, "key", &project)));
+    let (address, key) = store.unwrap_or_default();
+    let usual = || StoreAddress::Sqlite(project.join(".valvehouse/state.db"));
+    let store = StoreSettings { address: address.unwrap_or_else(usual), key };
+    let breaker = section(&mut root, "breaker", plugins::breaker).unwrap_or_default();
+    let trace = section(&mut root, "trace", server::trace).unwrap_or_default();
+    let otlp = section(&mut root, "otlp", |it| server::otlp(it, &project)).flatten();
+    let mut providers = models::providers(&mut root, &project);
+    let is_demo = providers.is_empty() && !root.log.origins.contains_key("providers");
+    if is_demo {
+        providers.push(models::demo_provider());
+    }
+    let mut models = models::models(&mut root, &providers);
+    if is_demo && !root.log.origins.contains_key("models") {
+        models.push(models::demo_model());
+    }
+    let filters = plugins::named(&mut root, "filters", plugins::plugin);
+    let tools = plugins::named(&mut root, "tools", plugins::plugin);
+    let grants = plugins::named(&mut root, "grants", |it| plugins::grants(it, &project));
+    root.finish();
+    Config {
+        project,
+        server,
+        admin,
+        folders,
+        store,
+        breaker,
+        trace,
+        otlp,
+        providers,
+        models,
+        filters,
+        tools,
+        grants,
+        origins: BTreeMap::new(),
+    }
+}

@@ -1,0 +1,39 @@
+//! A section, and the keys that are read alike in several.
+
+use crate::reader::Reader;
+use crate::secret::SecretSource;
+use std::path::Path;
+
+/// Reads a section to its end, when there is one.
+pub(super) fn section<T>(
+    root: &mut Reader<'_>,
+    key: &'static str,
+    read: impl FnOnce(&mut Reader<'_>) -> T,
+) -> Option<T> {
+    let mut inner = root.inner(key)?;
+    let value = read(&mut inner);
+    inner.finish();
+    Some(value)
+}
+
+pub(super) const NO_DIGEST: &str =
+    "begins with `sha256:`, after which come 64 hexadecimal digits: `valvehouse key` makes them";
+
+/// A key that opens doors: itself, or its digest.
+pub(super) fn key(it: &mut Reader<'_>, project: &Path) -> Option<SecretSource> {
+    let key = secret(it, "key", project)?;
+    if key.is_no_digest() {
+        it.wrong("key", NO_DIGEST);
+        return None;
+    }
+    Some(key)
+}
+
+pub(super) fn secret(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<SecretSource> {
+    let source = SecretSource::parse(&it.text(key)?, project);
+    if source.is_blank() {
+        it.wrong(key, "is empty: write \"env:NAME\", \"file:PATH\" or the key itself, or take it out");
+        return None;
+    }
+    Some(source)
+}

@@ -1,0 +1,212 @@
+//! The file as it is written.
+
+// Nobody builds these types: their form is what is asked for.
+#![expect(dead_code)]
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, title = "valvehouse.toml")]
+pub(super) struct File {
+    server: Server,
+    admin: Admin,
+    folders: Folders,
+    store: Store,
+    breaker: Breaker,
+    trace: Trace,
+    otlp: Otlp,
+    providers: Vec<Provider>,
+    models: Vec<Model>,
+    filters: BTreeMap<Id, Plugin>,
+    tools: BTreeMap<Id, Plugin>,
+    grants: BTreeMap<Id, Grants>,
+}
+
+/// The id of a plugin: the name of its file.
+type Id = String;
+pub(super) type Table = Map<String, Value>;
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Server {
+    listen: String,
+    keys: Vec<Key>,
+    trust_user_headers: bool,
+    trusted_proxies: Vec<String>,
+    pipelines: bool,
+    client_variables: Vec<String>,
+    #[schemars(range(min = 1, max = 4096))]
+    max_body_mb: u64,
+    #[schemars(range(min = 1, max = 64))]
+    max_text_mb: u64,
+    #[schemars(range(min = 0, max = 3_600_000))]
+    keep_alive_ms: u64,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    #[schemars(range(min = 0, max = 1_000_000))]
+    requests_per_minute: u32,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Key {
+    Text(String),
+    OfUser(UserKey),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct UserKey {
+    key: String,
+    user: Table,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Admin {
+    key: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Folders {
+    filters: String,
+    tools: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Store {
+    #[schemars(regex(pattern = "^(sqlite:|postgres://|postgresql://)"))]
+    url: String,
+    key: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Breaker {
+    #[schemars(range(min = 0, max = 1000))]
+    breaks: u64,
+    #[schemars(range(min = 1, max = 86_400_000))]
+    window_ms: u64,
+    #[schemars(range(min = 1, max = 86_400_000))]
+    rest_ms: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Trace {
+    #[schemars(range(min = 0, max = 10_000))]
+    turns: u64,
+    contents: Vec<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Otlp {
+    endpoint: String,
+    headers: BTreeMap<String, String>,
+    service: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Provider {
+    name: String,
+    kind: String,
+    base_url: String,
+    api_key: String,
+    models: TextOrTexts,
+    timeouts: Timeouts,
+    retry: Retry,
+    breaker: Breaker,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum TextOrTexts {
+    Text(String),
+    Texts(Vec<String>),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Timeouts {
+    #[schemars(range(min = 1, max = 86_400_000))]
+    connect_ms: u64,
+    #[schemars(range(min = 1, max = 86_400_000))]
+    answer_ms: u64,
+    #[schemars(range(min = 1, max = 86_400_000))]
+    idle_ms: u64,
+    #[schemars(range(min = 1, max = 86_400_000))]
+    total_ms: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Retry {
+    #[schemars(range(min = 0, max = 20))]
+    times: u32,
+    #[schemars(range(min = 1, max = 3_600_000))]
+    first_ms: u64,
+    #[schemars(range(min = 1, max = 3_600_000))]
+    longest_ms: u64,
+    lost: bool,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Model {
+    name: String,
+    provider: String,
+    model: String,
+    fallbacks: Vec<String>,
+    system_prompt: String,
+    filters: Vec<String>,
+    tools: Vec<String>,
+    #[schemars(range(min = 1, max = 1000))]
+    max_tool_iterations: u64,
+    variables: Table,
+    memory: bool,
+    preset: String,
+    middleware: BTreeMap<String, Value>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Plugin {
+    valves: Table,
+    enabled: bool,
+    budget: Budget,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Budget {
+    #[schemars(range(min = 1, max = 86_400_000))]
+    ms: u64,
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
+    operations: u64,
+    #[schemars(range(min = 1, max = 1_048_576))]
+    memory_mb: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Grants {
+    http: Grant,
+    files: Vec<String>,
+    shell: Grant,
+    env: Grant,
+    kv: bool,
+    llm: bool,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Grant {
+    All(bool),
+    Named(Vec<String>),
+}

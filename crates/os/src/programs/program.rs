@@ -1,0 +1,96 @@
+//! The program that is meant, if it is granted.
+
+use crate::failure::Failure;
+use std::path::{Path, PathBuf};
+use valvehouse_config::Grant;
+
+/// Where programs without a path are looked for; the host's own search path does not count.
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// A program and its arguments, passed as they are.
+    Argv(Vec<String>),
+    /// A text for `sh -c`, where `sh` is granted.
+    Shell(String),
+}
+
+/// A granted program with its arguments.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// As it was said.
+    name: String,
+    /// Where it is.
+    pub(super) path: PathBuf,
+    pub(super) args: Vec<String>,
+}
+
+impl Program {
+    /// What is to be run, where it is granted and there.
+    pub(super) fn granted(granted: &Grant, what: Command) -> Result<Self, Failure> {
+        let (name, args) = match what {
+            Command::Shell(text) => ("sh".to_owned(), vec!["-c".to_owned(), text]),
+            Command::Argv(argv) => {
+                let mut argv = argv.into_iter();
+                let name = argv.next().filter(|name| !name.is_empty());
+                let name = name.ok_or_else(|| Failure::new("cannot run a program without a name"))?;
+                (name, argv.collect())
+            }
+        };
+        if !is_granted(granted, &name) {
+            let message = format!("the program `{name}` is not granted{}", others(granted));
+            return Err(Failure::ungranted(message, format!("shell={name}")));
+        }
+        let path = find(&name)?;
+        Ok(Self { name, path, args })
+    }
+
+    pub(super) fn failed(&self, doing: &str, error: &std::io::Error) -> Failure {
+        Failure::new(format!("cannot {doing} the program `{}`: {error}", self.name))
+    }
+}
+
+/// A bare name grants what the search path has under it, a path that one file.
+fn is_granted(granted: &Grant, name: &str) -> bool {
+    match granted {
+        Grant::Nothing => false,
+        Grant::Only(names) => names.iter().any(|own| own == name),
+        Grant::Everything => true,
+    }
+}
+
+fn others(granted: &Grant) -> String {
+    match granted {
+        Grant::Only(names) => format!("; those are: {}", names.join(", ")),
+        Grant::Nothing | Grant::Everything => "; none is".to_owned(),
+    }
+}
+
+fn find(name: &str) -> Result<PathBuf, Failure> {
+    if name.starts_with('/') {
+        let path = PathBuf::from(name);
+        let there = is_program(&path).then_some(path);
+        return there.ok_or_else(|| Failure::new(format!("cannot run `{name}`: there is no such program")));
+    }
+    if name.contains('/') {
+        let message = format!("cannot run `{name}`: say a bare name or an absolute path");
+        return Err(Failure::new(message));
+    }
+    let places = PATH.split(':').map(|folder| Path::new(folder).join(name));
+    places
+        .into_iter()
+        .find(|path| is_program(path))
+        .ok_or_else(|| Failure::new(format!("cannot run `{name}`: there is no such program in {PATH}")))
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(path: &Path) -> bool {
+    path.is_file()
+}

@@ -1,0 +1,202 @@
+//! A program run to its end.
+
+use super::capture::Capture;
+use super::family::{self, Family};
+use super::program::{Command, PATH, Program};
+use super::workplace::Workplace;
+use crate::failure::Failure;
+use crate::folders::Folders;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use valvehouse_config::Grant;
+use valvehouse_json::Json;
+
+/// How long a program may run when nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the end of an output is waited for, once nobody is left to write it.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How long a killed program may take to be gone.
+const LAST_BREATH: Duration = Duration::from_secs(1);
+
+/// The programs a plugin may run.
+#[derive(Debug, Clone, Default)]
+pub struct Programs {
+    granted: Grant,
+    /// Where they may start.
+    folders: Folders,
+}
+
+/// How it is run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What it reads; nothing where there is none.
+    pub stdin: Option<String>,
+    /// Where it starts: a path in a granted folder. Otherwise in the first granted folder, and where
+    /// none is granted in an empty one, taken away afterwards.
+    pub folder: Option<String>,
+    /// How long it may run; 30 seconds when nobody says otherwise.
+    pub timeout: Option<Duration>,
+}
+
+/// How a program ended and what it wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Its exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it wrote; what is no UTF-8 is replaced, what is too much is left out and said so.
+    pub stdout: String,
+    /// The same of its complaints.
+    pub stderr: String,
+    /// Whether something of these was left out.
+    pub cut: bool,
+    /// Whether it was ended because its time was over.
+    pub timed_out: bool,
+}
+
+impl Programs {
+    /// These programs, started in these folders.
+    pub fn new(granted: &Grant, folders: &[PathBuf]) -> Self {
+        Self { granted: granted.clone(), folders: Folders::new(folders) }
+    }
+
+    /// Runs a program to its end, or to the end of its time. Everything that it started ends with it,
+    /// also when what this returns is dropped before.
+    pub async fn run(&self, what: Command, options: Options) -> Result<Output, Failure> {
+        let program = Program::granted(&self.granted, what)?;
+        let workplace = self.workplace(options.folder.as_deref())?;
+        let (mut child, family) = start(&program, workplace, options.stdin.is_some())?;
+        let (stdout, stderr) = (Capture::default(), Capture::default());
+        let timeout = options.timeout.unwrap_or(TIMEOUT);
+        let said = options.stdin.unwrap_or_default();
+        let mut talk = pin!(Pipes::of(&mut child).talk(said, &stdout, &stderr));
+        let mut has_ended = false;
+        let ended = tokio::time::timeout(timeout, async {
+            loop {
+                tokio::select! {
+                    status = child.wait() => break status,
+                    () = &mut talk, if !has_ended => has_ended = true,
+                }
+            }
+        })
+        .await;
+        family.end().await;
+        if !has_ended {
+            // Whoever held the other end is gone; somebody who could not be ended may hold it still.
+            let _ = tokio::time::timeout(LAST_WORDS, &mut talk).await;
+        }
+        let timed_out = ended.is_err();
+        let status = match ended {
+            Ok(status) => status.map(Some),
+            Err(_) => tokio::time::timeout(LAST_BREATH, child.wait()).await.ok().transpose(),
+        };
+        let status = status.map_err(|error| program.failed("wait for", &error))?;
+        Ok(Output::of(status, &stdout, &stderr, timed_out))
+    }
+
+    /// The granted programs in words, for a description.
+    pub fn names(&self) -> String {
+        match &self.granted {
+            Grant::Nothing => "none".to_owned(),
+            Grant::Only(names) => names.join(", "),
+            Grant::Everything => "all there are".to_owned(),
+        }
+    }
+
+    fn workplace(&self, folder: Option<&str>) -> Result<Workplace, Failure> {
+        match (folder, self.folders.names().next()) {
+            (Some(folder), _) => Ok(Workplace::granted(self.folders.folder(folder)?)),
+            (None, Some(first)) => Ok(Workplace::granted(self.folders.folder(first)?)),
+            (None, None) => Workplace::fresh(),
+        }
+    }
+}
+
+fn start(program: &Program, workplace: Workplace, reads: bool) -> Result<(Child, Family), Failure> {
+    let mark = family::Mark::new();
+    let mut command = mark.command(&program.path);
+    command
+        .args(&program.args)
+        .current_dir(&workplace.path)
+        .env("PATH", PATH)
+        .env("HOME", &workplace.path)
+        .env("LANG", "C.UTF-8")
+        .env("TERM", "dumb")
+        .stdin(if reads { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    command.process_group(0);
+    let child = command.spawn().map_err(|error| program.failed("start", &error))?;
+    let family = Family::of(&child, mark, workplace);
+    Ok((child, family))
+}
+
+/// The near ends of a program's input and outputs.
+struct Pipes {
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Pipes {
+    fn of(child: &mut Child) -> Self {
+        Self { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
+    }
+
+    /// Says what there is to say and hears what there is to hear.
+    async fn talk(self, said: String, stdout: &Capture, stderr: &Capture) {
+        tokio::join!(say(self.stdin, said), stdout.hear(self.stdout), stderr.hear(self.stderr));
+    }
+}
+
+/// A program need not listen to the end.
+async fn say(stdin: Option<ChildStdin>, text: String) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(text.as_bytes()).await;
+    }
+}
+
+impl Output {
+    fn of(status: Option<ExitStatus>, stdout: &Capture, stderr: &Capture, timed_out: bool) -> Self {
+        let ((stdout, one), (stderr, other)) = (stdout.finish(), stderr.finish());
+        let code = status.and_then(|status| status.code());
+        Self { code, signal: status.and_then(signal), stdout, stderr, cut: one || other, timed_out }
+    }
+
+    /// The same for a model or a script: `exit_code stdout stderr`, and the rest where there is
+    /// something to say.
+    pub fn into_json(self) -> Json {
+        let code = self.code.map(i64::from);
+        let output = Json::from([
+            ("exit_code", code.into()),
+            ("stdout", self.stdout.into()),
+            ("stderr", self.stderr.into()),
+        ]);
+        if let Some(signal) = self.signal {
+            let _ = output.set("signal", i64::from(signal));
+        }
+        for (key, holds) in [("timed_out", self.timed_out), ("cut", self.cut)] {
+            if holds {
+                let _ = output.set(key, true);
+            }
+        }
+        output
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}

@@ -1,0 +1,214 @@
+//! The provider around another one.
+
+use super::shape::{self, Shape};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::chat::{Call, message};
+use valvehouse_core::context::Notice;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Forwarded, Provider, Request, whole};
+use valvehouse_json::{Json, Object};
+
+/// How the field begins in a body that is passed on unread.
+const FIELD: &str = "\"response_format\"";
+
+/// Wraps any provider, for requests with `response_format`; the others pass.
+pub struct Formatted {
+    inner: Arc<dyn Provider>,
+    retries: u32,
+}
+
+impl Formatted {
+    /// As often a model is asked again whose answer does not fit.
+    pub const RETRIES: u32 = 2;
+
+    /// Around a provider, which is asked again this many times at most.
+    pub fn new(inner: Arc<dyn Provider>, retries: u32) -> Self {
+        Self { inner, retries }
+    }
+
+    /// Whether a request asks for a form that is checked here.
+    pub fn is_wanted(body: &Json) -> bool {
+        shape::is_wanted(body)
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+        let Some(shape) = Shape::of(&request.body).await? else {
+            return self.inner.chat(request).await;
+        };
+        let mut messages = self.first_messages(&request.body, &shape);
+        let (mut spent, mut asked_again) = (Vec::new(), 0);
+        loop {
+            let answer = self.whole(&request, &shape, &messages).await?;
+            spent.extend(answer.get("usage"));
+            let Some(misfit) = misfit(&shape, &answer).await? else {
+                return Ok(Answer::Whole(with_usage_of_all(answer, &spent)));
+            };
+            if misfit.is_cut || asked_again == self.retries {
+                return Err(self.gives_up(&misfit, asked_again));
+            }
+            asked_again += 1;
+            self.tell(&request, asked_again, &misfit);
+            messages.extend(misfit.told());
+        }
+    }
+
+    /// The request's messages, with the form in words where the service does not know it.
+    fn first_messages(&self, body: &Json, shape: &Shape) -> Vec<Json> {
+        let mut messages = body.get("messages").unwrap_or_default().items();
+        if !self.inner.takes_response_format(&shape.format) {
+            let is_system = |said: &Json| matches!(&*message::role_of(said), "system" | "developer");
+            let place = messages.iter().take_while(|said| is_system(said)).count();
+            messages.insert(place, message::system(shape.instruction()));
+        }
+        messages
+    }
+
+    async fn whole(&self, request: &Request, shape: &Shape, messages: &[Json]) -> Result<Json, Fault> {
+        let keeps_format = self.inner.takes_response_format(&shape.format);
+        let entries = request.body.as_object().map(Object::entries).unwrap_or_default();
+        let asked = entries.into_iter().filter_map(|(key, value)| match key.as_str() {
+            "stream_options" => None,
+            "response_format" if !keeps_format => None,
+            "stream" => Some((key, false.into())),
+            "messages" => Some((key, messages.to_vec().into())),
+            _ => Some((key, value)),
+        });
+        let body = asked.collect::<Object>().into();
+        match self.inner.chat(Request { body, stream: false, turn: request.turn.clone() }).await? {
+            Answer::Whole(answer) => Ok(answer),
+            Answer::Stream(pieces) => whole(pieces).await,
+        }
+    }
+
+    fn tell(&self, request: &Request, attempt: u32, misfit: &Misfit) {
+        let provider = self.inner.name();
+        // Why quotes what was said, which is nothing for every log.
+        tracing::warn!(provider, "asked again ({attempt} of {}): its answer does not fit", self.retries);
+        tracing::debug!(provider, "{}", misfit.why);
+        if let Some(turn) = &request.turn {
+            turn.tell(|| Notice::Retry {
+                what: format!("provider {provider}"),
+                attempt,
+                most: self.retries,
+                error: misfit.why.clone(),
+                delay: Duration::ZERO,
+            });
+        }
+    }
+
+    fn gives_up(&self, misfit: &Misfit, asked_again: u32) -> Fault {
+        let (provider, why) = (self.inner.name(), &misfit.why);
+        let message = if misfit.is_cut {
+            format!(
+                "the answer of provider {provider} was cut off by its token limit before it was whole JSON ({why}); raise max_tokens"
+            )
+        } else {
+            let times = if asked_again == 0 { "once" } else { &format!("{} times", asked_again + 1) };
+            format!("provider {provider} was asked {times}, and no answer fits the response_format: {why}")
+        };
+        Fault::Misshapen { message }
+    }
+}
+
+/// An answer that does not fit.
+struct Misfit {
+    said: String,
+    why: String,
+    /// Whether it is too long rather than wrong: asking again makes it no shorter.
+    is_cut: bool,
+}
+
+impl Misfit {
+    /// What the model is told about it.
+    fn told(self) -> Vec<Json> {
+        let why = format!(
+            "This answer does not fit the response format: {}. Answer again with the whole JSON and nothing else.",
+            self.why
+        );
+        // Some services take no empty messages.
+        let said = (!self.said.trim().is_empty()).then(|| message::assistant(self.said));
+        said.into_iter().chain([message::user(why)]).collect()
+    }
+}
+
+/// Checks every choice of an answer, and leaves of each only its JSON. The first that does not fit.
+async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Fault> {
+    for choice in answer.get("choices").unwrap_or_default().items() {
+        let said = choice.get("message").unwrap_or_default();
+        let ended = choice.text("finish_reason").unwrap_or_default();
+        let refuses = said.get("refusal").is_some_and(|refusal| !refusal.is_empty());
+        if refuses || ended == "content_filter" || !Call::all(&said).is_empty() {
+            continue;
+        }
+        let text = message::text_of(&said);
+        match shape.read(&text).await? {
+            Ok(json) if *json == *text => {}
+            Ok(json) => message::set_text(&said, &json),
+            Err(why) => return Ok(Some(Misfit { said: text.into(), why, is_cut: ended == "length" })),
+        }
+    }
+    Ok(None)
+}
+
+/// The last answer, with what all of them took.
+fn with_usage_of_all(answer: Json, spent: &[Json]) -> Json {
+    if let Some((first, others)) = spent.split_first().filter(|(_, others)| !others.is_empty()) {
+        let sum = others.iter().fold(first.copy(), |sum, next| added(&sum, next));
+        // Numbers, in an object that is one.
+        let _ = answer.set("usage", sum);
+    }
+    answer
+}
+
+/// Two usages, number by number; what is no number is the later one's.
+fn added(a: &Json, b: &Json) -> Json {
+    match (a, b) {
+        (Json::Number(_), Json::Number(_)) => match (a.as_i64(), b.as_i64()) {
+            (Some(a), Some(b)) => a.saturating_add(b).into(),
+            _ => (a.as_f64().unwrap_or_default() + b.as_f64().unwrap_or_default()).into(),
+        },
+        (Json::Object(a), Json::Object(b)) => {
+            let sum = Object::new(a.entries());
+            b.for_each(|key, next| {
+                let value = sum.get(key).map_or_else(|| next.copy(), |own| added(&own, next));
+                // Copies, in an object just made.
+                let _ = sum.set(key, value);
+            });
+            sum.into()
+        }
+        (own, Json::Null) => own.copy(),
+        (_, next) => next.copy(),
+    }
+}
+
+impl Provider for Formatted {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        self.inner.models()
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(self.ask(request))
+    }
+
+    /// A body that may ask for a form is not passed on unread.
+    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+        let may_ask = std::str::from_utf8(&body).is_ok_and(|text| text.contains(FIELD));
+        if may_ask { None } else { self.inner.forward(body, stream) }
+    }
+
+    fn takes_response_format(&self, _: &Json) -> bool {
+        true
+    }
+
+    fn rests(&self) -> Option<Open> {
+        self.inner.rests()
+    }
+}

@@ -1,0 +1,158 @@
+//! One map, as a script uses it.
+
+use super::entries::{Maps, spend};
+use super::error::{KvError, LARGEST_VALUE, LONGEST_KEY, MOST_TRIES};
+use super::window::{self, Window};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_json::{Json, Number};
+
+/// The time in milliseconds since 1970.
+pub(super) type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// One map: a script's own, or its map for one user or chat.
+///
+/// Every method is atomic. Values are copied in and out.
+pub struct KvMap {
+    pub(super) maps: Arc<Mutex<Maps>>,
+    pub(super) scope: String,
+    pub(super) clock: Clock,
+}
+
+impl KvMap {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<Json> {
+        let (maps, now) = self.open();
+        maps.entry(&self.scope, key, now).map(|entry| entry.value.copy())
+    }
+
+    /// Sets a key, for this long or for ever. Null deletes.
+    pub fn set(&self, key: &str, value: &Json, ttl: Option<Duration>) -> Result<(), KvError> {
+        let value = checked(key, value)?;
+        let (mut maps, now) = self.open();
+        maps.write(&self.scope, key, value, ttl.map(|ttl| end(now, ttl)), now)
+    }
+
+    /// Takes a key out; true when it was there.
+    pub fn delete(&self, key: &str) -> bool {
+        let (mut maps, now) = self.open();
+        let was_there = maps.entry(&self.scope, key, now).is_some();
+        maps.remove(&self.scope, key);
+        was_there
+    }
+
+    /// Counts a key up and gives the new number. A new counter starts at 0, and only then its time
+    /// begins to run.
+    pub fn incr(&self, key: &str, by: &Json, ttl: Option<Duration>) -> Result<Json, KvError> {
+        let by = checked(key, by)?;
+        let (mut maps, now) = self.open();
+        let (before, expires_at) = match maps.entry(&self.scope, key, now) {
+            Some(entry) => (entry.value.clone(), entry.expires_at),
+            None => (Json::from(0_i64), ttl.map(|ttl| end(now, ttl))),
+        };
+        let sum = sum(&before, &by)?;
+        maps.write(&self.scope, key, sum.clone(), expires_at, now)?;
+        Ok(sum)
+    }
+
+    /// The keys that begin with these letters, in alphabetical order.
+    pub fn keys(&self, prefix: &str) -> Vec<String> {
+        let (maps, now) = self.open();
+        let entries = maps.scopes.get(&self.scope).into_iter().flatten();
+        let mut keys: Vec<String> = entries
+            .filter(|(key, entry)| key.starts_with(prefix) && !entry.is_over(now))
+            .map(|(key, _)| key.clone())
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Replaces a value by what `change` makes of it; null when there is none, null deletes.
+    ///
+    /// No lock is held while `change` runs. When another turn was faster it runs again, on the value
+    /// of then. With a `ttl` the time runs from now, without one it goes on running.
+    pub fn update<E: From<KvError>>(
+        &self,
+        key: &str,
+        ttl: Option<Duration>,
+        mut change: impl FnMut(Json) -> Result<Json, E>,
+    ) -> Result<Json, E> {
+        for _ in 0..MOST_TRIES {
+            let (before, version, expires_at) = self.look(key);
+            let after = checked(key, &change(before)?)?;
+            let (mut maps, now) = self.open();
+            let expires_at = ttl.map(|ttl| end(now, ttl)).or(expires_at);
+            if maps.entry(&self.scope, key, now).map_or(0, |entry| entry.version) == version {
+                maps.write(&self.scope, key, after.clone(), expires_at, now)?;
+                return Ok(after.copy());
+            }
+        }
+        Err(KvError::Contended.into())
+    }
+
+    /// Counts one more within the last `length`, unless `limit` is reached.
+    pub fn window(&self, key: &str, length: Duration, limit: u64) -> Result<Window, KvError> {
+        checked(key, &Json::Null)?;
+        let (mut maps, now) = self.open();
+        let before = maps.entry(&self.scope, key, now).map(|entry| entry.value.clone()).unwrap_or_default();
+        let (window, slots) = window::count(&before, now, length, limit).ok_or(KvError::NoWindow)?;
+        if window.allowed {
+            maps.write(&self.scope, key, slots, Some(end(now, length)), now)?;
+        }
+        Ok(window)
+    }
+
+    /// The maps and the time. The clock is read behind the lock, so that what one turn sees never
+    /// lies in its future.
+    fn open(&self) -> (MutexGuard<'_, Maps>, i64) {
+        let maps = self.maps.lock();
+        let now = (self.clock)();
+        (maps, now)
+    }
+
+    /// A copy of a value, the number of its last write, and its end.
+    fn look(&self, key: &str) -> (Json, u64, Option<i64>) {
+        let (maps, now) = self.open();
+        match maps.entry(&self.scope, key, now) {
+            Some(entry) => (entry.value.copy(), entry.version, entry.expires_at),
+            None => (Json::Null, 0, None),
+        }
+    }
+}
+
+fn end(now: i64, ttl: Duration) -> i64 {
+    now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A key that may be used, and a copy of a value that may be kept.
+fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
+    if key.is_empty() || key.len() > LONGEST_KEY {
+        return Err(KvError::Key(key.len()));
+    }
+    if !matches!(value, Json::Text(_) | Json::Array(_) | Json::Object(_)) {
+        return Ok(value.clone());
+    }
+    // Before it is written out: shared containers may make a huge text of a small value.
+    let mut left = LARGEST_VALUE;
+    spend(value, &mut left)?;
+    let text = value.encode().map_err(|error| KvError::Nested(error.to_string()))?;
+    if text.len() > LARGEST_VALUE {
+        return Err(KvError::Value);
+    }
+    Ok(value.copy())
+}
+
+fn sum(a: &Json, b: &Json) -> Result<Json, KvError> {
+    let number = |value: &Json| match value {
+        Json::Number(number) => Ok(number.clone()),
+        other => Err(KvError::NoNumber(other.kind())),
+    };
+    match (number(a)?, number(b)?) {
+        (Number::Int(a), Number::Int(b)) => a.checked_add(b).map(Json::from).ok_or(KvError::Overflow),
+        (a, b) => match a.as_f64() + b.as_f64() {
+            sum if sum.is_finite() => Ok(sum.into()),
+            _ => Err(KvError::Overflow),
+        },
+    }
+}

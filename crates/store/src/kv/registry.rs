@@ -1,0 +1,243 @@
+//! The maps of all scripts, and their way to disk: writers wait together for one commit.
+
+use super::entries::Maps;
+use super::map::{Clock, KvMap};
+use crate::clock::now;
+use crate::error::StoreError;
+use crate::record::{KvChange, KvRow};
+use futures::future::BoxFuture;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+use tokio::sync::Notify;
+use valvehouse_core::context::Durable;
+use valvehouse_core::fault::Fault;
+
+/// The maps of all scripts.
+///
+/// ```
+/// use valvehouse_store::Kv;
+/// let kv = Kv::default();
+/// let map = kv.map("turn_limit", "user/ann");
+/// map.incr("turns", &1_i64.into(), None).unwrap();
+/// assert_eq!(map.get("turns"), Some(1_i64.into()));
+/// assert_eq!(kv.take_changes().len(), 1);
+/// ```
+pub struct Kv {
+    plugins: RwLock<HashMap<String, Arc<Mutex<Maps>>>>,
+    clock: Clock,
+    disk: Disk,
+}
+
+impl Default for Kv {
+    fn default() -> Self {
+        Self::with_clock(now)
+    }
+}
+
+impl Kv {
+    /// What a store had kept.
+    pub fn load(rows: impl IntoIterator<Item = KvRow>) -> Self {
+        let kv = Self::default();
+        let now = (kv.clock)();
+        for row in rows {
+            if row.expires_at.is_none_or(|end| end > now) {
+                let maps = kv.of_plugin(&row.plugin);
+                maps.lock().put(&row.scope, &row.key, row.value, row.expires_at);
+            }
+        }
+        let plugins = kv.plugins.read();
+        plugins.values().for_each(|maps| maps.lock().changed.clear());
+        drop(plugins);
+        kv
+    }
+
+    /// Empty maps that go by another clock: milliseconds since 1970.
+    pub fn with_clock(clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self { plugins: RwLock::default(), clock: Arc::new(clock), disk: Disk::default() }
+    }
+
+    /// One map of a plugin. There is nothing to create: an empty map takes no room.
+    pub fn map(&self, plugin: &str, scope: impl Into<String>) -> KvMap {
+        KvMap { maps: self.of_plugin(plugin), scope: scope.into(), clock: self.clock.clone() }
+    }
+
+    /// The maps of one plugin as they are now, for who tries something out: what is done to them stays there.
+    #[must_use]
+    pub fn copy_of(&self, plugin: &str) -> Self {
+        let maps = self.of_plugin(plugin).lock().clone();
+        let plugins = RwLock::new(HashMap::from([(plugin.to_owned(), Arc::new(Mutex::new(maps)))]));
+        Self { plugins, clock: self.clock.clone(), disk: Disk::default() }
+    }
+
+    /// Gives all maps of a plugin to another one, whose own entries stay.
+    pub fn move_all(&self, from: &str, to: &str) {
+        let entries = self.of_plugin(from).lock().take_all();
+        let to = self.of_plugin(to);
+        let mut to = to.lock();
+        for (scope, key, entry) in entries {
+            if to.scopes.get(&scope).is_none_or(|own| !own.contains_key(&key)) {
+                to.put(&scope, &key, entry.value, entry.expires_at);
+            }
+        }
+    }
+
+    /// Takes out all entries of a plugin.
+    pub fn clear(&self, plugin: &str) {
+        drop(self.of_plugin(plugin).lock().take_all());
+    }
+
+    /// What has changed since this was last asked, each key once.
+    pub fn take_changes(&self) -> Vec<KvChange> {
+        let now = (self.clock)();
+        let plugins = self.plugins.read();
+        let mut changes = Vec::new();
+        for (plugin, maps) in plugins.iter() {
+            maps.lock().take_changes(plugin, now, &mut changes);
+        }
+        changes
+    }
+
+    /// How many changes wait to be written.
+    pub fn waiting(&self) -> usize {
+        self.plugins.read().values().map(|maps| maps.lock().changed.len()).sum()
+    }
+
+    /// These changes could not be written: they will be among the next, as they stand then.
+    pub fn give_back(&self, changes: &[KvChange]) {
+        for change in changes {
+            let (KvChange::Set(KvRow { plugin, scope, key, .. }) | KvChange::Delete { plugin, scope, key }) =
+                change;
+            self.of_plugin(plugin).lock().changed.insert((scope.clone(), key.clone()));
+        }
+    }
+
+    fn of_plugin(&self, plugin: &str) -> Arc<Mutex<Maps>> {
+        if let Some(maps) = self.plugins.read().get(plugin) {
+            return maps.clone();
+        }
+        self.plugins.write().entry(plugin.to_owned()).or_default().clone()
+    }
+}
+
+impl std::fmt::Debug for Kv {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map()
+            .entries(self.plugins.read().iter().map(|(plugin, maps)| (plugin, maps.lock().count)))
+            .finish()
+    }
+}
+
+/// Writes changes to a store; all of them or none, on disk when it returns.
+type Write = Arc<dyn Fn(Vec<KvChange>) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
+
+/// The destination of the maps' writes, and their progress.
+#[derive(Default)]
+struct Disk {
+    write: Option<Write>,
+    /// The number of the latest durable write.
+    wanted: AtomicU64,
+    /// The writes up to this number are on disk.
+    flushed: AtomicU64,
+    /// Held by the one that writes; whoever waits for it finds its own write done, as a rule.
+    writing: tokio::sync::Mutex<()>,
+    failure: Mutex<Option<(Instant, StoreError)>>,
+    wake: Notify,
+}
+
+impl Kv {
+    /// The same maps, written by this function. Maps without one stay in memory.
+    #[must_use]
+    pub fn written_by(
+        mut self,
+        write: impl Fn(Vec<KvChange>) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync + 'static,
+    ) -> Self {
+        self.disk.write = Some(Arc::new(write));
+        self
+    }
+
+    /// Returns the number under which to wait for all writes made so far; `None` where nothing is written
+    /// to disk. Wakes the one who waits in [`Kv::wanted`].
+    pub fn want_flush(&self) -> Option<u64> {
+        self.disk.write.as_ref()?;
+        // After the change itself: whoever reads this number finds the change.
+        let write = self.disk.wanted.fetch_add(1, SeqCst) + 1;
+        self.disk.wake.notify_one();
+        Some(write)
+    }
+
+    /// Waits until somebody wants a durable write.
+    pub async fn wanted(&self) {
+        self.disk.wake.notified().await;
+    }
+
+    /// Returns why the last attempt to write failed, until one succeeds.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.disk.failure.lock().as_ref().map(|(_, error)| error.clone())
+    }
+
+    /// Waits until the writes up to this number are on disk, in one commit with those of others.
+    ///
+    /// # Errors
+    /// Returns the error of the store if it refuses the writes. They stay in memory and are part of the next commit.
+    pub async fn flush_up_to(&self, write: u64) -> Result<(), StoreError> {
+        if self.disk.flushed.load(SeqCst) >= write {
+            return Ok(());
+        }
+        let since = Instant::now();
+        let _one = self.disk.writing.lock().await;
+        if self.disk.flushed.load(SeqCst) >= write {
+            return Ok(());
+        }
+        // A store that has just refused another's write is not kept waiting for.
+        if let Some((_, error)) = self.disk.failure.lock().as_ref().filter(|(at, _)| *at >= since) {
+            return Err(error.clone());
+        }
+        self.write_changes().await
+    }
+
+    /// Writes all that has changed, durable or not.
+    ///
+    /// # Errors
+    /// Returns an error in the same cases as [`Kv::flush_up_to`].
+    pub async fn flush_all(&self) -> Result<(), StoreError> {
+        let _one = self.disk.writing.lock().await;
+        self.write_changes().await
+    }
+
+    async fn write_changes(&self) -> Result<(), StoreError> {
+        let Some(write) = &self.disk.write else { return Ok(()) };
+        let wanted = self.disk.wanted.load(SeqCst);
+        let mut batch = ChangeBatch { kv: self, changes: self.take_changes() };
+        if !batch.changes.is_empty()
+            && let Err(error) = write(batch.changes.clone()).await
+        {
+            *self.disk.failure.lock() = Some((Instant::now(), error.clone()));
+            return Err(error);
+        }
+        batch.changes.clear();
+        self.disk.flushed.fetch_max(wanted, SeqCst);
+        *self.disk.failure.lock() = None;
+        Ok(())
+    }
+}
+
+impl Durable for Kv {
+    fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move { self.flush_up_to(up_to).await.map_err(Fault::from) })
+    }
+}
+
+/// Changes on their way to disk. They go back to the maps when the attempt fails or is given up.
+struct ChangeBatch<'a> {
+    kv: &'a Kv,
+    changes: Vec<KvChange>,
+}
+
+impl Drop for ChangeBatch<'_> {
+    fn drop(&mut self) {
+        self.kv.give_back(&self.changes);
+    }
+}

@@ -1,0 +1,31 @@
+//! The store that the settings name, opened; and the way out when its key is lost.
+
+use crate::error::{StoreError, Trouble};
+use crate::sqlite::database::Sqlite;
+use crate::sqlite::forget;
+use crate::store::Store;
+use std::sync::Arc;
+use valvehouse_config::{StoreAddress, StoreSettings};
+
+/// Opens the configured store.
+pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    match &settings.address {
+        StoreAddress::Sqlite(file) => Ok(Arc::new(Sqlite::open_with(file, settings.key.as_ref()).await?)),
+        StoreAddress::Postgres(_) => Err(StoreError {
+            doing: "open the store".into(),
+            place: "postgres".into(),
+            trouble: Trouble::Other,
+            cause: "this version keeps its state in SQLite only".into(),
+            mend: Some("set store.url to \"sqlite://.valvehouse/state.db\"".into()),
+        }),
+    }
+}
+
+/// Drops the stored valves of a store whose key is lost, which nobody can read any more. Answers of how many
+/// plugins.
+pub async fn forget_valves(settings: &StoreSettings) -> Result<u64, StoreError> {
+    match &settings.address {
+        StoreAddress::Sqlite(file) => forget::forget_valves(file, settings.key.as_ref()).await,
+        StoreAddress::Postgres(_) => open(settings).await.map(|_| 0),
+    }
+}

@@ -1,0 +1,109 @@
+//! Random words for keys and tokens, and the key under which values are sealed: without it they are noise, and a
+//! changed one does not open.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use std::fmt;
+use std::sync::Arc;
+
+/// How a sealed text begins.
+const MARK: &str = "sealed:";
+/// The shortest text that is taken for a key: what people can remember, others can guess.
+pub const SHORTEST_KEY: usize = 32;
+
+/// A key that seals and opens.
+#[derive(Clone)]
+pub struct SealKey(Arc<LessSafeKey>);
+
+impl SealKey {
+    /// From a text of at least [`SHORTEST_KEY`] bytes, such as [`random_word`] gives; none from less.
+    pub fn of(text: &str) -> Option<Self> {
+        if text.len() < SHORTEST_KEY {
+            return None;
+        }
+        let derived = Salt::new(HKDF_SHA256, b"valvehouse").extract(text.as_bytes());
+        let key = derived.expand(&[b"stored values"], &CHACHA20_POLY1305).ok()?;
+        Some(Self(Arc::new(LessSafeKey::new(UnboundKey::from(key)))))
+    }
+
+    /// A value sealed; it opens only as what it is said to be about.
+    pub fn seal(&self, plain: &str, about: &str) -> String {
+        // 96 random bits: two of the values that operators set never have the same.
+        let nonce: [u8; NONCE_LEN] = random();
+        let mut sealed = plain.as_bytes().to_vec();
+        self.0
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(about), &mut sealed)
+            .expect("only values of 256 GB are too long");
+        format!("{MARK}{}", STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat()))
+    }
+
+    /// The value again; none where it was sealed with another key or about something else, or was changed.
+    pub fn open(&self, sealed: &str, about: &str) -> Option<String> {
+        let bytes = STANDARD_NO_PAD.decode(sealed.strip_prefix(MARK)?).ok()?;
+        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut rest = rest.to_vec();
+        let plain = self.0.open_in_place(nonce, Aad::from(about), &mut rest).ok()?;
+        String::from_utf8(plain.to_vec()).ok()
+    }
+}
+
+/// Whether a text was sealed, with whatever key.
+pub fn is_sealed(text: &str) -> bool {
+    text.starts_with(MARK)
+}
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Random bytes of the system.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Without randomness no secret could be made: better none at all than one that can be guessed.
+    SystemRandom::new().fill(&mut bytes).expect("the system has random bytes");
+    bytes
+}
+
+/// 256 random bits as 43 letters, digits, `-` and `_`.
+pub fn random_word() -> String {
+    URL_SAFE_NO_PAD.encode(random::<32>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_value_opens_with_its_key_as_what_it_is_about_and_not_otherwise() {
+        let (key, text) = (SealKey::of(&random_word()).unwrap(), r#"{"token":"grün"}"#);
+        let sealed = key.seal(text, "valves of one");
+        assert!(is_sealed(&sealed) && !sealed.contains("token"), "{sealed}");
+        assert_ne!(sealed, key.seal(text, "valves of one"), "equal values do not look equal");
+        assert_eq!(key.open(&sealed, "valves of one").as_deref(), Some(text));
+        assert_eq!(key.open(&sealed, "valves of two"), None);
+        assert_eq!(SealKey::of(&random_word()).unwrap().open(&sealed, "valves of one"), None);
+        for at in MARK.len()..sealed.len() {
+            let mut changed = sealed.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(key.open(&changed, "valves of one"), None, "changed at {at}");
+        }
+        for broken in ["", "sealed:", "sealed:AAAA", text, &sealed[..sealed.len() - 4]] {
+            assert_eq!(key.open(broken, "valves of one"), None, "{broken}");
+        }
+        assert!(SealKey::of("0123456789012345678901234567890").is_none(), "short keys are guessed");
+    }
+
+    #[test]
+    fn no_two_random_words_are_alike() {
+        let words: std::collections::HashSet<String> = (0..1_000).map(|_| random_word()).collect();
+        assert_eq!(words.len(), 1_000);
+        assert!(words.iter().all(|word| word.len() == 43), "{words:?}");
+    }
+}

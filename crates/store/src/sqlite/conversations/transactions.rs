@@ -1,0 +1,143 @@
+//! Each method one transaction. Writers take the lock at its beginning, so that what they read still holds when they
+//! write.
+
+use super::{checkpoints, messages, runs, transfer};
+use crate::conversation::{
+    Beginning, Begun, Checkpoint, Conversation, Conversations, Prune, Run, RunStatus, Step,
+};
+use crate::error::Answer;
+use crate::sqlite::database::Sqlite;
+use sqlx::Connection as _;
+use valvehouse_json::Json;
+
+impl Conversations for Sqlite {
+    fn conversation<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Conversation>> {
+        self.work("read a conversation", async move {
+            messages::conversation(&mut *self.swift.acquire().await?, id).await
+        })
+    }
+
+    fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> Answer<'a, Vec<Conversation>> {
+        self.work("list conversations", async move {
+            messages::conversations(&mut *self.swift.acquire().await?, agent, limit).await
+        })
+    }
+
+    fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> Answer<'a, Vec<Json>> {
+        self.work("read what was said", async move {
+            messages::messages(&mut *self.swift.acquire().await?, conversation, from, to).await
+        })
+    }
+
+    fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> Answer<'a, Begun> {
+        self.work("begin a run", async move {
+            let mut transaction = self.begin().await?;
+            let begun = runs::begin(&mut transaction, beginning).await?;
+            transaction.commit().await?;
+            Ok(begun)
+        })
+    }
+
+    fn claim_run<'a>(&'a self, id: &'a str, step: u64, owner: &'a str, pid: u32) -> Answer<'a, Option<Run>> {
+        self.work("go on with a run", async move {
+            let mut transaction = self.begin().await?;
+            let run = runs::claim(&mut transaction, id, step, owner, pid).await?;
+            transaction.commit().await?;
+            Ok(run)
+        })
+    }
+
+    fn keep_step<'a>(&'a self, step: &'a Step<'a>) -> Answer<'a, bool> {
+        self.work("keep a step of a run", async move {
+            let mut transaction = self.begin().await?;
+            let kept = runs::keep(&mut transaction, step).await?;
+            transaction.commit().await?;
+            Ok(kept)
+        })
+    }
+
+    fn touch_runs<'a>(&'a self, owner: &'a str) -> Answer<'a, ()> {
+        self.work("say that runs go on", async move {
+            runs::touch(&mut *self.swift.acquire().await?, owner).await
+        })
+    }
+
+    fn run<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Run>> {
+        self.work("read a run", async move { runs::run(&mut *self.swift.acquire().await?, id).await })
+    }
+
+    fn runs<'a>(
+        &'a self,
+        conversation: Option<&'a str>,
+        status: Option<RunStatus>,
+        limit: u64,
+    ) -> Answer<'a, Vec<Run>> {
+        self.work("list runs", async move {
+            runs::runs(&mut *self.swift.acquire().await?, conversation, status, limit).await
+        })
+    }
+
+    fn checkpoint<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Checkpoint>> {
+        self.work("read a checkpoint", async move {
+            checkpoints::checkpoint(&mut *self.swift.acquire().await?, id).await
+        })
+    }
+
+    fn latest_checkpoint<'a>(&'a self, run: &'a str) -> Answer<'a, Option<Checkpoint>> {
+        self.work("read a checkpoint", async move {
+            checkpoints::latest(&mut *self.swift.acquire().await?, run).await
+        })
+    }
+
+    fn checkpoints<'a>(&'a self, conversation: &'a str, limit: u64) -> Answer<'a, Vec<Checkpoint>> {
+        self.work("list checkpoints", async move {
+            checkpoints::list(&mut *self.swift.acquire().await?, conversation, limit).await
+        })
+    }
+
+    fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> Answer<'a, bool> {
+        self.work("fork a conversation", async move {
+            let mut transaction = self.begin().await?;
+            let forked = messages::fork(&mut transaction, from, length, id, kept).await?;
+            transaction.commit().await?;
+            Ok(forked)
+        })
+    }
+
+    fn export<'a>(&'a self, conversation: &'a str) -> Answer<'a, Option<Json>> {
+        self.work("export a conversation", async move {
+            let mut connection = self.swift.acquire().await?;
+            // Several reads, of one moment.
+            let mut transaction = connection.begin().await?;
+            transfer::export(&mut transaction, conversation).await
+        })
+    }
+
+    fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> Answer<'a, bool> {
+        self.work("import a conversation", async move {
+            let exported = transfer::read(exported, id)?;
+            let mut transaction = self.begin().await?;
+            let imported = transfer::import(&mut transaction, exported).await?;
+            transaction.commit().await?;
+            Ok(imported)
+        })
+    }
+
+    fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> Answer<'a, u64> {
+        self.work("drop old checkpoints", async move {
+            let mut transaction = self.begin().await?;
+            let dropped = checkpoints::prune(&mut transaction, conversation, keep).await?;
+            transaction.commit().await?;
+            Ok(dropped)
+        })
+    }
+
+    fn forget_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, bool> {
+        self.work("forget a conversation", async move {
+            let mut transaction = self.begin().await?;
+            let forgotten = messages::forget(&mut transaction, id).await?;
+            transaction.commit().await?;
+            Ok(forgotten)
+        })
+    }
+}

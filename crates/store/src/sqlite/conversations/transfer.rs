@@ -1,0 +1,71 @@
+//! A whole conversation out of the store and into it.
+
+use super::rows::refused;
+use super::{checkpoints, messages, runs};
+use crate::conversation::{Checkpoint, Run};
+use crate::export::Exported;
+use sqlx::Error;
+use sqlx::sqlite::SqliteConnection;
+use uuid::Uuid;
+use valvehouse_json::Json;
+
+pub(super) async fn export(connection: &mut SqliteConnection, id: &str) -> Result<Option<Json>, Error> {
+    let Some(conversation) = messages::conversation(connection, id).await? else { return Ok(None) };
+    let messages = messages::messages(connection, id, 0, conversation.length).await?;
+    let mut all = Vec::new();
+    for run in runs::runs(connection, Some(id), None, u64::MAX).await?.into_iter().rev() {
+        let checkpoints = checkpoints::of_run(connection, &run.id).await?;
+        all.push((run, checkpoints));
+    }
+    Ok(Some(Exported { conversation, messages, runs: all }.to_json()))
+}
+
+/// An exported conversation, which is to have this id.
+pub(super) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
+    let mut exported = Exported::read(json).map_err(|wrong| {
+        refused(format!("this is not what an export of a conversation looks like: {wrong}; export it again"))
+    })?;
+    if let Some(id) = id {
+        id.clone_into(&mut exported.conversation.id);
+    }
+    Ok(exported)
+}
+
+pub(super) async fn import(connection: &mut SqliteConnection, exported: Exported) -> Result<bool, Error> {
+    let Exported { conversation, messages, runs } = exported;
+    if messages::find(connection, &conversation.id).await?.is_some() {
+        return Ok(false);
+    }
+    let renamed = uses_known_ids(connection, &runs).await?;
+    let number = messages::insert(connection, &conversation).await?;
+    messages::append(connection, number, 0, &messages).await?;
+    for (mut run, checkpoints) in runs {
+        if renamed {
+            run.id = Uuid::now_v7().to_string();
+        }
+        let run = runs::insert(connection, number, &run).await?;
+        for checkpoint in &checkpoints {
+            let id = (!renamed).then_some(checkpoint.id.as_str());
+            checkpoints::insert(connection, run, id, &checkpoint.into()).await?;
+        }
+    }
+    Ok(true)
+}
+
+/// Whether there are runs or checkpoints here that have an id of theirs.
+async fn uses_known_ids(
+    connection: &mut SqliteConnection,
+    runs: &[(Run, Vec<Checkpoint>)],
+) -> Result<bool, Error> {
+    for (run, checkpoints) in runs {
+        if runs::is_known(connection, &run.id).await? {
+            return Ok(true);
+        }
+        for checkpoint in checkpoints {
+            if checkpoints::is_known(connection, &checkpoint.id).await? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}

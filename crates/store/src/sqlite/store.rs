@@ -1,0 +1,346 @@
+//! The contract of stores, each method one transaction on the rows of its kind.
+
+use super::database::Sqlite;
+use super::transaction::{AT_ONCE, begin, raise};
+use super::valves::{self, Change};
+use super::{aside, grants, guards, history, hosts, kv, open, responses, switches};
+use crate::error::{Answer, StoreError, Trouble};
+use crate::history::Action;
+use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::responses::StoredResponse;
+use crate::store::Store;
+use futures::future::BoxFuture;
+use std::time::{Duration, Instant};
+use valvehouse_json::Json;
+
+impl Store for Sqlite {
+    fn seal(&self, text: &str, about: &str) -> String {
+        self.key.seal(text, about)
+    }
+
+    fn unseal(&self, sealed: &str, about: &str) -> Option<String> {
+        self.key.open(sealed, about)
+    }
+
+    fn generation(&self) -> Answer<'_, u64> {
+        self.work("read the store's generation", async {
+            let generation: i64 =
+                sqlx::query_scalar("SELECT generation FROM store").fetch_one(&self.swift).await?;
+            Ok(generation.unsigned_abs())
+        })
+    }
+
+    fn all_valves(&self) -> Answer<'_, Vec<StoredValves>> {
+        self.work("read the stored valves", async {
+            let mut connection = self.swift.acquire().await?;
+            valves::all(&mut connection, &self.key).await
+        })
+    }
+
+    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json> {
+        self.work("read the stored valves", async move {
+            let mut connection = self.swift.acquire().await?;
+            valves::of(&mut connection, &self.key, plugin, user).await
+        })
+    }
+
+    fn replace_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+        by: &'a str,
+    ) -> Answer<'a, u64> {
+        self.change_valves("store valves", plugin, user, Change::Replace(values), by)
+    }
+
+    fn merge_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+        by: &'a str,
+    ) -> Answer<'a, u64> {
+        self.change_valves("store valves", plugin, user, Change::Merge(values), by)
+    }
+
+    fn reset_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        keys: &'a [String],
+        by: &'a str,
+    ) -> Answer<'a, u64> {
+        self.change_valves("reset valves", plugin, user, Change::Reset(keys), by)
+    }
+
+    fn switches(&self) -> Answer<'_, Vec<Switch>> {
+        self.work("read the stored switches", async {
+            let mut connection = self.swift.acquire().await?;
+            switches::all(&mut connection).await
+        })
+    }
+
+    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64> {
+        self.work("store a switch", async move {
+            let mut transaction = self.begin().await?;
+            switches::set(&mut transaction, switch).await?;
+            guards::confirm_switch(&mut transaction, &switch.plugin, switch.enabled, switch.global, by)
+                .await?;
+            history::note(&mut transaction, &self.key, &switch.plugin, by, Action::Toggle).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn grants(&self) -> Answer<'_, Vec<(String, Json)>> {
+        self.work("read the stored grants", grants::all(&self.swift))
+    }
+
+    fn set_grants<'a>(
+        &'a self,
+        id: &'a str,
+        grants: Option<&'a Json>,
+        expected: Option<&'a Json>,
+        by: &'a str,
+    ) -> Answer<'a, Option<u64>> {
+        self.work("store grants", async move {
+            let mut transaction = self.begin().await?;
+            if !grants::set(&mut transaction, id, grants, expected).await? {
+                return Ok(None);
+            }
+            history::note(&mut transaction, &self.key, id, by, Action::Grant).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(Some(generation))
+        })
+    }
+
+    fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
+        self.work("read the last good scripts", guards::last_good(&self.swift))
+    }
+
+    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
+        self.work("save the last good scripts", async move {
+            let mut transaction = self.begin().await?;
+            guards::save_last_good(&mut transaction, versions).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        self.work("forget a last good script", async move {
+            let mut transaction = self.begin().await?;
+            guards::forget_last_good(&mut transaction, id).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64> {
+        self.work("confirm a removal", async move {
+            let mut transaction = self.begin().await?;
+            guards::forget_last_good(&mut transaction, id).await?;
+            guards::confirm(&mut transaction, id, &Confirmed::Gone, by).await?;
+            history::note(&mut transaction, &self.key, id, by, Action::Delete).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>> {
+        self.work("read what is confirmed of guards", guards::confirmed(&self.swift))
+    }
+
+    fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64> {
+        self.work("confirm a change of a guard", async move {
+            let mut transaction = begin(&self.durable).await?;
+            guards::confirm(&mut transaction, id, what, by).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()> {
+        self.work("end what is confirmed of a guard", guards::forget_confirmed(&self.durable, id, what))
+    }
+
+    fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>> {
+        self.work("compare guards with their histories", guards::doubted(&self.swift))
+    }
+
+    fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>> {
+        self.work("read which models a guard is for", guards::models(&self.swift))
+    }
+
+    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()> {
+        self.work("store which models a guard is for", async move {
+            let mut transaction = self.begin().await?;
+            guards::save_models(&mut transaction, plugin, models).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()> {
+        self.work("store a response", async move {
+            let mut transaction = self.begin().await?;
+            responses::save(&mut transaction, stored).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>> {
+        self.work("read a response", responses::find(&self.swift, id))
+    }
+
+    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        self.work("delete a response", async move {
+            let mut transaction = self.begin().await?;
+            responses::delete(&mut transaction, id).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn set_aside(&self) -> Answer<'_, Vec<Aside>> {
+        self.work("read what is set aside", aside::all(&self.swift))
+    }
+
+    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64> {
+        self.work("set aside what is stored for a plugin", async move {
+            let mut transaction = self.begin().await?;
+            aside::put(&mut transaction, &self.key, plugin, number).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
+        self.work("adopt what is set aside", async move {
+            let mut transaction = self.begin().await?;
+            aside::adopt(&mut transaction, &self.key, plugin, number).await?;
+            history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
+        self.work("drop what is set aside", async move {
+            let mut transaction = self.begin().await?;
+            aside::drop_rows(&mut transaction, plugin, number).await?;
+            tracing::info!(plugin, by, "what was set aside is dropped");
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn kv_all(&self) -> Answer<'_, Vec<KvRow>> {
+        self.work("read what scripts keep", kv::all(&self.swift))
+    }
+
+    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
+        self.work("write what scripts keep", async move {
+            let is_one = (1..=AT_ONCE).contains(&changes.len());
+            if is_one && changes.iter().all(|change| matches!(change, KvChange::Set(_))) {
+                // One statement is a transaction of its own: a third of the way to the disk and back.
+                return self.queued(|| kv::insert(&self.durable, changes)).await;
+            }
+            let mut transaction = self.begin().await?;
+            kv::write(&mut transaction, changes).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn announce<'a>(
+        &'a self,
+        host_id: &'a str,
+        pid: u32,
+        applied_generation: u64,
+        tells: Option<&'a Json>,
+    ) -> Answer<'a, ()> {
+        self.work("announce this host", hosts::announce(&self.swift, host_id, pid, applied_generation, tells))
+    }
+
+    fn hosts(&self) -> Answer<'_, Vec<HostSeen>> {
+        self.work("look for running hosts", hosts::all(&self.swift))
+    }
+
+    fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
+        self.work("take leave of the store", hosts::leave(&self.swift, host_id))
+    }
+
+    fn troubles(&self) -> Vec<(Trouble, u64)> {
+        self.troubles.counts()
+    }
+
+    fn failing(&self) -> Option<StoreError> {
+        self.troubles.recent()
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        self.work("lock the store", async {
+            let since = Instant::now();
+            loop {
+                let (begun, lag) = with_lag(begin(&self.swift)).await;
+                match begun {
+                    Ok(transaction) => return transaction.rollback().await,
+                    Err(error) if !self.is_busy(&error) => return Err(error),
+                    Err(_) if self.is_contended() => return Ok(()),
+                    // Where this process gets no processor, the one that holds the lock may get none either.
+                    Err(_) if lag > STARVED && since.elapsed() < open::CONTENDED => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.swift.close().await;
+            self.durable.close().await;
+        })
+    }
+}
+
+impl Sqlite {
+    fn change_valves<'a>(
+        &'a self,
+        doing: &'static str,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        change: Change<'a>,
+        by: &'a str,
+    ) -> Answer<'a, u64> {
+        self.work(doing, async move {
+            let mut transaction = self.begin().await?;
+            valves::change(&mut transaction, &self.key, plugin, user, change).await?;
+            if user.is_none() {
+                history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
+            }
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+}
+
+/// A delay of a timer from which on the machine counts as too busy to tell how long a lock is held.
+const STARVED: Duration = Duration::from_millis(60);
+
+/// Waits for `work`. Also returns the longest delay of a timer meanwhile.
+async fn with_lag<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    const PERIOD: Duration = Duration::from_millis(20);
+    let (mut work, mut lag) = (std::pin::pin!(work), Duration::ZERO);
+    loop {
+        let since = Instant::now();
+        tokio::select! {
+            done = &mut work => return (done, lag.max(since.elapsed().saturating_sub(PERIOD))),
+            () = tokio::time::sleep(PERIOD) => lag = lag.max(since.elapsed().saturating_sub(PERIOD)),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The contract of every store.
+
+use crate::conversation::Conversations;
+use crate::error::{Answer, StoreError, Trouble};
+use crate::history::History;
+use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::responses::StoredResponse;
+use futures::future::BoxFuture;
+use valvehouse_json::Json;
+
+/// Durable state, shared by the hosts and commands that open the same store.
+///
+/// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
+/// a plugin's [`History`] says who they are, and the change is a version of it.
+pub trait Store: Conversations + History {
+    /// The number of the latest change. Read it *before* what it counts: then a change in between
+    /// costs one more look and is never missed.
+    fn generation(&self) -> Answer<'_, u64>;
+
+    /// All that was set, for every plugin and user. What has no row was never set.
+    fn all_valves(&self) -> Answer<'_, Vec<StoredValves>>;
+
+    /// What was set for a plugin by its operators, or by one user for themselves; empty when nothing.
+    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json>;
+
+    /// Puts these values in place of all that were set.
+    fn replace_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+        by: &'a str,
+    ) -> Answer<'a, u64>;
+
+    /// Adds these values to those that were set; a null takes its key out. Merges of different keys
+    /// at the same time lose nothing.
+    fn merge_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        values: &'a Json,
+        by: &'a str,
+    ) -> Answer<'a, u64>;
+
+    /// Takes these keys out, or with no keys all there are.
+    fn reset_valves<'a>(
+        &'a self,
+        plugin: &'a str,
+        user: Option<&'a str>,
+        keys: &'a [String],
+        by: &'a str,
+    ) -> Answer<'a, u64>;
+
+    /// What operators switched. A plugin without a row is as its configuration says.
+    fn switches(&self) -> Answer<'_, Vec<Switch>>;
+
+    /// Switches a plugin; `None` leaves that half of its switch as it was. Whoever switches confirms it as well:
+    /// of a guard, a switch alone does not count.
+    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64>;
+
+    /// What operators granted beside the configuration: the id of a plugin or native tool, and an
+    /// object of capabilities, unchecked.
+    fn grants(&self) -> Answer<'_, Vec<(String, Json)>>;
+
+    /// Puts these grants in place of the expected ones; none takes back whatever there is. Answers
+    /// no generation and changes nothing when others are stored than expected: whoever changes
+    /// grants has to know which, so that nobody's revocation is lost.
+    fn set_grants<'a>(
+        &'a self,
+        id: &'a str,
+        grants: Option<&'a Json>,
+        expected: Option<&'a Json>,
+        by: &'a str,
+    ) -> Answer<'a, Option<u64>>;
+
+    /// The last version of every script that loaded.
+    fn last_good(&self) -> Answer<'_, Vec<LastGood>>;
+
+    /// Remembers versions that loaded, each in place of the one before; all of them or none.
+    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()>;
+
+    /// Forgets the last good version of a script that is gone on purpose.
+    fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
+
+    /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
+    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64>;
+
+    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`Confirmed::Off`] and
+    /// [`Confirmed::Narrow`] end when a version of the guard is saved.
+    fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>>;
+
+    /// An operator confirms a change of a guard.
+    fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64>;
+
+    /// Ends what was confirmed of a guard.
+    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()>;
+
+    /// Returns the guards of the histories whose last good versions are missing, or are of no history: id, place of the
+    /// file, text. Texts that do not claim to be a guard may be among them.
+    fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>>;
+
+    /// Returns the models that list a guard which runs for those alone: guard and model.
+    fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>>;
+
+    /// Stores the models that list a guard, in place of those before. Raises no generation.
+    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()>;
+
+    /// Returns what was set aside for plugins that were removed, also what was adopted or dropped since then.
+    fn set_aside(&self) -> Answer<'_, Vec<Aside>>;
+
+    /// Sets aside what is stored for a plugin that was removed by the version of this number. Does so once.
+    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64>;
+
+    /// Gives the plugin of this id what was set aside. What is stored for it now stays.
+    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64>;
+
+    /// Drops what was set aside.
+    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64>;
+
+    /// Everything scripts keep that has not expired; drops what has.
+    fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
+
+    /// Stores a response that its client may continue, and drops those that have expired.
+    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()>;
+
+    /// Returns a response of this id that has not expired.
+    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>>;
+
+    /// Deletes a response, if there is one of this id.
+    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
+
+    /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns.
+    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
+
+    /// A host says that it lives and which generation it has applied; and what it tells of its plugins,
+    /// where that is news.
+    fn announce<'a>(
+        &'a self,
+        host_id: &'a str,
+        pid: u32,
+        applied_generation: u64,
+        tells: Option<&'a Json>,
+    ) -> Answer<'a, ()>;
+
+    /// The hosts heard of within [`HOST_SILENCE`](crate::HOST_SILENCE).
+    fn hosts(&self) -> Answer<'_, Vec<HostSeen>>;
+
+    /// A host says good-bye.
+    fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()>;
+
+    /// Seals a text that only this store opens again, for the same use.
+    fn seal(&self, text: &str, about: &str) -> String;
+
+    /// Opens a text that [`Store::seal`] sealed for this use; `None` for any other.
+    fn unseal(&self, sealed: &str, about: &str) -> Option<String>;
+
+    /// How often it was in which trouble since it was opened.
+    fn troubles(&self) -> Vec<(Trouble, u64)> {
+        Vec::new()
+    }
+
+    /// Returns the latest failure that nothing has mended since: a full disk, a held lock.
+    fn failing(&self) -> Option<StoreError> {
+        None
+    }
+
+    /// Takes the lock of writers and lets go of it.
+    ///
+    /// # Errors
+    /// Returns an error if another process holds the lock for longer than a writer waits.
+    fn probe(&self) -> Answer<'_, ()>;
+
+    /// Finishes what is under way and lets go of files and connections.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,80 @@
+//! Begins to serve, to show and to watch.
+
+use super::keys::Keys;
+use super::session::Session;
+use super::view::View;
+use crate::cli::args::Dev as Asked;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::Output;
+use crate::cli::serve::{how_to_try, what_is_there};
+use crate::cli::server::{self, Serving};
+use crate::cli::settings::Reading;
+use crate::cli::{list, report};
+use std::net::SocketAddr;
+use std::path::Path;
+use valvehouse_config::Config;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+pub(in crate::cli) async fn run(
+    asked: &Asked,
+    config: Config,
+    reading: &Reading,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let serving = Serving::open(&config.server.listen).await?;
+    // Deleted when this function ends: whatever loads or runs is attributed from here on.
+    let _record = server::crash_record(&config);
+    let app = App::open(config).await?;
+    app.traces.keep_everything();
+    let stop = serving.stop();
+    let view = View::new(out.clone(), stop.clone());
+    let keys = if view.is_json() { None } else { Keys::of_terminal() };
+    greet(&app, serving.address, asked, keys.is_some(), &view);
+    let session = Session::begin(app.clone(), asked, view, stop);
+    let watching = tokio::spawn(session.watch(app.host.reports(), app.traces.news(), keys));
+    let ended = serving.run(&app, reading, out).await;
+    watching.abort();
+    // The terminal is given back by then.
+    let _ = watching.await;
+    ended
+}
+
+/// Where it is, what is there, and what to do first.
+fn greet(app: &App, address: SocketAddr, asked: &Asked, has_keys: bool, view: &View) {
+    let snapshot = app.host.snapshot();
+    let url = format!("http://{address}");
+    let models = snapshot.model_names();
+    let problems = list::problems(&snapshot);
+    if view.is_json() {
+        let told = Json::from([
+            ("event", "listening".into()),
+            ("address", url.as_str().into()),
+            ("generation", snapshot.generation.into()),
+            ("models", models.iter().map(|name| Json::from(name.as_str())).collect::<Vec<_>>().into()),
+            ("problems", report::all_as_json(&problems)),
+        ]);
+        return view.tell(|_| String::new(), || told);
+    }
+    let paint = view.paint();
+    let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"), " dev");
+    let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
+    text.push_str(&what_is_there(app, &snapshot));
+    text.push_str("  kept     everything that is said, in memory, to be shown here: for development only\n");
+    for problem in &problems {
+        text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
+    }
+    let model = asked.model.as_ref().or(models.first());
+    text.push_str(&format!("\n{}\n", how_to_try(app, &url, model)));
+    text.push_str(&format!("write:   valvehouse new filter polite{}\n", project(&app.config.project)));
+    if has_keys {
+        text.push_str(&format!("\n{}\n", paint.dim("? shows the keys")));
+    }
+    view.say(&text);
+}
+
+/// The folder in the words of a command line; "" where it is this one.
+fn project(folder: &Path) -> String {
+    let near = report::near(folder);
+    if near == Path::new("") { String::new() } else { format!(" --project {}", near.display()) }
+}

@@ -1,0 +1,106 @@
+//! Loading files in a process beside this one first: a file that ends it is a problem of that file, and the command
+//! goes on with the others.
+//!
+//! The process is the same program, started with `check --load`: it reads one path a line, loads the file, and answers
+//! each with an empty line.
+
+use super::exit::{Exit, Failure};
+use super::script_files::Placed;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use valvehouse_config::{Config, Grants};
+use valvehouse_host::app;
+use valvehouse_script::crash::Quarantined;
+use valvehouse_script::{Code, Problem, Script, SourceFile, read_file};
+
+/// The process beside this one, once it is needed.
+#[derive(Default)]
+pub(super) struct Loads {
+    running: Option<Loader>,
+    /// The versions that ended it.
+    pub(super) ended: Vec<Quarantined>,
+}
+
+struct Loader {
+    child: Child,
+    paths: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Loads {
+    /// Loads a file beside this process. Returns the problem of a file that ends the process.
+    pub(super) fn problem_of(&mut self, file: &SourceFile) -> Option<Problem> {
+        let why = tokio::task::block_in_place(|| self.load(&file.path))?;
+        let what = format!("cannot load this file: the process that loaded it {why}");
+        self.ended.push(Quarantined { id: file.id.to_string(), hash: file.hash(), why });
+        let help = "look at its constants and at what `tools()` or `pipes()` does, which run when the file is loaded";
+        Some(Problem::of(Code::Quarantined, file, what).help(help))
+    }
+
+    /// Returns how the process ended, if it did. Where none can be started the file is loaded here alone.
+    fn load(&mut self, path: &Path) -> Option<String> {
+        // A path with a line end in it would be read as two.
+        let path = path.to_str().filter(|path| !path.contains('\n'))?;
+        if self.running.is_none() {
+            let started = Loader::start();
+            let started = started.inspect_err(|error| tracing::debug!("cannot load {path} apart: {error}"));
+            self.running = started.ok();
+        }
+        let loader = self.running.as_mut()?;
+        let mut answer = String::new();
+        let is_loaded = writeln!(loader.paths, "{path}").is_ok()
+            && loader.answers.read_line(&mut answer).is_ok_and(|read| read > 0);
+        if is_loaded {
+            return None;
+        }
+        let mut loader = self.running.take()?;
+        Some(match loader.child.wait() {
+            Ok(status) => format!("ended with {status}"),
+            Err(error) => format!("is gone: {error}"),
+        })
+    }
+}
+
+impl Drop for Loads {
+    fn drop(&mut self) {
+        if let Some(Loader { mut child, paths, .. }) = self.running.take() {
+            // It ends with its input.
+            drop(paths);
+            if let Err(error) = child.wait() {
+                tracing::debug!("a process is left behind: {error}");
+            }
+        }
+    }
+}
+
+impl Loader {
+    fn start() -> std::io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(std::env::args_os().skip(1)).arg("--load");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let (paths, answers) = child.stdin.take().zip(child.stdout.take()).ok_or_else(|| {
+            std::io::Error::new(std::io::ErrorKind::BrokenPipe, "a process without input and output")
+        })?;
+        Ok(Self { child, paths, answers: BufReader::new(answers) })
+    }
+}
+
+/// `check --load`: loads the files whose paths it reads, and answers each with an empty line.
+pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<Exit, Failure> {
+    let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
+    for path in stdin.lines() {
+        let Ok(path) = path else { break };
+        let Placed { kind, root, path } = Placed::of(config, Path::new(&path));
+        if let Ok(read) = read_file(kind, &root, &path) {
+            let settings = app::settings_of(config, granted, kind, &read.file.id);
+            drop(Script::compile(&read.file, &settings));
+        }
+        if writeln!(stdout).and_then(|()| stdout.flush()).is_err() {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}

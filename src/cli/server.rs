@@ -1,0 +1,232 @@
+//! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
+//! answers under way finish.
+
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::settings::{Reading, SettingsFile, Trigger};
+use super::systemd::{self, Word};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+use valvehouse_config::{Config, Listen};
+use valvehouse_host::app::App;
+use valvehouse_memory as memory;
+use valvehouse_script::crash::Record;
+use valvehouse_server as server;
+
+/// How long answers under way may take to finish.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long the store may take to let go.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// A port that is taken, and who says when to stop.
+pub(super) struct Serving {
+    listener: TcpListener,
+    /// Where it is.
+    pub(super) address: SocketAddr,
+    signals: Signals,
+}
+
+impl Serving {
+    /// Takes the port, so that what cannot be served is told before anything is opened.
+    pub(super) async fn open(listen: &Listen) -> Result<Self, Failure> {
+        let signals = Signals::new()?;
+        take_enough();
+        let listener =
+            TcpListener::bind(listen.to_string()).await.map_err(|error| unavailable(listen, &error))?;
+        let address = listener.local_addr().map_err(|error| unavailable(listen, &error))?;
+        Ok(Self { listener, address, signals })
+    }
+
+    /// Who is told of it asks for the end, as Ctrl-C does.
+    pub(super) fn stop(&self) -> Arc<Notify> {
+        self.signals.by_hand.clone()
+    }
+
+    /// Follows the folders and serves to the end, then closes the host.
+    pub(super) async fn run(
+        mut self,
+        app: &Arc<App>,
+        reading: &Reading,
+        out: &Output,
+    ) -> Result<Exit, Failure> {
+        app.follow();
+        let pulse = tokio::spawn(systemd::live());
+        memory::give_back_code();
+        systemd::tell(&Word::Ready);
+        let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
+        pulse.abort();
+        // Whoever asked for the end twice does not wait for a disk.
+        let _ = timeout(CLOSING, app.close()).await;
+        ended
+    }
+}
+
+fn unavailable(listen: &Listen, error: &io::Error) -> Failure {
+    let mend = match error.kind() {
+        ErrorKind::AddrInUse => "something listens there already; another valvehouse? use --port",
+        ErrorKind::PermissionDenied => "ports below 1024 are for administrators; use --port",
+        _ => "change server.listen, or use --listen",
+    };
+    Failure::new(Exit::Unavailable, format!("failed to listen on {listen}: {error}; {mend}"))
+}
+
+/// Serves until a signal says otherwise; then lets answers under way finish.
+async fn serve(
+    listener: TcpListener,
+    app: &Arc<App>,
+    signals: &mut Signals,
+    reading: &Reading,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until = async {
+        // Sent or dropped, both mean the end.
+        let _ = stopped.await;
+    };
+    let mut serving = tokio::spawn(server::serve(listener, app.clone(), until));
+    let mut settings = SettingsFile::follow(&reading.project, reading.text.clone());
+    loop {
+        tokio::select! {
+            ended = &mut serving => return ended_by_itself(ended),
+            signal = signals.next() => match signal {
+                Signal::LookAgain => {
+                    systemd::tell(&Word::Reloading);
+                    settings.apply(Trigger::Operator, app, reading, out).await;
+                    systemd::tell(&Word::Ready);
+                }
+                Signal::Stop => break,
+            },
+            () = settings.changed() => settings.apply(Trigger::Save, app, reading, out).await,
+        }
+    }
+    systemd::tell(&Word::Stopping);
+    let seconds = DRAIN.as_secs();
+    out.say(&format!("stopping: answers under way have {seconds} s to finish; Ctrl-C again ends at once"));
+    drop(stop);
+    tokio::select! {
+        _ = &mut serving => {}
+        () = tokio::time::sleep(DRAIN) => out.say("stopped before all answers were finished"),
+        () = signals.stop() => out.say("stopped at once"),
+    }
+    Ok(Exit::Done)
+}
+
+fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Result<Exit, Failure> {
+    let why = match ended {
+        Ok(Ok(())) => return Ok(Exit::Done),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
+}
+
+/// What the system asks of us.
+enum Signal {
+    Stop,
+    LookAgain,
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP, from the moment it is made.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+    /// A key that says the same.
+    by_hand: Arc<Notify>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let take = |kind| {
+            let failed =
+                |error| Failure::new(Exit::Internal, format!("failed to listen for signals: {error}"));
+            signal(kind).map_err(failed)
+        };
+        Ok(Self {
+            interrupt: take(SignalKind::interrupt())?,
+            terminate: take(SignalKind::terminate())?,
+            hang_up: take(SignalKind::hangup())?,
+            by_hand: Arc::default(),
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::LookAgain,
+            () = self.by_hand.notified() => Signal::Stop,
+        }
+    }
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+struct Signals {
+    /// A key that says the same.
+    by_hand: Arc<Notify>,
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { by_hand: Arc::default() })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            Ok(()) = tokio::signal::ctrl_c() => Signal::Stop,
+            () = self.by_hand.notified() => Signal::Stop,
+        }
+    }
+}
+
+impl Signals {
+    async fn stop(&mut self) {
+        while !matches!(self.next().await, Signal::Stop) {}
+    }
+}
+
+/// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.
+pub(super) fn crash_record(config: &Config) -> Option<Record> {
+    let (record, caught) = Record::open(&config.project);
+    for version in caught {
+        let id = version.id.as_str();
+        tracing::error!(
+            plugin = id,
+            "this version is quarantined: {}; save another text, or release it: valvehouse release {id}",
+            version.why
+        );
+    }
+    record
+}
+
+/// Files and connections that are enough for tens of thousands of chats; programs that tools start walk through all they may have.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+const ENOUGH: u64 = 65_536;
+
+/// Takes what the system allows without being asked. A chat is two connections, so that the usual 1024
+/// would turn people away at five hundred.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn take_enough() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(ENOUGH).min(ENOUGH);
+    if current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        tracing::warn!("this process may have {current:?} files and connections open and not more: {error}");
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn take_enough() {}

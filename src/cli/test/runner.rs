@@ -1,0 +1,176 @@
+//! Runs tests, many at a time, and tells of the files in their order.
+
+use crate::cli::args;
+use crate::cli::exit::Exit;
+use crate::cli::script_files::Case;
+use futures::future::join_all;
+use futures::{Stream, StreamExt, stream};
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use valvehouse_config::Config;
+use valvehouse_host::app;
+use valvehouse_script::testing::{Asked, Ran, Suite, Test};
+use valvehouse_script::{Coverage, Problem, Settings};
+
+/// Which tests, and how they are run.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct How {
+    /// Only those with this in their name.
+    pub(in crate::cli) filter: Option<String>,
+    pub(in crate::cli) update: bool,
+    pub(in crate::cli) coverage: bool,
+    /// So many at a time.
+    pub(in crate::cli) jobs: usize,
+}
+
+impl How {
+    pub(super) fn asked(asked: &args::Test) -> Self {
+        let jobs = asked.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        Self { filter: asked.filter.clone(), update: asked.update, coverage: asked.coverage, jobs }
+    }
+}
+
+/// All tests, one by another.
+impl Default for How {
+    fn default() -> Self {
+        Self { filter: None, update: false, coverage: false, jobs: 1 }
+    }
+}
+
+/// What came of a test file.
+pub(in crate::cli) struct FileRan {
+    /// The plugin's id.
+    pub(in crate::cli) id: String,
+    pub(in crate::cli) script: PathBuf,
+    pub(in crate::cli) tests: PathBuf,
+    /// What came of its tests, or why there was nothing to run.
+    pub(in crate::cli) result: Result<Vec<TestRan>, Vec<Problem>>,
+    /// Tests it has, also those that were not meant.
+    all: Vec<Test>,
+    pub(in crate::cli) covered: Option<Covered>,
+}
+
+/// What came of a test.
+pub(in crate::cli) struct TestRan {
+    pub(in crate::cli) test: Test,
+    pub(in crate::cli) ran: Ran,
+}
+
+/// What the tests of a file reach of its script.
+pub(in crate::cli) struct Covered {
+    /// Hooks, tools and what else a host calls: whether it was.
+    pub(in crate::cli) called: Vec<(String, bool)>,
+    pub(in crate::cli) lines: Arc<Coverage>,
+}
+
+impl FileRan {
+    /// Its tests that were run.
+    pub(in crate::cli) fn tests(&self) -> &[TestRan] {
+        self.result.as_deref().unwrap_or_default()
+    }
+
+    /// The names of all its tests.
+    pub(in crate::cli) fn known(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|test| test.name.as_str())
+    }
+
+    /// Whether there is nothing to tell: none of its tests was meant.
+    pub(in crate::cli) fn is_silent(&self) -> bool {
+        self.result.as_ref().is_ok_and(Vec::is_empty)
+    }
+}
+
+/// Runs the tests of these files. What comes, comes in their order, as soon as it can.
+pub(in crate::cli) fn running(
+    cases: Vec<Case>,
+    config: &Config,
+    how: &How,
+) -> impl Stream<Item = FileRan> + use<> {
+    let places = Arc::new(Semaphore::new(how.jobs));
+    let nothing_granted = HashMap::new();
+    let files: Vec<_> = cases
+        .into_iter()
+        .map(|case| {
+            let settings = app::settings_of(config, &nothing_granted, case.script.kind, &case.script.id);
+            file(case, settings, how.clone(), places.clone())
+        })
+        .collect();
+    stream::iter(files).buffered(how.jobs.saturating_add(1))
+}
+
+async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) -> FileRan {
+    let (id, script) = (case.script.id.to_string(), case.script.path.clone());
+    let tests = case.tests.path.clone();
+    let coverage = how.coverage.then(|| Coverage::of(&case.script));
+    let suite = {
+        let _place = places.acquire().await;
+        let opened = move || Suite::open(&case.script, &case.tests, &settings);
+        // It only ends otherwise where compiling panicked, which was told.
+        tokio::task::spawn_blocking(opened).await.unwrap_or_else(|_| Err(Vec::new()))
+    };
+    let suite = match suite {
+        Ok(suite) => suite,
+        Err(problems) => {
+            return FileRan { id, script, tests, result: Err(problems), all: Vec::new(), covered: None };
+        }
+    };
+    let is_meant = |test: &&Test| how.filter.as_deref().is_none_or(|text| test.name.contains(text));
+    let asked = Asked { update: how.update, coverage: coverage.clone() };
+    let runs = suite.tests().iter().filter(is_meant).map(|test| {
+        let (suite, asked, places) = (&suite, &asked, &places);
+        async move {
+            let _place = places.acquire().await;
+            TestRan { test: test.clone(), ran: suite.run(&test.name, asked).await }
+        }
+    });
+    let ran = join_all(runs).await;
+    let covered = coverage.map(|lines| covered(&suite, &ran, lines));
+    FileRan { id, script, tests, result: Ok(ran), all: suite.tests().to_vec(), covered }
+}
+
+fn covered(suite: &Suite, ran: &[TestRan], lines: Arc<Coverage>) -> Covered {
+    let mut called: BTreeSet<String> = lines.called();
+    called.extend(ran.iter().flat_map(|test| test.ran.called.iter().cloned()));
+    let wanted = suite.script().called_by_host();
+    Covered { called: wanted.into_iter().map(|name| (name.clone(), called.contains(&name))).collect(), lines }
+}
+
+/// What came of all files together.
+pub(in crate::cli) struct Sum {
+    pub(in crate::cli) files: usize,
+    pub(in crate::cli) tests: usize,
+    pub(in crate::cli) failed: usize,
+    /// Files that do not compile, or cannot be read.
+    pub(in crate::cli) unreadable: usize,
+    /// Golden files that were written.
+    pub(in crate::cli) written: usize,
+    pub(in crate::cli) took: Duration,
+}
+
+impl Sum {
+    pub(in crate::cli) fn of(files: &[FileRan], problems: &[Problem], took: Duration) -> Self {
+        let tests = || files.iter().flat_map(FileRan::tests);
+        let broken = files.iter().filter(|file| file.result.is_err()).count();
+        Self {
+            files: files.iter().filter(|file| !file.is_silent()).count(),
+            tests: tests().count(),
+            failed: tests().filter(|test| test.ran.failed.is_some()).count(),
+            unreadable: broken + problems.len(),
+            written: tests().map(|test| test.ran.written.len()).sum(),
+            took,
+        }
+    }
+
+    pub(in crate::cli) fn exit(&self) -> Exit {
+        match (self.unreadable, self.failed) {
+            (0, 0) => Exit::Done,
+            (0, _) => Exit::Findings,
+            _ => Exit::Data,
+        }
+    }
+}
