@@ -3,10 +3,10 @@
 use super::kept::{self, Kept};
 use super::talk::{Counts, Talk, Unit, messages_in, tokens_in};
 use super::{Summarization, fit, write};
-use valvehouse_core::chat::tokens::BESIDE;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::FilterContext;
 use valvehouse_json::Json;
+use valvehouse_tokens::BESIDE;
 
 /// What is to be done. `from` is the first unit that stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
