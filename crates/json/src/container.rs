@@ -6,19 +6,17 @@ use super::{Json, MAX_DEPTH};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::fmt;
 use std::sync::Arc;
 
 /// Why a value cannot stand where it was put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MisplacedValue {
     /// A container would hold itself.
-    #[error("a value cannot be put inside itself; put in a copy: `value.copy()`")]
     Cycle,
     /// Deeper than [`MAX_DEPTH`].
-    #[error("values may be nested {MAX_DEPTH} deep at most")]
     TooDeep,
     /// The index is beyond the end.
-    #[error("index {index} is out of range: the array has {len} elements")]
     Range {
         /// The index asked for.
         index: i64,
@@ -26,12 +24,26 @@ pub enum MisplacedValue {
         len: usize,
     },
     /// It is given to everybody and changed by nobody.
-    #[error("this value can only be read; work on a copy: `value.copy()`")]
     Frozen,
     /// A string, number, boolean or null has no keys.
-    #[error("only objects have keys")]
     NoContainer,
 }
+
+impl fmt::Display for MisplacedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cycle => f.write_str("a value cannot be put inside itself; put in a copy: `value.copy()`"),
+            Self::TooDeep => write!(f, "values may be nested {MAX_DEPTH} deep at most"),
+            Self::Range { index, len } => {
+                write!(f, "index {index} is out of range: the array has {len} elements")
+            }
+            Self::Frozen => f.write_str("this value can only be read; work on a copy: `value.copy()`"),
+            Self::NoContainer => f.write_str("only objects have keys"),
+        }
+    }
+}
+
+impl std::error::Error for MisplacedValue {}
 
 #[derive(Default)]
 struct Slots<T: Children> {

@@ -8,11 +8,19 @@ use super::{Array, Json, MAX_DEPTH, Number, Object, Text, scan, skim};
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::borrow::Cow;
+use std::fmt;
 
 /// Why bytes are no JSON, with line and column.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseError {}
 
 struct Invalid;
 

@@ -1,7 +1,7 @@
 //! To and from `serde_json`, for configuration, the store and tests.
 
 use super::{Json, Number, Object};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 impl From<Value> for Json {

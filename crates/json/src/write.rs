@@ -6,18 +6,29 @@ use std::fmt;
 use std::io::Write as _;
 
 /// Why a value is not written; only a script gets here, on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwritable {
     /// Deeper than anything that can be read.
-    #[error("nested deeper than {LIMIT} levels")]
     TooDeep,
     /// Longer than asked for.
-    #[error("larger than {0} bytes as JSON")]
     TooLarge(usize),
     /// Containers that stand in many places are written in each.
-    #[error("larger than can be written: the same value stands in it many times")]
     Repeated,
 }
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooDeep => write!(f, "nested deeper than {LIMIT} levels"),
+            Self::TooLarge(limit) => write!(f, "larger than {limit} bytes as JSON"),
+            Self::Repeated => {
+                f.write_str("larger than can be written: the same value stands in it many times")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unwritable {}
 
 /// Deeper than anything that can be read, shallow enough for any thread's stack.
 const LIMIT: usize = 512;
@@ -63,7 +74,7 @@ impl Json {
         let spaces = " ".repeat(indent);
         let formatter = serde_json::ser::PrettyFormatter::with_indent(spaces.as_bytes());
         let mut writer = serde_json::Serializer::with_formatter(&mut out, formatter);
-        match serde::Serialize::serialize(&value, &mut writer) {
+        match serde_core::Serialize::serialize(&value, &mut writer) {
             Ok(()) => String::from_utf8_lossy(&out).into_owned(),
             Err(_) => self.to_string(),
         }

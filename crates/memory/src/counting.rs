@@ -91,7 +91,9 @@ pub fn give_back_pages() {
     if HAD_LARGE.replace(false) {
         #[cfg(feature = "mimalloc")]
         // SAFETY: the function may be called on any thread at any time outside of the allocator.
-        unsafe { mi_collect(true) };
+        unsafe {
+            mi_collect(true)
+        };
     }
 }
 

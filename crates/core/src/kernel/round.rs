@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{Answer, Piece, Provider, Request, Traced};
 use crate::tool::SchemaDialect;
-use futures::StreamExt;
+use futures_util::StreamExt;
 use std::sync::Arc;
 use valvehouse_json::Json;
 

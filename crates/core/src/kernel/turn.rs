@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{Forwarded, Piece, Traced};
 use compact_str::CompactString;
+use futures_util::future::join;
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::{Json, Object};
 
@@ -116,7 +117,7 @@ impl Kernel {
                 let model = asked.text("model").unwrap_or_default();
                 let call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
                 // The disk and the model work side by side.
-                let (answer, flushed) = tokio::join!(forwarded, turn.flush());
+                let (answer, flushed) = join(forwarded, turn.flush()).await;
                 let answer = call.follow(answer)?;
                 flushed.map(|()| Reply::Raw(answer))
             }

@@ -19,11 +19,15 @@ pub use apart::{Abandoned, abandon, run_apart};
 pub use stackful::{STACK, Stopped, give_way, is_here, wait};
 pub use watch::{lost_now, lost_so_far, max_stuck, set_max_stuck};
 
-use futures::future::LocalBoxFuture;
+use futures_util::future::LocalBoxFuture;
 use parking_lot::{Mutex, RwLock};
 use stackful::Stackful;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tracing::dispatcher;
@@ -38,29 +42,62 @@ const FEWEST: usize = 2;
 const MAX_LOST: usize = 8;
 
 /// Why a piece of work gave no value.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum LaneError {
     /// Too much of it already waits.
-    #[error("{MOST} scripts wait already, which is as many as there may be at once")]
     Full,
     /// The system gave no stack.
-    #[error("there is no memory for the stack of one more script that waits: {0}")]
-    NoStack(#[from] std::io::Error),
+    NoStack(std::io::Error),
     /// It was left behind: it went far beyond what it may take.
-    #[error("the call took far more memory than it may, and was abandoned")]
     Abandoned,
     /// It computed for too long without giving way, and was left behind with its thread.
-    #[error("the call computed for more than {} s within one operation, and was abandoned", max_stuck().as_secs())]
     Stuck,
     /// The thread was left behind since other work on it was stuck.
-    #[error("the call was ended with its thread, which another plugin held up")]
     Lost,
     /// Too many threads were left behind.
-    #[error("no thread is left for this script: {} are held up by plugins; restart the host", lost_now())]
     NoLane,
     /// It panicked, which was told where it happened.
-    #[error("the work on a lane panicked")]
     Panicked,
+}
+
+impl fmt::Display for LaneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => write!(f, "{MOST} scripts wait already, which is as many as there may be at once"),
+            Self::NoStack(error) => {
+                write!(f, "there is no memory for the stack of one more script that waits: {error}")
+            }
+            Self::Abandoned => f.write_str("the call took far more memory than it may, and was abandoned"),
+            Self::Stuck => {
+                let most = max_stuck().as_secs();
+                write!(f, "the call computed for more than {most} s within one operation, and was abandoned")
+            }
+            Self::Lost => f.write_str("the call was ended with its thread, which another plugin held up"),
+            Self::NoLane => {
+                let lost = lost_now();
+                write!(
+                    f,
+                    "no thread is left for this script: {lost} are held up by plugins; restart the host"
+                )
+            }
+            Self::Panicked => f.write_str("the work on a lane panicked"),
+        }
+    }
+}
+
+impl std::error::Error for LaneError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoStack(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<std::io::Error> for LaneError {
+    fn from(error: std::io::Error) -> Self {
+        Self::NoStack(error)
+    }
 }
 
 /// The cause with which the breaker of a plugin is tripped whose call ended with [`LaneError::Stuck`].
@@ -96,11 +133,12 @@ pub async fn run<T: Send + 'static>(
                 Ok(piece) => piece,
                 Err(error) => return drop(reply.send(Err(LaneError::NoStack(error)))),
             };
-            let value = tokio::select! {
-                biased;
-                () = reply.closed() => return,
-                value = &mut piece => value,
-            };
+            // None once whoever asked has left.
+            let value = poll_fn(|context| match reply.poll_closed(context) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => Pin::new(&mut piece).poll(context).map(Some),
+            });
+            let Some(value) = value.await else { return };
             // Whoever asked may have left just now.
             let _ = reply.send(value.map_err(|Abandoned| LaneError::Abandoned));
         };
@@ -116,18 +154,21 @@ pub async fn run<T: Send + 'static>(
             }
             return Err(LaneError::NoLane);
         };
-        tokio::select! {
-            biased;
-            value = &mut value => return value.unwrap_or(Err(LaneError::Panicked)),
-            () = lane.health.lost() => {
-                if let Ok(value) = value.try_recv() {
-                    return value;
-                }
-                // What has not begun there goes to another.
-                if job.lock().is_none() {
-                    return Err(lane.health.error_of(piece));
-                }
-            }
+        let mut lost = pin!(lane.health.lost());
+        // None once the lane is lost.
+        let ended = poll_fn(|context| match Pin::new(&mut value).poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => lost.as_mut().poll(context).map(|()| None),
+        });
+        if let Some(value) = ended.await {
+            return value.unwrap_or(Err(LaneError::Panicked));
+        }
+        if let Ok(value) = value.try_recv() {
+            return value;
+        }
+        // What has not begun there goes to another.
+        if job.lock().is_none() {
+            return Err(lane.health.error_of(piece));
         }
     }
 }

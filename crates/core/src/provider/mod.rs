@@ -16,9 +16,9 @@ use crate::fault::Fault;
 use crate::figures::Service;
 use bytes::Bytes;
 use compact_str::CompactString;
-use futures::StreamExt;
-use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
 use std::sync::Arc;
 use valvehouse_json::Json;
 

@@ -3,7 +3,7 @@
 use super::{Forwarded, PIPES, Passed};
 use crate::fault::Fault;
 use crate::trace::{Step, Tokens, Trace, What};
-use futures::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 

@@ -14,9 +14,10 @@ use crate::context::{Context, Notice, Turn};
 use crate::fault::Refusal;
 use crate::figures::{Used, Uses};
 use crate::filter::Filter;
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,8 +201,7 @@ impl<T: Into<Json>> From<T> for ToolResult {
 }
 
 /// A tool's failure, told to the model.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
+#[derive(Debug, Clone)]
 pub struct ToolError {
     /// What the model reads.
     pub message: String,
@@ -212,6 +212,14 @@ pub struct ToolError {
     /// The tool's own answer, returned with `error(…)`: it is not retried, as a failure on the way to it is.
     pub is_answer: bool,
 }
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ToolError {}
 
 impl ToolError {
     /// The same, to stop the whole turn.
