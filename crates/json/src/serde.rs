@@ -1,6 +1,7 @@
 //! To and from `serde_json`, for configuration, the store and tests.
 
-use super::{Json, Number, Object};
+use crate::number::Number;
+use crate::value::{Json, Object};
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 

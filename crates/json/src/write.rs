@@ -1,6 +1,8 @@
 //! From [`Json`] to bytes.
 
-use super::{Json, Number, Repeats};
+use crate::number::Number;
+use crate::value::Json;
+use crate::walk::Repeats;
 use bytes::Bytes;
 use std::fmt;
 use std::io::Write as _;
@@ -217,7 +219,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     loop {
-        let (plain, special) = rest.split_at(super::scan::plain(rest));
+        let (plain, special) = rest.split_at(crate::scan::plain(rest));
         out.extend_from_slice(plain);
         let Some((&byte, after)) = special.split_first() else { break };
         match byte {
