@@ -1,8 +1,10 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
 use super::durable::{Durable, PendingFlush};
-use super::event::Unsent;
-use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
+use super::event::{Events, NobodyAnswers, Unsent};
+use super::observer::{Notice, Observer};
+use super::pause::Pauses;
+use super::variables::Context;
 use crate::fault::Fault;
 use crate::trace::Trace;
 use parking_lot::Mutex;

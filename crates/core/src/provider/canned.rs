@@ -1,6 +1,6 @@
 //! A provider that answers what it was told to: for tests, examples and demonstrations.
 
-use super::{Answer, Piece, Provider, Request};
+use super::contract::{Answer, Piece, Provider, Request};
 use crate::chat::{Fold, Head, message, request, response, split};
 use crate::fault::Fault;
 use futures_util::StreamExt;
