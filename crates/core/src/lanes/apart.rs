@@ -7,26 +7,14 @@
 // runs again, before what it borrows is gone.
 #![allow(unsafe_code)]
 
+use super::error::Abandoned;
 use super::stackful::{self, STACK};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-
-/// The work was left behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Abandoned;
-
-impl fmt::Display for Abandoned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the work was abandoned")
-    }
-}
-
-impl std::error::Error for Abandoned {}
 
 /// A job for a runner: the closure lives on the stack of who asks for it.
 struct Job(NonNull<dyn FnMut()>);
