@@ -27,5 +27,6 @@ pub use valvehouse_providers as llm;
 pub use valvehouse_script::{self as script, crash};
 pub use valvehouse_server as server;
 pub use valvehouse_store::{self as store, seal};
+pub use valvehouse_tokens as tokens;
 
 pub mod cli;

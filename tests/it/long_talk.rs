@@ -4,8 +4,8 @@
 use crate::host::TestHost;
 use crate::upstream::{Asked, MODEL, Reply};
 use serde_json::{Value, json};
-use valvehouse::chat::tokens::Counter;
 use valvehouse::json::Json;
+use valvehouse::tokens::Counter;
 
 const TURNS: usize = 100;
 /// Turns after which nothing may grow any more.

@@ -1,7 +1,7 @@
 //! The moments at which an agent tells of itself, by the names that callbacks have in scripts and in Rust.
 
 use crate::context::Turn;
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
 /// A moment of an agent's run. The agent's callbacks say what is told at each.

@@ -1,5 +1,6 @@
 //! What went wrong with a request: whose fault it is, and what may be told about it.
 
+use std::fmt;
 use std::time::Duration;
 use valvehouse_json::Json;
 
@@ -52,8 +53,7 @@ impl<T: Into<String>> From<T> for Refusal {
 }
 
 /// A plugin that broke: a bug, a budget, a wrong return. Never its decision.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{plugin} broke in {hook}: {cause}")]
+#[derive(Debug, Clone)]
 pub struct Breakage {
     /// The plugin's id or the closure's name; filled in by the chain.
     pub plugin: String,
@@ -62,6 +62,14 @@ pub struct Breakage {
     /// Why, in full, for the log: message with file:line:column.
     pub cause: String,
 }
+
+impl fmt::Display for Breakage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} broke in {}: {}", self.plugin, self.hook, self.cause)
+    }
+}
+
+impl std::error::Error for Breakage {}
 
 impl Breakage {
     /// A breakage of a plugin that the chain will name.
@@ -104,10 +112,9 @@ impl<T: Into<String>> From<T> for Explanation {
 }
 
 /// Why a request has no answer.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 pub enum Fault {
     /// The request itself is wrong.
-    #[error("{message}")]
     Request {
         /// What is wrong with it and how to mend it.
         message: String,
@@ -119,7 +126,6 @@ pub enum Fault {
         kind: RequestFault,
     },
     /// It comes too often.
-    #[error("{message}")]
     TooOften {
         /// What came too often, and when to come again.
         message: String,
@@ -129,13 +135,10 @@ pub enum Fault {
         wait: Duration,
     },
     /// A filter or tool refused.
-    #[error("{}", .0.message)]
     Refused(Refusal),
     /// A plugin broke.
-    #[error("{0}")]
     Broken(Breakage),
     /// A guard cannot run: refuse rather than go on without it.
-    #[error("{message}")]
     Unguarded {
         /// Which plugin is missing.
         plugin: String,
@@ -143,7 +146,6 @@ pub enum Fault {
         message: String,
     },
     /// The model's service answered with an error of its own.
-    #[error("provider {provider} answered {status}")]
     Answered {
         /// The provider's configured name.
         provider: String,
@@ -155,7 +157,6 @@ pub enum Fault {
         retry_after: Option<String>,
     },
     /// The model's service gave no answer: not one byte of it came.
-    #[error("{message}")]
     Unanswered {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
@@ -165,7 +166,6 @@ pub enum Fault {
         timeout: bool,
     },
     /// The model's service failed again and again and is left alone for a while.
-    #[error("{message}")]
     Resting {
         /// Which it is, when it is tried again, and why it rests.
         message: Explanation,
@@ -173,7 +173,6 @@ pub enum Fault {
         rest: Duration,
     },
     /// The model's service could not be used.
-    #[error("{message}")]
     Provider {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
@@ -181,13 +180,11 @@ pub enum Fault {
         timeout: bool,
     },
     /// The model's answer does not have the form that was asked for.
-    #[error("{message}")]
     Misshapen {
         /// What does not fit, and how often it was asked.
         message: String,
     },
     /// The tool loop did not come to an end.
-    #[error("the model still calls tools after {limit} model calls")]
     ToolLoop {
         /// The limit.
         limit: usize,
@@ -195,10 +192,8 @@ pub enum Fault {
         transcript: Json,
     },
     /// The turn stops for a person; who may go on with it knows what it waits for.
-    #[error("the turn waits for a person")]
     Paused,
     /// The store did not take or give what the request needs.
-    #[error("{message}")]
     Unstored {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
@@ -206,9 +201,33 @@ pub enum Fault {
         code: &'static str,
     },
     /// We failed.
-    #[error("{0}")]
     Host(String),
 }
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request { message, .. }
+            | Self::TooOften { message, .. }
+            | Self::Refused(Refusal { message, .. })
+            | Self::Unguarded { message, .. }
+            | Self::Misshapen { message }
+            | Self::Host(message) => f.write_str(message),
+            Self::Broken(breakage) => breakage.fmt(f),
+            Self::Answered { provider, status, .. } => write!(f, "provider {provider} answered {status}"),
+            Self::Unanswered { message, .. }
+            | Self::Resting { message, .. }
+            | Self::Provider { message, .. }
+            | Self::Unstored { message, .. } => message.fmt(f),
+            Self::ToolLoop { limit, .. } => {
+                write!(f, "the model still calls tools after {limit} model calls")
+            }
+            Self::Paused => f.write_str("the turn waits for a person"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
 
 /// Which kind of wrong a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,53 +1,12 @@
 //! The shared containers. Each has its own lock, held for a moment and never across a call out.
 
-use super::fields::{Fields, Unread};
-use super::walk::{check_place, check_places};
-use super::{Json, MAX_DEPTH};
+use crate::unread::Unread;
+use crate::value::{Array, Children, Fields, Json, MisplacedValue, Object, Slots, State};
+use crate::walk::{check_place, check_places};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
-
-/// Why a value cannot stand where it was put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum MisplacedValue {
-    /// A container would hold itself.
-    #[error("a value cannot be put inside itself; put in a copy: `value.copy()`")]
-    Cycle,
-    /// Deeper than [`MAX_DEPTH`].
-    #[error("values may be nested {MAX_DEPTH} deep at most")]
-    TooDeep,
-    /// The index is beyond the end.
-    #[error("index {index} is out of range: the array has {len} elements")]
-    Range {
-        /// The index asked for.
-        index: i64,
-        /// The length there is.
-        len: usize,
-    },
-    /// It is given to everybody and changed by nobody.
-    #[error("this value can only be read; work on a copy: `value.copy()`")]
-    Frozen,
-    /// A string, number, boolean or null has no keys.
-    #[error("only objects have keys")]
-    NoContainer,
-}
-
-#[derive(Default)]
-struct Slots<T: Children> {
-    items: T,
-    state: State,
-}
-
-#[derive(Default, Clone, Copy, PartialEq)]
-enum State {
-    /// As it was read.
-    #[default]
-    Read,
-    Changed,
-    /// Nobody may change it.
-    Frozen,
-}
 
 impl<T: Children> Slots<T> {
     /// The items, to be changed.
@@ -59,14 +18,6 @@ impl<T: Children> Slots<T> {
         Ok(&mut self.items)
     }
 }
-
-/// A shared list.
-#[derive(Clone, Default)]
-pub struct Array(Arc<Mutex<Slots<Vec<Json>>>>);
-
-/// A shared map that keeps the order in which its keys came.
-#[derive(Clone, Default)]
-pub struct Object(Arc<Mutex<Slots<Fields>>>);
 
 impl Array {
     /// A list of these elements.
@@ -379,12 +330,6 @@ impl std::fmt::Debug for Object {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(&Json::Object(self.clone()), f)
     }
-}
-
-/// What a container's slots can be emptied of when the last handle goes.
-trait Children: Default {
-    fn has_containers(&self) -> bool;
-    fn take_containers(&mut self, into: &mut Vec<Json>);
 }
 
 fn is_container(value: &Json) -> bool {

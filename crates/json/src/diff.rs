@@ -11,7 +11,7 @@
 //! assert_eq!(told, ["add /messages/0", "replace /model"]);
 //! ```
 
-use super::{Json, MAX_DEPTH};
+use crate::value::{Json, MAX_DEPTH};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::HashMap;
 use std::ops::Range;

@@ -3,23 +3,53 @@
 //! Our own, because no library keeps both without slowing everybody else's numbers down. What it
 //! accepts is checked against `serde_json` by the tests; that library also words the errors.
 
-use super::fields::Unread;
-use super::{Array, Json, MAX_DEPTH, Number, Object, Text, scan, skim};
+use crate::number::Number;
+use crate::string::{self, Invalid};
+use crate::text::Text;
+use crate::unread::Unread;
+use crate::value::{Array, Json, MAX_DEPTH, Object};
+use crate::{scan, skim};
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::borrow::Cow;
+use std::fmt;
 
 /// Why bytes are no JSON, with line and column.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 
-struct Invalid;
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl Json {
+    /// Reads one JSON document.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        parse(bytes, UNBOUNDED)
+    }
+
+    /// Reads one JSON document of this many values at most: a value takes more room than it takes to
+    /// write, `[]` forty times as much.
+    pub fn parse_within(bytes: &[u8], most_values: usize) -> Result<Self, ParseError> {
+        parse(bytes, most_values)
+    }
+
+    /// Reads one JSON document whose long texts, and objects of plain values in its lists, stay in it, as they
+    /// are spelt, until somebody asks for them. Of a body that is passed on that saves most of the work, and all
+    /// of a second room.
+    pub fn parse_shared(document: &Bytes) -> Result<Self, ParseError> {
+        parse_shared(document)
+    }
+}
 
 /// As many values as there may be.
-pub(super) const UNBOUNDED: usize = usize::MAX - 1;
+const UNBOUNDED: usize = usize::MAX - 1;
 
-pub(super) fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
+fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
     read(bytes, most_values, None)
 }
 
@@ -44,15 +74,6 @@ pub(super) fn entries(spelling: &Bytes) -> Vec<(CompactString, Json)> {
     let Ok(text) = std::str::from_utf8(spelling) else { return Vec::new() };
     let mut parser = Parser { shared: Some(spelling), at: 1, ..Parser::new(text, SLOTS) };
     parser.entries().unwrap_or_default()
-}
-
-/// What a string says that was found to be one, as it was spelt.
-pub(super) fn said(spelling: &[u8]) -> Box<str> {
-    let said = std::str::from_utf8(spelling).ok().map(|text| Parser::new(text, 0).string());
-    match said {
-        Some(Ok(said)) => said.into_owned().into(),
-        Some(Err(Invalid)) | None => Box::default(),
-    }
 }
 
 /// The slow way again, only to say what is wrong and where.
@@ -138,7 +159,7 @@ impl<'a> Parser<'a> {
                 if let Some(kept) = self.kept()? {
                     return self.put(Json::Text(kept));
                 }
-                let text = self.string()?;
+                let text = string::read(self.text, &mut self.at)?;
                 let Json::Text(place) = &mut self.slot()?.1 else { return Err(Invalid) };
                 put_text(text, place.said_mut().ok_or(Invalid)?);
                 Ok(())
@@ -219,7 +240,7 @@ impl<'a> Parser<'a> {
         if self.peek()? != b'"' {
             return Err(Invalid);
         }
-        let key = self.string()?;
+        let key = string::read(self.text, &mut self.at)?;
         put_text(key, &mut self.slot()?.0);
         if self.peek()? != b':' {
             return Err(Invalid);
@@ -296,80 +317,6 @@ impl<'a> Parser<'a> {
         self.at += length;
         Ok(Some(Text::spelt(document.slice(start..self.at))))
     }
-
-    /// A string; `at` stands on its first quote. Only one with escapes has to be made anew.
-    fn string(&mut self) -> Result<Cow<'a, str>, Invalid> {
-        self.at += 1;
-        let text = self.text;
-        let mut start = self.at;
-        self.skip_plain();
-        if self.bytes.get(self.at) == Some(&b'"') {
-            self.at += 1;
-            return Ok(Cow::Borrowed(text.get(start..self.at - 1).ok_or(Invalid)?));
-        }
-        let mut made = String::with_capacity(MADE.max(2 * (self.at - start)));
-        loop {
-            made.push_str(text.get(start..self.at).ok_or(Invalid)?);
-            self.at += 1;
-            match self.bytes.get(self.at - 1) {
-                Some(b'"') => break,
-                Some(b'\\') => made.push(self.escape()?),
-                _ => return Err(Invalid),
-            }
-            start = self.at;
-            self.skip_plain();
-        }
-        if made.capacity() > made.len() + made.len() / 4 + 16 {
-            made.shrink_to_fit();
-        }
-        Ok(Cow::Owned(made))
-    }
-
-    /// Moves on to the next quote, backslash or control character.
-    fn skip_plain(&mut self) {
-        self.at += scan::plain(self.bytes.get(self.at..).unwrap_or_default());
-    }
-
-    fn escape(&mut self) -> Result<char, Invalid> {
-        let byte = *self.bytes.get(self.at).ok_or(Invalid)?;
-        self.at += 1;
-        Ok(match byte {
-            b'"' => '"',
-            b'\\' => '\\',
-            b'/' => '/',
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => return self.unicode_escape(),
-            _ => return Err(Invalid),
-        })
-    }
-
-    fn unicode_escape(&mut self) -> Result<char, Invalid> {
-        let first = self.hex4()?;
-        let code = if (0xd800..0xdc00).contains(&first) {
-            if !self.bytes[self.at..].starts_with(b"\\u") {
-                return Err(Invalid);
-            }
-            self.at += 2;
-            let second = self.hex4()?;
-            if !(0xdc00..0xe000).contains(&second) {
-                return Err(Invalid);
-            }
-            0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
-        } else {
-            first
-        };
-        char::from_u32(code).ok_or(Invalid)
-    }
-
-    fn hex4(&mut self) -> Result<u32, Invalid> {
-        let (value, _) = scan::hex4(self.bytes.get(self.at..).unwrap_or_default()).ok_or(Invalid)?;
-        self.at += 4;
-        Ok(value)
-    }
 }
 
 /// A slot as it is opened, ready for texts to be written into.
@@ -380,9 +327,6 @@ const SLOTS: usize = 16;
 
 /// So long, with its quotes, is a text that may stay in its document.
 const KEPT: usize = 64;
-
-/// So long is a text with escapes at first.
-const MADE: usize = 256;
 
 /// Puts a string where an empty one is.
 fn put_text(text: Cow<'_, str>, place: &mut CompactString) {

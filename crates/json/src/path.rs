@@ -1,6 +1,6 @@
 //! Dotted paths: `metadata.features`, `messages.0.content`, `messages.-1`.
 
-use super::{Json, MAX_DEPTH, MisplacedValue};
+use crate::value::{Json, MAX_DEPTH, MisplacedValue};
 
 impl Json {
     /// What stands at a path, or null.

@@ -3,6 +3,7 @@
 use wide::u8x16;
 
 /// How many bytes at the start are neither a quote, a backslash nor a control character.
+#[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
     let (blocks, rest) = bytes.as_chunks();
     for (at, block) in blocks.iter().enumerate() {
@@ -42,6 +43,7 @@ pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
 }
 
 /// The bytes at the start, and spaces where there are too few.
+#[inline]
 fn block(bytes: &[u8]) -> [u8; BLOCK] {
     bytes.first_chunk().copied().unwrap_or_else(|| {
         let mut block = [b' '; BLOCK];
@@ -86,6 +88,7 @@ const fn is_special(byte: u8) -> bool {
 const BLOCK: usize = 16;
 
 /// A bit for each byte that is special, the lowest for the first.
+#[inline]
 fn specials(block: [u8; BLOCK]) -> u32 {
     let bytes = u8x16::new(block);
     let is_control = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);

@@ -1,7 +1,8 @@
 //! To and from `serde_json`, for configuration, the store and tests.
 
-use super::{Json, Number, Object};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::number::Number;
+use crate::value::{Json, Object};
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 impl From<Value> for Json {

@@ -1,8 +1,9 @@
 //! The entries of an object, read without making anything of them: for who has to know a word of a body that
 //! goes on as it came.
 
-use super::fields::Keys;
-use super::{MAX_DEPTH, scan};
+use crate::scan;
+use crate::unread::Keys;
+use crate::value::MAX_DEPTH;
 
 /// Calls `entry` with each key and its value, both as they are spelt, in their order. False where the text is no
 /// JSON object, or a key has escapes in it; `entry` may have been called before that is known.

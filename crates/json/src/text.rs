@@ -1,6 +1,6 @@
 //! Strings that keep their spelling.
 
-use super::parse;
+use crate::string;
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::fmt;
@@ -50,7 +50,7 @@ impl Text {
             Kept::Said(said) => said,
             // What a script reads of a body is the body's, and no memory of the script's.
             Kept::Spelt(spelt) => {
-                spelt.said.get_or_init(|| memory::uncounted(|| parse::said(&spelt.spelling)))
+                spelt.said.get_or_init(|| memory::uncounted(|| string::said(&spelt.spelling)))
             }
         }
     }

@@ -2,7 +2,7 @@
 //! no stack; and a container that stands in many places is walked through once, or a few of them, each
 //! put into the next twice, would stand for more values than anybody has time for.
 
-use super::{Json, MAX_DEPTH, MisplacedValue, Object};
+use crate::value::{Json, MAX_DEPTH, MisplacedValue, Object};
 
 /// By address, which nobody outside can choose: a fast hash will do.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -1,23 +1,36 @@
 //! From [`Json`] to bytes.
 
-use super::{Json, Number, Repeats};
+use crate::number::Number;
+use crate::value::Json;
+use crate::walk::Repeats;
 use bytes::Bytes;
 use std::fmt;
 use std::io::Write as _;
 
 /// Why a value is not written; only a script gets here, on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwritable {
     /// Deeper than anything that can be read.
-    #[error("nested deeper than {LIMIT} levels")]
     TooDeep,
     /// Longer than asked for.
-    #[error("larger than {0} bytes as JSON")]
     TooLarge(usize),
     /// Containers that stand in many places are written in each.
-    #[error("larger than can be written: the same value stands in it many times")]
     Repeated,
 }
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooDeep => write!(f, "nested deeper than {LIMIT} levels"),
+            Self::TooLarge(limit) => write!(f, "larger than {limit} bytes as JSON"),
+            Self::Repeated => {
+                f.write_str("larger than can be written: the same value stands in it many times")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unwritable {}
 
 /// Deeper than anything that can be read, shallow enough for any thread's stack.
 const LIMIT: usize = 512;
@@ -63,7 +76,7 @@ impl Json {
         let spaces = " ".repeat(indent);
         let formatter = serde_json::ser::PrettyFormatter::with_indent(spaces.as_bytes());
         let mut writer = serde_json::Serializer::with_formatter(&mut out, formatter);
-        match serde::Serialize::serialize(&value, &mut writer) {
+        match serde_core::Serialize::serialize(&value, &mut writer) {
             Ok(()) => String::from_utf8_lossy(&out).into_owned(),
             Err(_) => self.to_string(),
         }
@@ -206,7 +219,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     loop {
-        let (plain, special) = rest.split_at(super::scan::plain(rest));
+        let (plain, special) = rest.split_at(crate::scan::plain(rest));
         out.extend_from_slice(plain);
         let Some((&byte, after)) = special.split_first() else { break };
         match byte {

@@ -3,7 +3,10 @@
 // The one place that needs it: whoever hands out memory has to name it.
 #![allow(unsafe_code)]
 
-use mimalloc::MiMalloc;
+#[cfg(feature = "mimalloc")]
+use mimalloc::MiMalloc as Allocator;
+#[cfg(not(feature = "mimalloc"))]
+use std::alloc::System as Allocator;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -75,6 +78,7 @@ fn count_new(bytes: usize, more: isize) {
     }
 }
 
+#[cfg(feature = "mimalloc")]
 unsafe extern "C" {
     /// Mimalloc's own: gives the free pages of this thread back to the system.
     fn mi_collect(force: bool);
@@ -82,11 +86,14 @@ unsafe extern "C" {
 
 /// Gives the free pages of this thread back to the system, if it has had large allocations since this was called last;
 /// otherwise costs next to nothing. Mimalloc gives pages back when a thread allocates again, which a thread that goes
-/// idle does not do.
+/// idle does not do. Does nothing without the feature `mimalloc`.
 pub fn give_back_pages() {
     if HAD_LARGE.replace(false) {
+        #[cfg(feature = "mimalloc")]
         // SAFETY: the function may be called on any thread at any time outside of the allocator.
-        unsafe { mi_collect(true) };
+        unsafe {
+            mi_collect(true)
+        };
     }
 }
 
@@ -103,13 +110,13 @@ pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Mimalloc, counting per thread.
-pub struct Counting(MiMalloc);
+/// Mimalloc, or the system's allocator without the feature `mimalloc`, counting per thread.
+pub struct Counting(Allocator);
 
 impl Counting {
     /// For `#[global_allocator]`.
     pub const fn new() -> Self {
-        Self(MiMalloc)
+        Self(Allocator)
     }
 }
 
@@ -124,7 +131,7 @@ fn count(bytes: isize) {
     NET.set(NET.get().wrapping_add(bytes));
 }
 
-// SAFETY: every call is handed to mimalloc as it came, whose contract is the same; counting neither
+// SAFETY: every call is handed to the allocator below as it came, whose contract is the same; counting neither
 // allocates nor panics. What is called at the ceiling may allocate, before anything of this call is done: it returns,
 // or the stack never runs again.
 unsafe impl GlobalAlloc for Counting {

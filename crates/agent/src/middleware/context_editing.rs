@@ -6,7 +6,7 @@
 use super::definition::{Middleware, Parts};
 use super::options::Options;
 use valvehouse_core::chat::history::is_role;
-use valvehouse_core::chat::{message, tokens};
+use valvehouse_core::chat::message;
 use valvehouse_core::filter::{Filter, Verdict};
 use valvehouse_json::Json;
 
@@ -42,7 +42,7 @@ impl Settings {
     /// The messages are this model call's own.
     fn edit(&self, messages: &[Json], model: &str) {
         let is_short = messages.len() < self.min_messages
-            && tokens::of_messages(messages, model).tokens <= self.max_tokens;
+            && valvehouse_tokens::of_messages(messages, model).tokens <= self.max_tokens;
         if is_short {
             return;
         }

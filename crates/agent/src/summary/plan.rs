@@ -4,10 +4,10 @@ use super::settings::Summarization;
 use super::state::{self, Kept};
 use super::units::{Counts, Talk, Unit, messages_in, tokens_in};
 use super::{fit, write};
-use valvehouse_core::chat::tokens::BESIDE;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::FilterContext;
 use valvehouse_json::Json;
+use valvehouse_tokens::BESIDE;
 
 /// What is to be done. `from` is the first unit that stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]

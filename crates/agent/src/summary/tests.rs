@@ -4,7 +4,7 @@ use super::settings::{NAME, Summarization};
 use proptest::prelude::*;
 use std::sync::Arc;
 use valvehouse_core::chat::history::is_role;
-use valvehouse_core::chat::{Call, message, tokens};
+use valvehouse_core::chat::{Call, message};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::{Chain, Hook, Outcome};
@@ -169,7 +169,7 @@ fn a_tools_large_result_is_cut_and_the_question_and_its_call_stay() {
     let result = message::tool("a", "data ".repeat(50_000));
     let said = [message::system("be brief"), message::user("look"), calls(&["a"]), result];
     let seen = seen_in(&settings, &said, &turn());
-    assert!(tokens::of_messages(&seen, MODEL).tokens <= 4000);
+    assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= 4000);
     let result = texts(&seen).pop().unwrap();
     assert!(result.starts_with("data data") && result.ends_with("… (250000 bytes)"), "{}", result.len());
     assert_eq!(Call::all(&seen[seen.len() - 2]).len(), 1);
@@ -183,7 +183,7 @@ fn a_calls_long_arguments_are_cut_and_stay_json() {
     let said =
         [message::user("write"), asks, message::tool("a", "done"), message::tool("b", "word ".repeat(9000))];
     let seen = seen_in(&Summarization::default(), &said, &turn());
-    assert!(tokens::of_messages(&seen, MODEL).tokens <= 4000);
+    assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= 4000);
     let calls = Call::all(&seen[seen.len() - 3]);
     assert!(calls[0].parse().unwrap().text("shortened").unwrap().starts_with(r#"{"text":"data"#));
     assert_eq!(calls[1].arguments, "{}");
@@ -198,7 +198,7 @@ fn a_summary_gives_way_to_the_newest_message_as_far_as_it_must() {
     let with_newest = |words: usize| {
         let newest = message::user("word ".repeat(words));
         let seen = seen_in(&settings, &[talk(30), vec![newest]].concat(), &turn);
-        assert!(tokens::of_messages(&seen, MODEL).tokens <= settings.max_tokens);
+        assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= settings.max_tokens);
         texts(&seen)
     };
     let seen = with_newest(3300);
@@ -326,7 +326,7 @@ proptest! {
         for exchange in exchanges {
             said.extend(exchange);
             let seen = seen_in(&settings, &said, &turn);
-            let count = |messages: &[Json]| tokens::of_messages(messages, MODEL).tokens;
+            let count = |messages: &[Json]| valvehouse_tokens::of_messages(messages, MODEL).tokens;
             let (system, rest): (Vec<Json>, Vec<Json>) =
                 said.iter().cloned().partition(|message| is_role(message, "system"));
             let is_compressed = state(&turn, "compressed") == Json::Bool(true);

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use valvehouse_core::chat::Call;
 use valvehouse_core::chat::history::is_role;
-use valvehouse_core::chat::tokens::Counter;
 use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
+use valvehouse_tokens::Counter;
 
 /// A message, or an assistant's tool calls with all their results.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! A chat request as a request for Anthropic's Messages.
 
-use super::extra::{given, others};
+use super::extra::{ONLY_ANTHROPIC, given, others};
 use super::talk::{self, Talk};
-use super::{ONLY_ANTHROPIC, tools};
+use super::tools;
 use crate::fault::Fault;
 use valvehouse_json::Json;
 

@@ -1,6 +1,6 @@
 //! The blocks of an assistant's message: its thinking, text and calls, laid out as they were.
 
-use super::CONTENT_BLOCKS;
+use super::extra::CONTENT_BLOCKS;
 use super::extra::{others, with_others};
 use super::part;
 use super::seal::{Seal, is_for, length_on, split_at};

@@ -1,6 +1,6 @@
 //! Blocks as they come, whole or in pieces, and the deltas of a chat message that they are.
 
-use super::CONTENT_BLOCKS;
+use super::extra::CONTENT_BLOCKS;
 use super::extra::{others, with_others};
 use super::layout::{Layout, Rank};
 use super::seal::Seal;

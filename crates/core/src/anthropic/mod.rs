@@ -22,7 +22,7 @@ mod reader;
 mod seal;
 mod talk;
 mod tools;
-mod trouble;
+mod status;
 mod writer;
 #[cfg(test)]
 mod tests;
@@ -30,14 +30,9 @@ mod tests;
 pub use answer::{completion, message};
 pub use ask::{Asked, ask};
 pub use blocks::reseal;
+pub use extra::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
 pub use plain::plain;
 pub use read::read;
 pub use reader::Reader;
-pub use trouble::{kind_of_status, status_of};
+pub use status::{kind_of_status, status_of};
 pub use writer::Writer;
-
-/// Where a message keeps what Anthropic's blocks say beyond text, thinking and calls.
-pub const CONTENT_BLOCKS: &str = "content_blocks";
-
-/// Where a request keeps what only Anthropic understands.
-pub const ONLY_ANTHROPIC: &str = "anthropic";

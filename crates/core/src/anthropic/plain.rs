@@ -1,6 +1,6 @@
 //! A request without what only Anthropic knows: other services refuse fields they have never heard of.
 
-use super::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
+use super::extra::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
 use valvehouse_json::{Json, Object};
 
 /// The request as every other service takes it. What Claude thought goes with its signature: nobody

@@ -1,7 +1,7 @@
 //! A request for Anthropic's Messages as a chat request.
 
-use super::extra::{given, others};
-use super::{ONLY_ANTHROPIC, answer, part, tools};
+use super::extra::{ONLY_ANTHROPIC, given, others};
+use super::{answer, part, tools};
 use crate::chat::response;
 use crate::fault::Fault;
 use valvehouse_json::{Json, Object};

@@ -1,6 +1,7 @@
 //! Tool calls of a message: who is called, with what.
 
 use compact_str::CompactString;
+use std::fmt;
 use valvehouse_json::Json;
 
 /// One call a model asks for.
@@ -15,10 +16,9 @@ pub struct Call {
 }
 
 /// Arguments no tool can be run with; the text is for the model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadArguments {
     /// No JSON: often cut off by a token limit.
-    #[error("the arguments of {tool} are no valid JSON: {reason}; send one complete JSON object")]
     Malformed {
         /// The tool's name.
         tool: CompactString,
@@ -26,7 +26,6 @@ pub enum BadArguments {
         reason: String,
     },
     /// JSON, but without names.
-    #[error("the arguments of {tool} are of type {kind}; send a JSON object with a key for each argument")]
     NoObject {
         /// The tool's name.
         tool: CompactString,
@@ -34,6 +33,25 @@ pub enum BadArguments {
         kind: &'static str,
     },
 }
+
+impl fmt::Display for BadArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { tool, reason } => {
+                write!(
+                    f,
+                    "the arguments of {tool} are no valid JSON: {reason}; send one complete JSON object"
+                )
+            }
+            Self::NoObject { tool, kind } => write!(
+                f,
+                "the arguments of {tool} are of type {kind}; send a JSON object with a key for each argument"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BadArguments {}
 
 impl Call {
     /// The calls of an assistant message, in their order; none for other messages.

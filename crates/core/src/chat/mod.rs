@@ -12,8 +12,6 @@ pub mod message;
 pub mod request;
 pub mod response;
 pub mod split;
-pub mod tokens;
-mod vocabulary;
 pub mod window;
 
 pub use call::Call;

@@ -1,7 +1,7 @@
 //! Writes of a turn that must be on disk before its answer ends.
 
 use crate::fault::Fault;
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
 /// Something that numbers its writes and brings them to disk.

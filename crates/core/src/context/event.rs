@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,23 +14,45 @@ use valvehouse_json::{Json, Unwritable};
 pub struct Event(pub Json);
 
 /// Nobody answered a question in time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NobodyAnswers {
     /// The client takes no events, so it can never answer.
-    #[error("nobody can answer: the client of this request takes no events")]
     NoListener,
     /// The time is up.
-    #[error("nobody answered within {0} ms")]
     Timeout(u64),
     /// Whoever was asked cannot answer, or will not.
-    #[error("nobody is there to answer")]
     Gone,
     /// Nobody can answer now, so the turn pauses until somebody does.
-    #[error("the turn pauses until somebody answers")]
     Paused,
     /// The question could not be sent.
-    #[error(transparent)]
-    Unsent(#[from] Unsent),
+    Unsent(Unsent),
+}
+
+impl fmt::Display for NobodyAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoListener => f.write_str("nobody can answer: the client of this request takes no events"),
+            Self::Timeout(ms) => write!(f, "nobody answered within {ms} ms"),
+            Self::Gone => f.write_str("nobody is there to answer"),
+            Self::Paused => f.write_str("the turn pauses until somebody answers"),
+            Self::Unsent(unsent) => unsent.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NobodyAnswers {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unsent(unsent) => unsent.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unsent> for NobodyAnswers {
+    fn from(unsent: Unsent) -> Self {
+        Self::Unsent(unsent)
+    }
 }
 
 /// What one event may take, in bytes of its JSON.
@@ -38,14 +61,38 @@ const LARGEST_EVENT: usize = 1 << 20;
 const ALL_EVENTS: usize = 8 << 20;
 
 /// An event that is not sent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsent {
     /// It cannot be written.
-    #[error("an event is {0}")]
-    Unwritable(#[from] Unwritable),
+    Unwritable(Unwritable),
     /// The turn has sent enough.
-    #[error("the events of a turn may take {} MiB together, and they do", ALL_EVENTS >> 20)]
     TooMany,
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unwritable(unwritable) => write!(f, "an event is {unwritable}"),
+            Self::TooMany => {
+                write!(f, "the events of a turn may take {} MiB together, and they do", ALL_EVENTS >> 20)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unsent {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unwritable(unwritable) => Some(unwritable),
+            Self::TooMany => None,
+        }
+    }
+}
+
+impl From<Unwritable> for Unsent {
+    fn from(unwritable: Unwritable) -> Self {
+        Self::Unwritable(unwritable)
+    }
 }
 
 type Listener = Box<dyn Fn(&Event) + Send + Sync>;

@@ -2,7 +2,7 @@
 //! for the chat itself, then for the outlets. What scripts keep for each other lasts from the first part to
 //! the last.
 
-use super::States;
+use super::turn::States;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

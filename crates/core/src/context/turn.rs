@@ -1,8 +1,10 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
 use super::durable::{Durable, PendingFlush};
-use super::event::Unsent;
-use super::{Context, Events, NobodyAnswers, Notice, Observer, Pauses};
+use super::event::{Events, NobodyAnswers, Unsent};
+use super::observer::{Notice, Observer};
+use super::pause::Pauses;
+use super::variables::Context;
 use crate::fault::Fault;
 use crate::trace::Trace;
 use parking_lot::Mutex;
@@ -169,6 +171,14 @@ impl Default for Turn {
 }
 
 impl Turn {
+    /// Returns the subject of a native hook: named parts, and the turn's context and metadata.
+    pub(crate) fn ctx_of<const N: usize>(&self, parts: [(&str, Json); N]) -> Json {
+        let own = parts.into_iter().map(|(name, value)| (name.into(), value));
+        let shared =
+            [("context".into(), self.context().as_json()), ("metadata".into(), self.metadata().clone())];
+        own.chain(shared).collect::<valvehouse_json::Object>().into()
+    }
+
     /// A turn that starts now.
     pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
         let states = facts.states.clone().unwrap_or_default();

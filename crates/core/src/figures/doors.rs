@@ -1,6 +1,6 @@
 //! What requests came to, door by door.
 
-use super::spread::{Spread, Spreading};
+use super::spread::{Spread, Spreading, counted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -83,7 +83,7 @@ impl Door {
 
     /// Requests by the class of their status.
     pub fn answered(&self) -> [(&'static str, u64); CLASSES.len()] {
-        let counts = super::counted(&self.answered);
+        let counts = counted(&self.answered);
         std::array::from_fn(|place| (CLASSES[place], counts[place]))
     }
 

@@ -12,11 +12,3 @@ pub use services::{Answered, Asking, Service};
 pub use spread::{BUCKETS, Spread, Spreading};
 pub use tally::{Ending, Figures, Spent, Sum, Tally, Timing};
 pub use tools::{Tools, Used, Uses, Using};
-
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
-/// Several counts by place, read at once.
-fn counted<const N: usize>(counts: &[AtomicU64; N]) -> [u64; N] {
-    std::array::from_fn(|place| counts[place].load(Relaxed))
-}

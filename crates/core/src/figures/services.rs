@@ -1,6 +1,6 @@
 //! What the calls of one models' service came to.
 
-use super::spread::{Spread, Spreading};
+use super::spread::{Spread, Spreading, counted};
 use crate::fault::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -125,7 +125,7 @@ impl Service {
 
     /// How calls ended, each way with its word.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
-        let counts = super::counted(&self.ended);
+        let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].word(), counts[place]))
     }
 
@@ -146,7 +146,7 @@ impl Service {
 
     /// Tokens it read and wrote, where it said so.
     pub fn tokens(&self) -> [u64; 2] {
-        super::counted(&self.tokens)
+        counted(&self.tokens)
     }
 
     /// From the question to the end of the answer, of all calls that were answered.

@@ -117,7 +117,7 @@ impl Spread {
 
     /// As it stands.
     pub fn read(&self) -> Spreading {
-        let counts = super::counted(&self.counts);
+        let counts = counted(&self.counts);
         let mut sum = 0;
         let up_to: [u64; BUCKETS] = std::array::from_fn(|place| {
             sum += counts[place];
@@ -130,6 +130,11 @@ impl Spread {
             seconds: self.nanoseconds.load(Relaxed) as f64 / 1e9,
         }
     }
+}
+
+/// Several counts by place, read at once.
+pub(super) fn counted<const N: usize>(counts: &[AtomicU64; N]) -> [u64; N] {
+    std::array::from_fn(|place| counts[place].load(Relaxed))
 }
 
 #[cfg(test)]

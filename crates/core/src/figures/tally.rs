@@ -1,6 +1,6 @@
 //! What the calls of a plugin have cost: kept while the host runs, across reloads, cheap to add to.
 
-use super::spread::{Spread, Spreading};
+use super::spread::{Spread, Spreading, counted};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Tally {
     /// How calls ended, each way with a word of its own; `rests` for those that were not made.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
-        for (ending, count) in ENDINGS.iter().zip(super::counted(&self.ended)) {
+        for (ending, count) in ENDINGS.iter().zip(counted(&self.ended)) {
             match outcomes.iter_mut().find(|(word, _)| *word == ending.word()) {
                 Some((_, sum)) => *sum += count,
                 None => outcomes.push((ending.word(), count)),
@@ -198,7 +198,7 @@ impl Tally {
 
     /// What they came to so far.
     pub fn sum(&self) -> Sum {
-        let ended = super::counted(&self.ended);
+        let ended = counted(&self.ended);
         let breakages = ENDINGS.iter().zip(ended).filter(|(ending, _)| ending.is_breakage());
         let (measured, nanoseconds) = self.times.sums();
         Sum {

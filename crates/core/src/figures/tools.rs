@@ -1,6 +1,6 @@
 //! What the calls of one tool came to, whoever brings it.
 
-use super::spread::{Spread, Spreading};
+use super::spread::{Spread, Spreading, counted};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Uses {
 
     /// How calls ended, each way with its word.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
-        let counts = super::counted(&self.ended);
+        let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].word(), counts[place]))
     }
 

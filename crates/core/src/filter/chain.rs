@@ -1,6 +1,8 @@
 //! A chain is a fold: each filter takes the value and hands it on.
 
-use super::{Filter, FilterContext, Hook, Hooks, OnBreak, Verdict};
+use super::definition::{Filter, OnBreak, Verdict};
+use super::hook::{Hook, Hooks};
+use super::subject::FilterContext;
 use crate::breaker::Admission;
 use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};

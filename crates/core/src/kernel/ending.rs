@@ -1,6 +1,6 @@
 //! How a streamed answer ends: once for each choice that began, then the usage, once.
 
-use super::parts::{choices, deltas, is_only_usage, messages, reasons};
+use super::choices::{choices, deltas, is_only_usage, messages, reasons};
 use crate::chat::response::natural_finish;
 use crate::chat::{delta, event};
 use crate::provider::Piece;

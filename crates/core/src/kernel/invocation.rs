@@ -1,8 +1,7 @@
 //! One tool call: pre_invocation chain, the tool, post_invocation chain.
 
-use super::Kernel;
+use super::assembly::Kernel;
 use super::progress::{Journal, Progress};
-use super::round::ctx_of;
 use crate::chat::Call;
 use crate::context::{HostCall, HostResult, Notice, ToolCalled, Turn};
 use crate::fault::{Fault, Refusal, RequestFault};
@@ -45,7 +44,7 @@ pub(super) async fn invoke(
     let chain = chain_of(kernel, tool);
     // Filters choose by it, approvals among them: none of them changes it.
     let about = tool.spec.describe().freeze();
-    let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
+    let ctx = turn.ctx_of([("tool", about.clone()), ("args", args)]);
     let args = match chain.run(Hook::PreInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => ctx.get("args").unwrap_or_else(Json::object),
         Outcome::Skipped(value) => return Ok(value),
@@ -81,7 +80,7 @@ pub(super) async fn invoke(
         }
         Err(error) => return failed(&chain, about, args, refusal(tool, error), turn).await,
     };
-    let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
+    let ctx = turn.ctx_of([("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
         Outcome::Skipped(value) => Ok(value),
@@ -140,7 +139,7 @@ async fn failed(
     }
     let error = refusal.message.as_str().into();
     let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
-    match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
+    match chain.run_after_failure(turn.ctx_of(parts), turn).await? {
         Outcome::Skipped(value) => Ok(value),
         Outcome::Done(ctx) => {
             ctx.get("result").filter(|result| !result.is_null()).ok_or(Fault::Refused(refusal))

@@ -4,9 +4,9 @@
 //! before it; each choice ends once. Calls of the host's own tools are not the client's business
 //! and stay here.
 
+use super::choices::{any_delta, deltas, is_only_usage, messages, reasons, says_anything};
 use super::ending::Ending;
 use super::form::Form;
-use super::parts::{any_delta, deltas, is_only_usage, messages, reasons, says_anything};
 use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK};
 use crate::chat::{Call, delta, event, message, split};

@@ -4,7 +4,7 @@ use crate::chat::history::is_role;
 use crate::chat::{Call, message, response};
 use crate::context::Turn;
 use crate::fault::Fault;
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
 /// The step that is next.

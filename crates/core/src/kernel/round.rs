@@ -1,15 +1,17 @@
 //! One model call: pre_chat chain, model, stream chain, post_chat chain.
 
+use super::assembly::Kernel;
+use super::outbound::for_provider;
 use super::outgoing::Outgoing;
 use super::progress::Progress;
-use super::{Kernel, answer, stream, turn};
+use super::{answer, stream};
 use crate::chat::{Fold, event, message};
 use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{Answer, Piece, Provider, Request, Traced};
 use crate::tool::SchemaDialect;
-use futures::StreamExt;
+use futures_util::StreamExt;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -64,22 +66,15 @@ pub(super) async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result
         messages = [vec![message::system(prompt.as_str())], messages.items()].concat().into();
     }
     if has_pre_chat {
-        let ctx = ctx_of(turn, [("messages", messages), ("model", body.get("model").unwrap_or_default())]);
+        let ctx = turn.ctx_of([("messages", messages), ("model", body.get("model").unwrap_or_default())]);
         match kernel.chain().run(Hook::PreChat, ctx, turn).await? {
             Outcome::Done(ctx) => messages = ctx.get("messages").unwrap_or_else(Json::array),
             Outcome::Skipped(value) => return Ok(Prepared::Answered(value)),
         }
     }
-    let asked = turn::for_provider(body, messages, settings.model.as_deref());
+    let asked = for_provider(body, messages, settings.model.as_deref());
     offer_tools(kernel, &asked);
     Ok(Prepared::Ask(asked))
-}
-
-/// What the four native hooks look at: named parts, and the turn's context and metadata.
-pub(super) fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
-    let own = parts.into_iter().map(|(name, value)| (name.into(), value));
-    let shared = [("context".into(), turn.context().as_json()), ("metadata".into(), turn.metadata().clone())];
-    own.chain(shared).collect::<valvehouse_json::Object>().into()
 }
 
 /// Adds the host's tools to those the client brought along.
@@ -232,10 +227,10 @@ async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Resu
                 said
             }
         };
-        let ctx = ctx_of(
-            turn,
-            [("messages", asked.clone()), ("result", answer::shown_to_post_chat(&choice, &said, whole))],
-        );
+        let ctx = turn.ctx_of([
+            ("messages", asked.clone()),
+            ("result", answer::shown_to_post_chat(&choice, &said, whole)),
+        ]);
         match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
             Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.get("result").unwrap_or_default()),
             Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),

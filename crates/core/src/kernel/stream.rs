@@ -1,6 +1,6 @@
 //! Events through the stream chain.
 
-use super::Kernel;
+use super::assembly::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};

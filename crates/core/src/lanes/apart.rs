@@ -7,6 +7,7 @@
 // runs again, before what it borrows is gone.
 #![allow(unsafe_code)]
 
+use super::error::Abandoned;
 use super::stackful::{self, STACK};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -14,11 +15,6 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-
-/// The work was left behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the work was abandoned")]
-pub struct Abandoned;
 
 /// A job for a runner: the closure lives on the stack of who asks for it.
 struct Job(NonNull<dyn FnMut()>);

@@ -3,7 +3,7 @@
 // The one thing a coroutine cannot say safely: that a reference to it is good while its stack runs.
 #![allow(unsafe_code)]
 
-use super::Abandoned;
+use super::error::Abandoned;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;

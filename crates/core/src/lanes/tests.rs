@@ -1,9 +1,12 @@
+use super::lane::LANES;
 use super::*;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// With nothing to be taken from the thread.
 fn wait<F: Future>(future: F) -> Result<F::Output, Stopped> {

@@ -1,11 +1,11 @@
 //! A provider that answers what it was told to: for tests, examples and demonstrations.
 
-use super::{Answer, Piece, Provider, Request};
+use super::contract::{Answer, Piece, Provider, Request};
 use crate::chat::{Fold, Head, message, request, response, split};
 use crate::fault::Fault;
-use futures::StreamExt;
-use futures::future::BoxFuture;
-use futures::stream;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_json::Json;

@@ -1,9 +1,9 @@
 //! A model's call, as the trace of its turn tells of it.
 
-use super::{Forwarded, PIPES, Passed};
+use super::contract::{Forwarded, PIPES, Passed};
 use crate::fault::Fault;
 use crate::trace::{Step, Tokens, Trace, What};
-use futures::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 

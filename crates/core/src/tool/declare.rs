@@ -1,6 +1,7 @@
 //! A tool as a script declares it: from one map to a spec, or to every problem with it.
 
-use super::{Parameters, Retry, ToolSpec};
+use super::parameters::Parameters;
+use super::spec::{Retry, ToolSpec};
 use crate::limits::{clipped, unknown_keys};
 use crate::words::is_id;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Tools that belong together.
 
-use super::Tool;
+use super::callable::Tool;
 
 /// What a set of tools says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

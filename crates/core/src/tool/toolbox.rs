@@ -1,6 +1,6 @@
 //! Tools in the order they were given.
 
-use super::Tool;
+use super::callable::Tool;
 
 /// Tools by name, in registration order. Two of one name: the later one wins.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@
 //! A [`Trace`] travels along with the facts of its turn. Without contents it keeps names and numbers, and
 //! why something failed, as the log does; nothing of what anybody said.
 
-mod shown;
+mod json;
 mod step;
 #[cfg(test)]
 mod tests;

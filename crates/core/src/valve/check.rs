@@ -1,15 +1,16 @@
 //! Checking and coercing values: what fits comes back in the declared type.
 
 use super::field::{Field, Items, Kind, Rules};
+use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
-use super::{MASK, MIN_SECRET, Schema};
+use super::schema::{MASK, Schema};
 use crate::limits::{Broken, clipped};
 use crate::words::did_you_mean;
+use std::fmt;
 use valvehouse_json::{Json, Number};
 
 /// Why a value cannot be the value of a setting.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{message}")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ValveError {
     /// The setting; empty when the settings as a whole are no map.
     pub field: String,
@@ -20,6 +21,14 @@ pub struct ValveError {
     /// The whole sentence: field, value and rule.
     pub message: String,
 }
+
+impl fmt::Display for ValveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ValveError {}
 
 impl Schema {
     /// The value in the type of its setting, or why it does not fit.

@@ -1,9 +1,10 @@
 //! From the literal map of a script to declared settings, or to every problem with it.
 
-use super::MIN_SECRET;
 use super::check::fit;
 use super::field::{Field, Items, Kind, Rules};
+use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
+use super::schema::{MASK, Schema};
 use crate::limits::{Broken, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
 use valvehouse_json::Json;
@@ -27,7 +28,14 @@ const OPTIONAL_FORM: &str = "#{ value: (), type: \"string\" }";
 /// Most valves with a pattern, each of which takes a while to compile.
 const MOST_PATTERNS: usize = 32;
 
-pub(super) fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
+impl Schema {
+    /// Reads the literal map of a script, or says everything that is wrong with it.
+    pub fn declare(literal: &Json) -> Result<Self, Vec<String>> {
+        fields(literal).map(|fields| Self { fields })
+    }
+}
+
+fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
     let Some(object) = literal.as_object() else {
         return Err(vec![format!(
             "valves must be a map of names and defaults, such as #{{ max_turns: 4 }}, not {}",
@@ -202,7 +210,7 @@ impl Declaration<'_> {
 
     fn fitting_default(&mut self, kind: Kind, rules: &Rules, default: &Json) -> Json {
         strictly(kind, rules, default).unwrap_or_else(|(_, asks)| {
-            let shown = if self.truth("secret") { super::MASK.to_owned() } else { clipped(default) };
+            let shown = if self.truth("secret") { MASK.to_owned() } else { clipped(default) };
             self.problem(&format!("{asks}, but its default is {shown}: change one of them"));
             Json::Null
         })

@@ -1,7 +1,7 @@
 //! The settings as JSON Schema 2020-12, in the form that Open WebUI draws its page from.
 
-use super::Schema;
 use super::field::{Field, Kind, Rules};
+use super::schema::Schema;
 use crate::words::title_case;
 use valvehouse_json::Json;
 

@@ -1,6 +1,6 @@
 //! Secret values out of text that others read, in every form in which they may be written there.
 
-use super::Schema;
+use super::schema::Schema;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use parking_lot::RwLock;

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use valvehouse_json::Json;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()

@@ -81,7 +81,7 @@ pub(super) fn folded(
     ast.combine(of_modules);
     if names.modules.contains("tokens") {
         // Its tables take longer to unpack than a hook may run.
-        std::thread::spawn(valvehouse_core::chat::tokens::prepare);
+        std::thread::spawn(valvehouse_tokens::prepare);
     }
     engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
     values.retain(|name, _| names.variables.contains(name));

@@ -4,8 +4,8 @@ use super::argument::{RhaiResultOf, unfit};
 use super::output::Pulse;
 use crate::value::json_of;
 use rhai::plugin::*;
-use valvehouse_core::chat::tokens::{BESIDE, Counter, DEFAULT_MODEL};
 use valvehouse_json::Json;
+use valvehouse_tokens::{BESIDE, Counter, DEFAULT_MODEL};
 
 #[export_module]
 pub(super) mod functions {

@@ -11,76 +11,13 @@
 //! ```
 
 mod check;
+mod declaration;
 mod declare;
 mod describe;
 mod shape;
 
 pub use check::ArgumentError;
-
-use shape::{Kind, Parameter, Shape};
-use std::sync::Arc;
-use valvehouse_json::Json;
-
-/// What a tool takes, in the order of declaration. Cheap to clone.
-///
-/// The default says nothing about the arguments: any object goes through whole. That is not the same
-/// as an empty declaration, which takes nothing.
-#[derive(Debug, Clone, Default)]
-pub struct Parameters(Option<Arc<Declared>>);
-
-#[derive(Debug)]
-struct Declared {
-    parameters: Vec<Parameter>,
-    schema: Json,
-}
-
-impl Parameters {
-    /// Reads a map of names and declarations, or says everything that is wrong with it.
-    ///
-    /// A declaration is a map of `type` (string, integer, float, boolean, array, object), `description`,
-    /// `required`, `default`, `enum`, `items`, `properties`, `minimum`, `maximum` and `pattern`, or
-    /// just the name of a type. The type may be left out where `properties`, `items`, `enum` or
-    /// `default` show it. A parameter with a default can always be left out, also a `required` one.
-    pub fn declare(declared: &Json) -> Result<Self, Vec<String>> {
-        let parameters = declare::parameters(declared)?;
-        let schema = describe::object(Some(&parameters)).freeze();
-        Ok(Self(Some(Arc::new(Declared { parameters, schema }))))
-    }
-
-    /// JSON Schema 2020-12 of the arguments: an object. Read-only; copy it to change it.
-    pub fn schema(&self) -> Json {
-        match &self.0 {
-            Some(declared) => declared.schema.clone(),
-            None => describe::object(Some(&[])).freeze(),
-        }
-    }
-
-    /// Returns the number of patterns in the declaration.
-    pub fn patterns(&self) -> usize {
-        fn of_all(parameters: &[Parameter]) -> usize {
-            parameters.iter().map(|parameter| of(&parameter.shape)).sum()
-        }
-        fn of(shape: &Shape) -> usize {
-            let inside = match &shape.kind {
-                Kind::Array(Some(items)) => of(items),
-                Kind::Object(Some(properties)) => of_all(properties),
-                _ => 0,
-            };
-            inside + usize::from(shape.limits.pattern.is_some())
-        }
-        self.0.as_ref().map_or(0, |declared| of_all(&declared.parameters))
-    }
-
-    /// The arguments as the tool gets them, or everything that is wrong with them.
-    ///
-    /// What is not declared is dropped, what is missing gets its default, null counts as missing, and
-    /// values come in their declared type: `"3"` is 3 where a number is asked for (and 3.0 where a
-    /// whole one is), 3 is `"3"` where text is, `"true"`, 1, `"false"` and 0 are truths, and a list or
-    /// an object may be spelt as JSON in a string. The answer shares nothing with `args`.
-    pub fn check(&self, args: &Json) -> Result<Json, ArgumentError> {
-        check::arguments(self.0.as_ref().map(|declared| declared.parameters.as_slice()), args)
-    }
-}
+pub use declaration::Parameters;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use serde_json::Value;
+use valvehouse_json::Json;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -22,7 +22,7 @@ const CL100K_PATTERN: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|
 /// Returns an encoding, which is unpacked when it is first used.
 ///
 /// Encodings that differ only in their special tokens are one: a text that is counted has none.
-pub(super) fn encoding(tokenizer: Tokenizer) -> &'static CoreBPE {
+pub(crate) fn encoding(tokenizer: Tokenizer) -> &'static CoreBPE {
     static R50K_BASE: LazyLock<CoreBPE> = LazyLock::new(|| unpack(P50K, R50K_LEN, OLD_PATTERN));
     static P50K_BASE: LazyLock<CoreBPE> = LazyLock::new(|| unpack(P50K, usize::MAX, OLD_PATTERN));
     static CL100K_BASE: LazyLock<CoreBPE> = LazyLock::new(|| unpack(CL100K, usize::MAX, CL100K_PATTERN));
@@ -67,7 +67,7 @@ mod tests {
             "fn main() {\n        let greeting = \"hello\";\n}\n\n\t// done\r\n",
             "Größenwahn, \u{1f600}\u{1f600} naïveté; 東京都 Привет мир \u{200b} don't WE'LL 1234567.89",
             include_str!("vocabulary.rs"),
-            include_str!("../../../../README.md"),
+            include_str!("../../../README.md"),
         ];
         let both = [
             (Tokenizer::R50kBase, tiktoken_rs::r50k_base_singleton()),

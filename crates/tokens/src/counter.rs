@@ -1,9 +1,6 @@
-//! Tokens: how much of a model's window a text or a conversation takes.
-//!
-//! Exact for the texts of OpenAI's models, whoever provides them; for any other model an estimate of four
-//! bytes a token.
+//! The counter of a model's tokens.
 
-use super::vocabulary;
+use crate::vocabulary;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use tiktoken_rs::CoreBPE;

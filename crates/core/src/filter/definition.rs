@@ -1,0 +1,220 @@
+//! A filter: its hooks, what runs it and what it decides.
+
+use super::hook::{Hook, Hooks};
+use super::subject::FilterContext;
+use crate::breaker::Breaker;
+use crate::context::Turn;
+use crate::fault::{Breakage, Refusal};
+use crate::lanes::Pace;
+use std::sync::Arc;
+use valvehouse_json::Json;
+
+/// How a hook answers.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Go on to the next filter with this.
+    Continue(FilterContext),
+    /// Stop the chain and use this value: as the answer, as the tool's result, as the final value.
+    Skip(Json),
+    /// Stop with an error.
+    Error(Refusal),
+}
+
+/// What a breaking hook does to the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBreak {
+    /// The request fails.
+    #[default]
+    Abort,
+    /// The hook is skipped and the value stays as it was before it.
+    Continue,
+}
+
+/// What runs when a hook's moment comes.
+pub trait Run: Send + Sync {
+    /// One hook. `Err` is breakage; a decision is a [`Verdict`].
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
+
+    /// Whether this hook may wait (for a person, a network) or take long. It then runs where that holds up
+    /// nobody else.
+    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+        let _ = (hook, ctx);
+        None
+    }
+
+    /// It is not called, since it broke again and again and rests.
+    fn rests(&self, hook: Hook) {
+        let _ = hook;
+    }
+
+    /// What goes on when this filter is passed over, since it broke and is forgiven, or rests: the value as
+    /// it is, with whatever of it the filter kept back earlier.
+    fn bypass(&self, hook: Hook, ctx: FilterContext) -> Json {
+        let _ = hook;
+        ctx.value
+    }
+
+    /// Returns `true` if text of a stream may wait in this filter for its next events. Where a stream breaks,
+    /// `stream_end` is then called with `broken_stream`, and returns what waited.
+    fn withholds(&self) -> bool {
+        false
+    }
+
+    /// Returns an event to come ahead of this one, with nothing in it yet, where text waits that is over before
+    /// this one: `stream` lets it out with that.
+    fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        let _ = (event, turn);
+        None
+    }
+}
+
+/// Returns the value that is passed to `stream_end` if a stream breaks.
+pub(crate) fn broken_stream() -> Json {
+    Json::from([("broken", true.into())])
+}
+
+/// Returns `true` if `stream_end` is called since a stream broke.
+pub fn is_broken_stream(value: &Json) -> bool {
+    value.get("broken").is_some_and(|broken| !broken.is_empty())
+}
+
+/// One filter of a chain; cheap to clone.
+#[derive(Clone)]
+pub struct Filter {
+    pub(super) name: Arc<str>,
+    pub(super) priority: f64,
+    /// Runs after all others, whatever their priorities.
+    pub(super) is_last: bool,
+    pub(super) hooks: Hooks,
+    pub(super) on_break: OnBreak,
+    pub(super) sees_failures: bool,
+    pub(super) breaker: Option<Arc<Breaker>>,
+    pub(super) run: Arc<dyn Run>,
+}
+
+impl Filter {
+    /// A filter of these hooks.
+    pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn Run>) -> Self {
+        Self {
+            name: name.into(),
+            priority: 0.0,
+            is_last: false,
+            hooks,
+            on_break: OnBreak::Abort,
+            sees_failures: false,
+            breaker: None,
+            run,
+        }
+    }
+
+    /// A closure that runs before every model call.
+    pub fn pre_chat(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PreChat, run)
+    }
+
+    /// A closure that runs after every model call.
+    pub fn post_chat(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PostChat, run)
+    }
+
+    /// A closure that runs before every tool call.
+    pub fn pre_invocation(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PreInvocation, run)
+    }
+
+    /// A closure that runs after every tool call that succeeded.
+    pub fn post_invocation(name: &str, run: impl Handler) -> Self {
+        Self::closure(name, Hook::PostInvocation, run)
+    }
+
+    /// A closure for one moment.
+    pub fn closure(name: &str, hook: Hook, run: impl Handler) -> Self {
+        Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
+    }
+
+    /// The same filter at another place of the chain: lower runs first.
+    #[must_use]
+    pub fn priority(mut self, priority: f64) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The same filter behind all others, whatever their priorities.
+    #[must_use]
+    pub fn last(mut self) -> Self {
+        (self.priority, self.is_last) = (f64::INFINITY, true);
+        self
+    }
+
+    /// The same filter with another policy for breakage.
+    #[must_use]
+    pub fn on_break(mut self, on_break: OnBreak) -> Self {
+        self.on_break = on_break;
+        self
+    }
+
+    /// The same filter, whose `post_invocation` also runs after a tool that failed (`ctx.error`).
+    #[must_use]
+    pub fn seeing_failures(mut self, sees_failures: bool) -> Self {
+        self.sees_failures = sees_failures;
+        self
+    }
+
+    /// The same filter, left alone for a while when it breaks again and again: skipped or, where it aborts,
+    /// refusing at once.
+    #[must_use]
+    pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
+        self.breaker = Some(breaker);
+        self
+    }
+
+    /// The same filter, which does not act at these moments.
+    #[must_use]
+    pub fn sparing(mut self, hooks: Hooks) -> Self {
+        self.hooks = self.hooks.without(hooks);
+        self
+    }
+
+    /// Its name, a script's id.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// An event to come ahead of this one: see [`Run::ahead`].
+    pub(crate) fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
+        self.run.ahead(event, turn)
+    }
+
+    /// Returns `true` if text of a stream may wait in it.
+    pub(crate) fn withholds(&self) -> bool {
+        self.run.withholds()
+    }
+
+    /// Its place in the chain.
+    pub fn place(&self) -> f64 {
+        self.priority
+    }
+
+    /// The moments it acts at.
+    pub fn hooks(&self) -> Hooks {
+        self.hooks
+    }
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.name, self.priority)
+    }
+}
+
+/// What a closure filter is made of.
+pub trait Handler: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
+impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> Handler for F {}
+
+struct Closure<F>(F);
+
+impl<F: Handler> Run for Closure<F> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        (self.0)(ctx)
+    }
+}

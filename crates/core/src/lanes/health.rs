@@ -1,0 +1,126 @@
+//! The state of lanes: which piece of work runs, and which lanes are lost.
+
+use parking_lot::Mutex;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::thread::Thread;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The processor time in milliseconds that work on a lane may take without giving way. Scripts give way every few
+/// milliseconds, and none of the host's functions takes a tenth of this.
+static MAX_STUCK_MS: AtomicU64 = AtomicU64::new(if cfg!(debug_assertions) { 60_000 } else { 5_000 });
+
+/// Returns the processor time that work on a lane may take without giving way: 5 s, in a debug build 60 s.
+pub fn max_stuck() -> Duration {
+    Duration::from_millis(MAX_STUCK_MS.load(Relaxed))
+}
+
+/// Sets the processor time that work on a lane may take without giving way, for all lanes of the process.
+pub fn set_max_stuck(limit: Duration) {
+    MAX_STUCK_MS.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
+}
+
+/// What a piece of work is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// It may wait, and otherwise is soon done.
+    Waits,
+    /// It computes for long: everything else goes first.
+    Slow,
+}
+
+/// The state of a lane that other threads can read.
+#[derive(Debug)]
+pub(super) struct Health {
+    /// The piece that runs, 0 for none, and how many times any has begun to run.
+    pub(super) piece: AtomicU64,
+    pub(super) turns: AtomicU64,
+    /// The system's number of the thread.
+    pub(super) thread: OnceLock<i32>,
+    /// The piece with which the lane was lost; 0 before.
+    pub(super) lost: watch::Sender<u64>,
+    pub(super) is_counted: AtomicBool,
+    pub(super) pace: Pace,
+}
+
+impl Health {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            pace,
+            piece: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            thread: OnceLock::new(),
+            lost: watch::Sender::new(0),
+            is_counted: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns `true` if the lane is lost.
+    pub(super) fn is_lost(&self) -> bool {
+        *self.lost.borrow() != 0
+    }
+
+    /// Waits until the lane is lost.
+    pub(super) async fn lost(&self) {
+        // The sender lives as long as this.
+        let _ = self.lost.subscribe().wait_for(|piece| *piece != 0).await;
+    }
+
+    /// The lane's thread has come to its end.
+    pub(super) fn ended(&self) {
+        if self.is_counted.swap(false, SeqCst) {
+            LOST_NOW.fetch_sub(1, SeqCst);
+        }
+        ALL.lock().retain(|health| !std::ptr::eq(&raw const **health, self));
+    }
+}
+
+pub(super) static LOST_NOW: AtomicUsize = AtomicUsize::new(0);
+pub(super) static LOST_SO_FAR: AtomicU64 = AtomicU64::new(0);
+pub(super) static ALL: Mutex<Vec<Arc<Health>>> = Mutex::new(Vec::new());
+pub(super) static WATCHER: OnceLock<Option<Thread>> = OnceLock::new();
+pub(super) static IS_ASLEEP: AtomicBool = AtomicBool::new(false);
+
+/// Returns the number of lanes that are lost at this moment: each has a thread that computes.
+pub fn lost_now() -> usize {
+    LOST_NOW.load(SeqCst)
+}
+
+/// Returns the number of lanes that were lost since the process started.
+pub fn lost_so_far() -> u64 {
+    LOST_SO_FAR.load(Relaxed)
+}
+
+/// A piece of work that says when it runs.
+pub(super) struct Watched<F> {
+    work: F,
+    piece: u64,
+    health: Arc<Health>,
+}
+
+impl<F> Watched<F> {
+    pub(super) fn new(work: F, piece: u64, health: Arc<Health>) -> Self {
+        Self { work, piece, health }
+    }
+}
+
+impl<F: Future<Output = ()> + Unpin> Future for Watched<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.health.turns.fetch_add(1, Relaxed);
+        this.health.piece.store(this.piece, SeqCst);
+        if IS_ASLEEP.load(SeqCst)
+            && let Some(Some(watcher)) = WATCHER.get()
+        {
+            watcher.unpark();
+        }
+        let polled = Pin::new(&mut this.work).poll(context);
+        this.health.piece.store(0, Relaxed);
+        polled
+    }
+}

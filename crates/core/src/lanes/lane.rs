@@ -1,0 +1,192 @@
+//! Lanes, and the thread that finds those whose work computes without end and gives them up.
+//!
+//! A lane says which piece of its work runs. The thread looks at the lanes a few times a second, as long as any of
+//! them is at work, and compares the time that each has had of a processor since its piece began or last gave way: time
+//! for which it had to wait for a processor does not count.
+
+use super::health::{
+    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Pace, WATCHER, Watched, lost_now, max_stuck,
+};
+use futures_util::future::LocalBoxFuture;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Lanes where nothing is known of the machine, and at least.
+const FEWEST: usize = 2;
+/// Most lanes that are lost at a time and replaced.
+const MAX_LOST: usize = 8;
+
+pub(super) type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;
+/// A piece of work until a lane begins it.
+pub(super) type Waiting = Arc<Mutex<Option<Job>>>;
+
+/// A thread that goes on with whatever piece of its work can go on.
+pub(super) struct Lane {
+    jobs: mpsc::UnboundedSender<(u64, Waiting)>,
+    pub(super) health: Arc<Health>,
+}
+
+/// The lanes of each pace. One that is lost makes room for another.
+pub(super) static LANES: [RwLock<Vec<Arc<Lane>>>; 2] = [const { RwLock::new(Vec::new()) }; 2];
+
+impl Lane {
+    /// The lane whose turn it is to take one more piece; `None` if too many were lost.
+    pub(super) fn next(pace: Pace) -> Option<Arc<Self>> {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        let turn = TURN.fetch_add(1, Relaxed);
+        let one_of = |lanes: &[Arc<Self>]| lanes.get(turn.checked_rem(lanes.len())?).cloned();
+        let started = one_of(&LANES[pace as usize].read());
+        started.or_else(|| one_of(&Self::all(pace)))
+    }
+
+    /// The lanes of a pace, which are started when there are none, unless too many were lost.
+    fn all(pace: Pace) -> Vec<Arc<Self>> {
+        let mut lanes = LANES[pace as usize].write();
+        if lanes.is_empty() && lost_now() <= MAX_LOST {
+            let count = std::thread::available_parallelism().map_or(FEWEST, usize::from).max(FEWEST);
+            lanes.extend((0..count).map(|index| Arc::new(Self::start(pace, index))));
+        }
+        lanes.clone()
+    }
+
+    fn start(pace: Pace, index: usize) -> Self {
+        let (jobs, mut coming) = mpsc::unbounded_channel::<(u64, Waiting)>();
+        let health = Arc::new(Health::new(pace));
+        let own = health.clone();
+        let drive = move || {
+            if pace == Pace::Slow {
+                let_others_go_first();
+            }
+            add(own.clone());
+            // Timers and sockets belong to the runtime of whoever asked.
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .on_thread_park(valvehouse_memory::give_back_pages)
+                .build();
+            let runtime = runtime.expect("a runtime without drivers asks the system for nothing");
+            let set = tokio::task::LocalSet::new();
+            set.block_on(&runtime, async {
+                while let Some((piece, job)) = coming.recv().await {
+                    let Some(job) = job.lock().take() else { continue };
+                    tokio::task::spawn_local(Watched::new(job(), piece, own.clone()));
+                }
+            });
+            // A lane that was lost and came back: its work is ended, in its own order.
+            runtime.block_on(set);
+            own.ended();
+        };
+        let name = format!("{}-{index}", if pace == Pace::Slow { "slow-lane" } else { "lane" });
+        let spawned = std::thread::Builder::new().name(name).spawn(drive);
+        if let Err(error) = spawned {
+            tracing::error!("failed to start a thread for scripts that wait: {error}");
+        }
+        Self { jobs, health }
+    }
+
+    /// Sends a job, and returns the number of its piece; `None` if the lane has no thread.
+    pub(super) fn send(&self, job: Waiting) -> Option<u64> {
+        static PIECES: AtomicU64 = AtomicU64::new(1);
+        let piece = PIECES.fetch_add(1, Relaxed);
+        self.jobs.send((piece, job)).ok().map(|()| piece)
+    }
+}
+
+/// Takes a lane out whose thread is lost, and starts another in its place, unless too many are lost.
+fn replace(lost: &Arc<Health>) {
+    let mut lanes = LANES[lost.pace as usize].write();
+    let Some(at) = lanes.iter().position(|lane| Arc::ptr_eq(&lane.health, lost)) else { return };
+    if lost_now() <= MAX_LOST {
+        lanes[at] = Arc::new(Lane::start(lost.pace, at));
+    } else {
+        lanes.remove(at);
+    }
+}
+
+/// This thread gets a processor when nobody else wants it, or a small share of it.
+fn let_others_go_first() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10) {
+        tracing::debug!("scripts that compute for long have the priority of others: {error}");
+    }
+}
+
+/// Adds the lane of this thread to those that are looked at.
+fn add(health: Arc<Health>) {
+    #[cfg(target_os = "linux")]
+    let _ = health.thread.set(rustix::thread::gettid().as_raw_nonzero().get());
+    ALL.lock().push(health);
+    WATCHER.get_or_init(|| {
+        let spawned = std::thread::Builder::new().name("lane-watch".into()).stack_size(256 << 10).spawn(look);
+        spawned.map(|handle| handle.thread().clone()).ok()
+    });
+}
+
+/// Looks at all lanes again and again; sleeps while none is at work.
+fn look() {
+    // What each had of a processor when its turn was first seen.
+    let mut seen: Vec<(Arc<Health>, u64, Duration)> = Vec::new();
+    loop {
+        let mut before = std::mem::take(&mut seen);
+        if busy().is_empty() {
+            IS_ASLEEP.store(true, SeqCst);
+            // Whoever began before that did not see it.
+            if busy().is_empty() {
+                std::thread::park();
+            }
+            IS_ASLEEP.store(false, SeqCst);
+        }
+        for health in busy() {
+            let (turn, piece) = (health.turns.load(Relaxed), health.piece.load(Relaxed));
+            let Some(now) = health.thread.get().and_then(|thread| processor_time(*thread)) else { continue };
+            let known = before.iter().position(|(other, at, _)| Arc::ptr_eq(other, &health) && *at == turn);
+            let since = known.map_or(now, |known| before.swap_remove(known).2);
+            if piece != 0 && now.saturating_sub(since) > max_stuck() && health.turns.load(Relaxed) == turn {
+                lose(&health, piece);
+            } else {
+                seen.push((health, turn, since));
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The lanes that are at work.
+fn busy() -> Vec<Arc<Health>> {
+    ALL.lock().iter().filter(|health| health.piece.load(SeqCst) != 0).cloned().collect()
+}
+
+/// Leaves a lane behind.
+fn lose(health: &Arc<Health>, piece: u64) {
+    ALL.lock().retain(|other| !Arc::ptr_eq(other, health));
+    health.is_counted.store(true, SeqCst);
+    LOST_NOW.fetch_add(1, SeqCst);
+    LOST_SO_FAR.fetch_add(1, Relaxed);
+    tracing::error!(
+        "a thread for scripts is lost: a plugin has computed for {} s within one operation",
+        max_stuck().as_secs()
+    );
+    #[cfg(target_os = "linux")]
+    if let Some(thread) = health.thread.get().and_then(|thread| rustix::process::Pid::from_raw(*thread)) {
+        // It only gets what nobody else wants, and may come back one day.
+        let _ = rustix::process::setpriority_process(Some(thread), 19);
+    }
+    replace(health);
+    health.lost.send_replace(piece);
+}
+
+/// The time that a thread of this process had of a processor.
+#[cfg(target_os = "linux")]
+fn processor_time(thread: i32) -> Option<Duration> {
+    let figures = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    figures.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processor_time(_: i32) -> Option<Duration> {
+    None
+}

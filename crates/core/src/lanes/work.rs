@@ -1,0 +1,104 @@
+//! Running work on a lane.
+
+use super::error::{Abandoned, LaneError, MOST};
+use super::health::{Health, Pace};
+use super::lane::{Lane, Waiting};
+use super::stackful::Stackful;
+use futures_util::future::LocalBoxFuture;
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tracing::dispatcher;
+use tracing::instrument::WithSubscriber;
+
+/// Runs work on one of the lanes. Dropping the future ends the work.
+pub async fn run<T: Send + 'static>(
+    pace: Pace,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, LaneError> {
+    let place = Place::take()?;
+    let (reply, mut value) = oneshot::channel();
+    // What computes only can do so without a runtime.
+    let runtime = Handle::try_current().ok();
+    let log = dispatcher::get_default(Clone::clone);
+    let job = move || -> LocalBoxFuture<'static, ()> {
+        let piece = async move {
+            let _place = place;
+            let mut reply = reply;
+            if reply.is_closed() {
+                return;
+            }
+            let mut piece = match Stackful::new(runtime, work) {
+                Ok(piece) => piece,
+                Err(error) => return drop(reply.send(Err(LaneError::NoStack(error)))),
+            };
+            // None once whoever asked has left.
+            let value = poll_fn(|context| match reply.poll_closed(context) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => Pin::new(&mut piece).poll(context).map(Some),
+            });
+            let Some(value) = value.await else { return };
+            // Whoever asked may have left just now.
+            let _ = reply.send(value.map_err(|Abandoned| LaneError::Abandoned));
+        };
+        // What it logs goes where the log of whoever asked goes.
+        Box::pin(piece.with_subscriber(log))
+    };
+    let job: Waiting = Arc::new(Mutex::new(Some(Box::new(job))));
+    loop {
+        let Some(lane) = Lane::next(pace) else { return Err(LaneError::NoLane) };
+        let Some(piece) = lane.send(job.clone()) else {
+            if lane.health.is_lost() {
+                continue;
+            }
+            return Err(LaneError::NoLane);
+        };
+        let mut lost = pin!(lane.health.lost());
+        // None once the lane is lost.
+        let ended = poll_fn(|context| match Pin::new(&mut value).poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => lost.as_mut().poll(context).map(|()| None),
+        });
+        if let Some(value) = ended.await {
+            return value.unwrap_or(Err(LaneError::Panicked));
+        }
+        if let Ok(value) = value.try_recv() {
+            return value;
+        }
+        // What has not begun there goes to another.
+        if job.lock().is_none() {
+            return Err(error_of(&lane.health, piece));
+        }
+    }
+}
+
+/// The error of a piece that had begun on the lane when it was lost.
+fn error_of(health: &Health, piece: u64) -> LaneError {
+    if *health.lost.borrow() == piece { LaneError::Stuck } else { LaneError::Lost }
+}
+
+/// One of the places that there are for work at a time.
+struct Place;
+
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+impl Place {
+    fn take() -> Result<Self, LaneError> {
+        if TAKEN.fetch_add(1, Relaxed) < MOST {
+            return Ok(Self);
+        }
+        TAKEN.fetch_sub(1, Relaxed);
+        Err(LaneError::Full)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(1, Relaxed);
+    }
+}

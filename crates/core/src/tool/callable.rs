@@ -1,0 +1,300 @@
+//! A tool that can be called: its specification and its handler.
+
+use super::parameters::Parameters;
+use super::result::{ToolError, ToolResult};
+use super::spec::{Retry, ToolSpec};
+use crate::context::{Context, Notice, Turn};
+use crate::fault::Refusal;
+use crate::figures::{Used, Uses};
+use crate::filter::Filter;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use valvehouse_json::Json;
+
+/// Time that the delays before retries may take in one turn, over all its tools.
+const MAX_DELAYS: Duration = Duration::from_secs(120);
+
+/// The time that the host itself may spend between the attempts of a tool, in total.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The delays before retries in one turn.
+#[derive(Default)]
+struct Delays(Mutex<Duration>);
+
+impl Delays {
+    /// Adds one more; returns `false` if it does not fit any more.
+    fn add(&self, delay: Duration) -> bool {
+        let mut all = self.0.lock();
+        let sum = all.saturating_add(delay);
+        let fits = sum <= MAX_DELAYS;
+        if fits {
+            *all = sum;
+        }
+        fits
+    }
+}
+
+/// What runs when a tool is called.
+pub trait Handler: Send + Sync {
+    /// One try, within the tool's timeout, on variables of its own: `turn.context()`.
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>>;
+}
+
+impl<F, A> Handler for F
+where
+    F: Fn(Json, Context) -> A + Send + Sync,
+    A: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
+{
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        Box::pin(self(args, turn.context().clone()))
+    }
+}
+
+/// A tool: its spec, what runs, and filters of its own. Cheap to clone.
+#[derive(Clone)]
+pub struct Tool {
+    /// What is said of it.
+    pub spec: Arc<ToolSpec>,
+    /// Filters for this tool only, beside the kernel's.
+    pub filters: Vec<Filter>,
+    handler: Arc<dyn Handler>,
+    figures: Arc<Uses>,
+}
+
+impl Tool {
+    /// A tool of a spec and a handler.
+    pub fn new(spec: ToolSpec, handler: impl Handler + 'static) -> Self {
+        let figures = Arc::default();
+        Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler), figures }
+    }
+
+    /// A tool from a plain function of its arguments.
+    pub fn from_fn(
+        name: &str,
+        run: impl Fn(Json) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(ToolSpec::new(name), move |args: Json, _: Context| std::future::ready(run(args)))
+    }
+
+    /// A tool from a plain function of its arguments and the context.
+    pub fn from_fn_with_context(
+        name: &str,
+        run: impl Fn(Json, Context) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(ToolSpec::new(name), move |args: Json, context: Context| {
+            std::future::ready(run(args, context))
+        })
+    }
+
+    /// The same tool with a changed spec.
+    #[must_use]
+    pub fn with_spec(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
+        let mut spec = (*self.spec).clone();
+        change(&mut spec);
+        self.spec = Arc::new(spec);
+        self
+    }
+
+    /// The same tool with declared parameters, or everything that is wrong with the declaration: see
+    /// [`Parameters::declare`].
+    pub fn parameters(self, declared: &Json) -> Result<Self, Vec<String>> {
+        let parameters = Parameters::declare(declared)?;
+        Ok(self.with_spec(|spec| spec.parameters = parameters))
+    }
+
+    /// The same tool with words that tell a model when to use it.
+    #[must_use]
+    pub fn description(self, text: &str) -> Self {
+        self.with_spec(|spec| spec.description = text.to_owned())
+    }
+
+    /// The same tool in one more group.
+    #[must_use]
+    pub fn tag(self, tag: &str) -> Self {
+        self.with_spec(|spec| spec.tags.push(tag.to_owned()))
+    }
+
+    /// The same tool with this long for one try.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with_spec(|spec| spec.timeout = timeout)
+    }
+
+    /// The same tool with further tries after a failure.
+    #[must_use]
+    pub fn retry(self, max: u32, delay: Duration) -> Self {
+        self.with_spec(|spec| spec.retry = Retry { max, delay })
+    }
+
+    /// The same tool, which may run again where nobody knows whether it ran.
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        self.with_spec(|spec| spec.idempotent = true)
+    }
+
+    /// The same tool, whose calls are added to these figures.
+    #[must_use]
+    pub fn counting(mut self, figures: Arc<Uses>) -> Self {
+        self.figures = figures;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What its calls came to.
+    pub fn figures(&self) -> &Uses {
+        &self.figures
+    }
+
+    /// Runs it directly, without filters: arguments checked, timeout and retries as its spec says.
+    pub async fn invoke(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        self.run(self.check(&args)?, turn).await
+    }
+
+    /// The arguments as its handler gets them, or what is wrong with them, for the model.
+    pub fn check(&self, args: &Json) -> Result<Json, ToolError> {
+        let checked = self.spec.parameters.check(args);
+        checked.map_err(|error| Refusal::new(format!("{} cannot run: {error}", self.spec.name)).into())
+    }
+
+    /// Runs it with arguments that are checked: timeout and retries as its spec says. All attempts and the
+    /// delays between them take at most the timeout times the number of attempts, and the delays of all tools
+    /// in one turn at most two minutes: a retry that would pass either limit is not made.
+    pub async fn run(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
+        let using = self.figures.begin();
+        let end = Instant::now() + self.spec.timeout.saturating_mul(self.spec.retry.max.saturating_add(1));
+        let mut tries = 0;
+        loop {
+            let (result, ending) = self.try_once(&args, turn, end).await;
+            match result {
+                Err(error)
+                    if !error.fatal
+                        && !error.is_answer
+                        && tries < self.spec.retry.max
+                        && !turn.is_paused()
+                        && self.may_delay(self.spec.retry.delay, end, turn) =>
+                {
+                    tries += 1;
+                    turn.tell(|| self.retried(tries, &error));
+                    tracing::info!(tool = self.spec.name, tries, "trying again: {error}");
+                    tokio::time::sleep(self.spec.retry.delay).await;
+                }
+                result => {
+                    using.ends(if turn.is_paused() { Used::Paused } else { ending });
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if a retry after this delay is within both limits, and counts the delay to the turn's.
+    pub fn may_delay(&self, delay: Duration, end: Instant, turn: &Turn) -> bool {
+        let is_allowed = Instant::now() + delay < end && turn.local::<Delays>().add(delay);
+        if !is_allowed {
+            tracing::info!(tool = self.spec.name, ?delay, "no further retry: it would take too long");
+        }
+        is_allowed
+    }
+
+    async fn try_once(
+        &self,
+        args: &Json,
+        turn: &Turn,
+        end: Instant,
+    ) -> (Result<ToolResult, ToolError>, Used) {
+        // A panic ends this call only.
+        let own = turn.in_context(turn.context().fork());
+        let call = async { self.handler.call(args.copy(), own).await };
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let name = &self.spec.name;
+        let left = end.saturating_duration_since(Instant::now()) + GRACE;
+        let timeout = self.spec.timeout.min(left);
+        match tokio::time::timeout(timeout, call).await {
+            Ok(Ok(result)) => {
+                let ending = if result.is_ok() { Used::Well } else { Used::Failed };
+                (result, ending)
+            }
+            Ok(Err(_)) => (Err(format!("tool {name} panicked").into()), Used::Panicked),
+            Err(_) => {
+                let limit = timeout.as_millis();
+                (Err(format!("tool {name} did not end within {limit} ms").into()), Used::TooSlow)
+            }
+        }
+    }
+}
+
+impl Tool {
+    fn retried(&self, tries: u32, error: &ToolError) -> Notice {
+        Notice::Retry {
+            what: format!("tool {}", self.spec.name),
+            attempt: tries,
+            most: self.spec.retry.max,
+            error: error.message.clone(),
+            delay: self.spec.retry.delay,
+        }
+    }
+}
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tool({})", self.spec.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tool that always fails, and how many times it was tried.
+    fn failing(retry: u32, delay: Duration, timeout: Duration) -> (Tool, Arc<Mutex<u32>>) {
+        let tries = Arc::new(Mutex::new(0));
+        let counted = tries.clone();
+        let fail = move |_: Json| {
+            *counted.lock() += 1;
+            Err("no".into())
+        };
+        (Tool::from_fn("fails", fail).retry(retry, delay).timeout(timeout), tries)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retries_end_with_the_timeout_times_the_attempts() {
+        let (tool, tries) = failing(10, Duration::from_secs(60), Duration::from_secs(5));
+        let began = Instant::now();
+        tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
+        assert!(began.elapsed() <= Duration::from_secs(55), "{:?}", began.elapsed());
+        assert_eq!(*tries.lock(), 1);
+        let (tool, tries) = failing(10, Duration::from_millis(900), Duration::from_secs(1));
+        tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
+        assert_eq!(*tries.lock(), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_delays_of_all_tools_of_a_turn_are_bounded() {
+        let turn = Turn::default();
+        let began = Instant::now();
+        for _ in 0..5 {
+            let (tool, _) = failing(10, Duration::from_secs(60), Duration::from_secs(3_600));
+            tool.invoke(Json::object(), &turn).await.unwrap_err();
+        }
+        assert_eq!(began.elapsed().as_secs(), MAX_DELAYS.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_last_attempt_has_only_the_time_that_is_left() {
+        let hang = |_: Json, _: Context| std::future::pending::<Result<ToolResult, ToolError>>();
+        let tool = Tool::new(ToolSpec::new("hangs"), hang).retry(1, Duration::from_millis(500));
+        let tool = tool.timeout(Duration::from_secs(1));
+        let began = Instant::now();
+        let error = tool.invoke(Json::object(), &Turn::default()).await.unwrap_err();
+        assert_eq!(began.elapsed(), Duration::from_secs(2) + GRACE);
+        assert!(error.message.contains("did not end within 750 ms"), "{error}");
+    }
+}

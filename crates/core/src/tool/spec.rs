@@ -1,0 +1,104 @@
+//! The specification of a tool, and its schema in a service's words.
+
+use super::parameters::Parameters;
+use std::time::Duration;
+use valvehouse_json::Json;
+
+/// What a model reads of a tool, and how the host runs it.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// What the model calls it.
+    pub name: String,
+    /// When to use it, for the model.
+    pub description: String,
+    /// Its arguments.
+    pub parameters: Parameters,
+    /// Groups it belongs to.
+    pub tags: Vec<String>,
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// Further tries after a failure, and the pause before each.
+    pub retry: Retry,
+    /// Whether running it twice does no more than running it once: it may run again after a crash.
+    pub idempotent: bool,
+    /// Anything else its author says of it.
+    pub metadata: Json,
+    /// The script it comes from, which may bring several.
+    pub module: Option<String>,
+}
+
+/// Further tries after a failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// How many further tries.
+    pub max: u32,
+    /// The pause before each.
+    pub delay: Duration,
+}
+
+/// Whose words a tool's schema is given in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaDialect {
+    /// `{type: "function", function: {name, description, parameters}}`
+    OpenAi,
+    /// `{name, description, input_schema}`
+    Anthropic,
+}
+
+impl ToolSpec {
+    /// A tool that says nothing of its arguments, without tags and retries, with 30 seconds of time.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            parameters: Parameters::default(),
+            tags: Vec::new(),
+            timeout: Duration::from_secs(30),
+            retry: Retry::default(),
+            idempotent: false,
+            metadata: Json::object(),
+            module: None,
+        }
+    }
+
+    /// Whether a word of a list of tools means this one: its name, its script's, `tag:x`, or `*`.
+    pub fn is_meant_by(&self, word: &str) -> bool {
+        match word.strip_prefix("tag:") {
+            Some(tag) => self.tags.iter().any(|own| own == tag),
+            None => word == "*" || word == self.name || self.module.as_deref() == Some(word),
+        }
+    }
+
+    /// The schema in a service's words.
+    pub fn to_tool_schema(&self, dialect: SchemaDialect) -> Json {
+        let function = Json::object();
+        let _ = function.set("name", self.name.as_str());
+        let _ = function.set("description", self.description.as_str());
+        let parameters = self.parameters.schema().copy();
+        match dialect {
+            SchemaDialect::OpenAi => {
+                let _ = function.set("parameters", parameters);
+                let schema = Json::object();
+                let _ = schema.set("type", "function");
+                let _ = schema.set("function", function);
+                schema
+            }
+            SchemaDialect::Anthropic => {
+                let _ = function.set("input_schema", parameters);
+                function
+            }
+        }
+    }
+
+    /// What filters see of it.
+    pub fn describe(&self) -> Json {
+        let tool = Json::object();
+        let _ = tool.set("name", self.name.as_str());
+        let _ = tool.set("description", self.description.as_str());
+        let _ = tool.set("parameters", self.parameters.schema().copy());
+        let tags: Vec<Json> = self.tags.iter().map(|tag| tag.as_str().into()).collect();
+        let _ = tool.set("tags", tags);
+        let _ = tool.set("metadata", self.metadata.copy());
+        tool
+    }
+}

@@ -1,0 +1,333 @@
+//! The value and its containers.
+
+use crate::entries::Entries;
+use crate::number::Number;
+use crate::text::Text;
+use crate::unread::Unread;
+use compact_str::CompactString;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+/// Containers may nest this deep, in what is read and in what is put into one another.
+pub const MAX_DEPTH: usize = 128;
+
+/// A JSON value; a clone of a container shares it.
+#[derive(Clone, Default)]
+pub enum Json {
+    /// `null`; what an absent key reads as.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, with its spelling where that would otherwise be lost.
+    Number(Number),
+    /// A string, with its spelling where it is long.
+    Text(Text),
+    /// A shared list.
+    Array(Array),
+    /// A shared map in the order of its keys' arrival.
+    Object(Object),
+}
+
+/// A shared list.
+#[derive(Clone, Default)]
+pub struct Array(pub(super) Arc<Mutex<Slots<Vec<Json>>>>);
+
+/// A shared map that keeps the order in which its keys came.
+#[derive(Clone, Default)]
+pub struct Object(pub(super) Arc<Mutex<Slots<Fields>>>);
+
+/// The items of a container.
+#[derive(Default)]
+pub(super) struct Slots<T: Children> {
+    pub(super) items: T,
+    pub(super) state: State,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+pub(super) enum State {
+    /// As it was read.
+    #[default]
+    Read,
+    Changed,
+    /// Nobody may change it.
+    Frozen,
+}
+
+/// What a container's slots can be emptied of when the last handle goes.
+pub(super) trait Children: Default {
+    fn has_containers(&self) -> bool;
+    fn take_containers(&mut self, into: &mut Vec<Json>);
+}
+
+/// The entries of an object.
+pub(super) enum Fields {
+    Read(Entries<Json>),
+    /// As long as nobody has asked for them.
+    Unread(Unread),
+}
+
+/// Why a value cannot stand where it was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MisplacedValue {
+    /// A container would hold itself.
+    Cycle,
+    /// Deeper than [`MAX_DEPTH`].
+    TooDeep,
+    /// The index is beyond the end.
+    Range {
+        /// The index asked for.
+        index: i64,
+        /// The length there is.
+        len: usize,
+    },
+    /// It is given to everybody and changed by nobody.
+    Frozen,
+    /// A string, number, boolean or null has no keys.
+    NoContainer,
+}
+
+impl fmt::Display for MisplacedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cycle => f.write_str("a value cannot be put inside itself; put in a copy: `value.copy()`"),
+            Self::TooDeep => write!(f, "values may be nested {MAX_DEPTH} deep at most"),
+            Self::Range { index, len } => {
+                write!(f, "index {index} is out of range: the array has {len} elements")
+            }
+            Self::Frozen => f.write_str("this value can only be read; work on a copy: `value.copy()`"),
+            Self::NoContainer => f.write_str("only objects have keys"),
+        }
+    }
+}
+
+impl std::error::Error for MisplacedValue {}
+
+impl Json {
+    /// An empty object.
+    pub fn object() -> Self {
+        Self::Object(Object::default())
+    }
+
+    /// An empty array.
+    pub fn array() -> Self {
+        Self::Array(Array::default())
+    }
+
+    /// The value of a key, when this is an object that has it.
+    pub fn get(&self, key: &str) -> Option<Self> {
+        match self {
+            Self::Object(object) => object.get(key),
+            _ => None,
+        }
+    }
+
+    /// The element at an index, when this is an array that long; negative counts from the end.
+    pub fn at(&self, index: i64) -> Option<Self> {
+        match self {
+            Self::Array(array) => array.get(array.position(index)?),
+            _ => None,
+        }
+    }
+
+    /// Sets a key, when this is an object; anything else has no keys and stays as it is.
+    pub fn set(&self, key: &str, value: impl Into<Self>) -> Result<(), MisplacedValue> {
+        match self {
+            Self::Object(object) => object.set(key, value.into()),
+            _ => Err(MisplacedValue::NoContainer),
+        }
+    }
+
+    /// Takes a key out, when this is an object that has it.
+    pub fn remove(&self, key: &str) -> Option<Self> {
+        match self {
+            Self::Object(object) => object.remove(key),
+            _ => None,
+        }
+    }
+
+    /// The string, when this is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The string behind a key.
+    pub fn text(&self, key: &str) -> Option<CompactString> {
+        match self {
+            Self::Object(object) => object.with(key, |value| match value {
+                Some(Self::Text(text)) => Some(text.as_str().into()),
+                _ => None,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The boolean, when this is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The whole number, when this is one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => number.as_i64(),
+            _ => None,
+        }
+    }
+
+    /// The number, when this is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(number.as_f64()),
+            _ => None,
+        }
+    }
+
+    /// The list, when this is one.
+    pub fn as_array(&self) -> Option<&Array> {
+        match self {
+            Self::Array(array) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// The map, when this is one.
+    pub fn as_object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The elements of an array, none for anything else.
+    pub fn items(&self) -> Vec<Self> {
+        match self {
+            Self::Array(array) => array.items(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Whether there is nothing in it: null, "", [], {}, false, 0.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(value) => !value,
+            Self::Number(number) => number.as_f64() == 0.0,
+            Self::Text(text) => text.is_empty(),
+            Self::Array(array) => array.is_empty(),
+            Self::Object(object) => object.is_empty(),
+        }
+    }
+
+    /// Whether both are the same container.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Array(a), Self::Array(b)) => a.is_same(b),
+            (Self::Object(a), Self::Object(b)) => a.is_same(b),
+            _ => false,
+        }
+    }
+
+    /// What kind of value this is, in JSON's words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Number(_) => "number",
+            Self::Text(_) => "string",
+            Self::Array(_) => "array",
+            Self::Object(_) => "object",
+        }
+    }
+}
+
+impl std::fmt::Debug for Json {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+impl From<String> for Json {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+impl From<CompactString> for Json {
+    fn from(text: CompactString) -> Self {
+        Self::Text(text.into())
+    }
+}
+impl From<Text> for Json {
+    fn from(text: Text) -> Self {
+        Self::Text(text)
+    }
+}
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+impl From<i64> for Json {
+    fn from(value: i64) -> Self {
+        Self::Number(Number::Int(value))
+    }
+}
+impl From<u64> for Json {
+    fn from(value: u64) -> Self {
+        Self::Number(Number::from_u64(value))
+    }
+}
+impl From<usize> for Json {
+    fn from(value: usize) -> Self {
+        Self::from(value as u64)
+    }
+}
+impl From<f64> for Json {
+    /// Infinities and NaN are no JSON and become null.
+    fn from(value: f64) -> Self {
+        if value.is_finite() { Self::Number(Number::Float(value)) } else { Self::Null }
+    }
+}
+impl From<Vec<Json>> for Json {
+    fn from(items: Vec<Json>) -> Self {
+        Self::Array(Array::new(items))
+    }
+}
+impl From<Array> for Json {
+    fn from(array: Array) -> Self {
+        Self::Array(array)
+    }
+}
+impl From<Object> for Json {
+    fn from(object: Object) -> Self {
+        Self::Object(object)
+    }
+}
+impl<const N: usize> From<[(&str, Json); N]> for Json {
+    /// An object of these entries.
+    fn from(entries: [(&str, Json); N]) -> Self {
+        Self::Object(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
+    }
+}
+impl<T: Into<Json>> From<Option<T>> for Json {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
