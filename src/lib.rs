@@ -12,6 +12,11 @@
 // What only the workbench uses stays where it belongs, and is left out where nobody calls it.
 #![cfg_attr(not(feature = "workbench"), allow(dead_code, unused_imports))]
 
+pub use valvehouse_agent::Agent;
+pub use valvehouse_core::{Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict};
+pub use valvehouse_host::Host;
+pub use valvehouse_json::Json;
+
 pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{

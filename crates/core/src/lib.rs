@@ -20,3 +20,10 @@ pub mod filter;
 pub mod provider;
 pub mod tool;
 pub mod kernel;
+
+pub use context::Context;
+pub use fault::Fault;
+pub use filter::{Filter, FilterContext, Verdict};
+pub use kernel::Kernel;
+pub use provider::Provider;
+pub use tool::Tool;

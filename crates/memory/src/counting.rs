@@ -97,6 +97,15 @@ pub fn give_back_pages() {
     }
 }
 
+/// Returns `true` if [`Counting`] is the program's allocator: without it, no limit of memory holds.
+pub fn is_installed() -> bool {
+    let before = net();
+    let probe = std::hint::black_box(Vec::<u8>::with_capacity(1));
+    let is_counted = net() != before;
+    drop(probe);
+    is_counted
+}
+
 /// Bytes this thread has allocated and not freed; 0 where another allocator is installed.
 pub fn net() -> isize {
     NET.get()

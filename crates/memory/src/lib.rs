@@ -19,5 +19,7 @@ mod pages;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::new();
 
-pub use counting::{Counting, call_at_ceiling, clear_ceiling, give_back_pages, net, set_ceiling, uncounted};
+pub use counting::{
+    Counting, call_at_ceiling, clear_ceiling, give_back_pages, is_installed, net, set_ceiling, uncounted,
+};
 pub use pages::{give_back_code, in_small_pages};

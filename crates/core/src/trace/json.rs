@@ -1,6 +1,8 @@
 //! Requests as JSON, for those who look at them from outside.
 
-use super::{Emitted, Line, Record, Trace};
+use super::facts::{Emitted, Line};
+use super::record::Record;
+use super::trace::Trace;
 use jiff::Timestamp;
 use std::time::Duration;
 use valvehouse_json::Json;

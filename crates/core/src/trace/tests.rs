@@ -1,5 +1,7 @@
 use super::*;
 use crate::figures::Spent;
+use std::sync::Arc;
+use valvehouse_json::Json;
 
 fn asked(model: &str) -> Asked {
     Asked { door: "chat", model: model.into(), ..Asked::default() }

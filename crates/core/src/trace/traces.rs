@@ -1,13 +1,13 @@
 //! The requests that run and the last ones that ended, and who hears of them.
 
-use super::{Asked, Contents, Ended, LONGEST, Trace, short};
+use super::facts::{Asked, Contents, Ended, LONGEST, short};
+use super::trace::{News, Trace, tell};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 use tokio::sync::broadcast;
-use valvehouse_json::Json;
 
 /// News that may wait for somebody slow.
 const NEWS: usize = 1_024;
@@ -26,26 +26,6 @@ pub struct Traces {
     /// Whether everything that anybody says is kept.
     everything: AtomicBool,
     news: broadcast::Sender<News>,
-}
-
-/// Something about a request.
-#[derive(Debug, Clone)]
-pub enum News {
-    /// It begins.
-    Begun(Arc<Trace>),
-    /// It has ended.
-    Ended(Arc<Trace>),
-    /// A plugin emits an event in it.
-    Emitted {
-        /// The id of its trace.
-        trace: String,
-        /// Whose event it is.
-        plugin: String,
-        /// The event's type.
-        kind: String,
-        /// All of it; None without contents.
-        event: Option<Json>,
-    },
 }
 
 impl Traces {
@@ -175,14 +155,6 @@ impl Traces {
             }
         }
         tell(&self.news, || News::Ended(trace.clone()));
-    }
-}
-
-/// Nothing is made where nobody listens.
-pub(super) fn tell(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
-    if to.receiver_count() > 0 {
-        // Whoever went away meanwhile misses nothing.
-        let _ = to.send(news());
     }
 }
 

@@ -1,5 +1,6 @@
 //! The routes.
 
+use super::field::given;
 use super::request::{self, ResponsesRequest};
 use super::resource::Resource;
 use super::storage::{self, Keeper};
@@ -54,7 +55,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     unpacked(&parts.headers)?;
     let sent = parsed(&read(body, app.config.server.max_body_mb).await?)?;
-    let before = match request::given(&sent, "previous_response_id") {
+    let before = match given(&sent, "previous_response_id") {
         Some(id) => storage::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
         None => Vec::new(),
     };
@@ -193,19 +194,4 @@ async fn input_items(State(app): State<Arc<App>>, Path(id): Path<String>, header
         }
         Err(fault) => refused(fault),
     }
-}
-
-/// The code of an error in the middle of a stream, in the words that clients of this API read.
-pub(super) fn code_of(fault: &Fault) -> &'static str {
-    match reply::status(fault) {
-        429 => "rate_limit_exceeded",
-        400 | 413 if message_of(fault).contains("context") => "context_length_exceeded",
-        400..=499 => "invalid_prompt",
-        _ => "server_error",
-    }
-}
-
-/// The message of an error, without what only operators are told.
-pub(super) fn message_of(fault: &Fault) -> String {
-    reply::body(fault).at_path("error.message").as_str().unwrap_or_default().to_owned()
 }

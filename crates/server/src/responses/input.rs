@@ -1,6 +1,7 @@
 //! Items of a conversation as messages of a chat.
 
-use super::request::given;
+use super::field::given;
+use super::resource::new_id;
 use super::tools::{Tools, arguments_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,19 +18,43 @@ const OWN: &str = "vh1.";
 /// Returns a request fault for anything else.
 pub(super) fn items(input: &Json) -> Result<Vec<Json>, Fault> {
     match input {
-        Json::Text(text) => Ok(vec![message("user", text.clone().into())]),
+        Json::Text(text) => Ok(vec![whole(&message("user", text.clone().into()))]),
         Json::Array(items) => {
             let items = items.items();
             match items.iter().position(|item| item.as_object().is_none()) {
                 Some(at) => {
                     Err(Fault::invalid(format!("invalid input[{at}]: expected an object"), Some("input")))
                 }
-                None => Ok(items.iter().map(Json::copy).collect()),
+                None => Ok(items.iter().map(whole).collect()),
             }
         }
         Json::Null => Ok(Vec::new()),
         _ => Err(Fault::invalid("invalid input: expected a text or a list of items", Some("input"))),
     }
+}
+
+/// An item as it is listed later: with an id and a type, the text of a message as its part.
+fn whole(item: &Json) -> Json {
+    let kind = item.text("type").unwrap_or_else(|| "message".into());
+    let mut fields = vec![("type".into(), kind.clone().into())];
+    if item.get("id").is_none_or(|id| id.is_null()) {
+        let prefix = if kind == "message" { "msg" } else { "item" };
+        fields.push(("id".into(), new_id(prefix).into()));
+    }
+    let is_said = item.text("role").is_some_and(|role| role == "assistant");
+    for (key, value) in item.as_object().map(Object::entries).unwrap_or_default() {
+        match (key.as_str(), &value) {
+            ("type", _) => {}
+            ("id", Json::Null) => {}
+            ("content", Json::Text(text)) if kind == "message" => {
+                let kind = if is_said { "output_text" } else { "input_text" };
+                let part = Json::from([("type", kind.into()), ("text", text.clone().into())]);
+                fields.push((key, vec![part].into()));
+            }
+            _ => fields.push((key, value.copy())),
+        }
+    }
+    fields.into_iter().collect::<Object>().into()
 }
 
 /// The instructions of a request as its first message.

@@ -4,6 +4,8 @@
 //! becomes a response again, whole or as events.
 
 pub(crate) mod endpoint;
+mod failure;
+mod field;
 mod input;
 mod output;
 mod request;

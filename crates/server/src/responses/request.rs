@@ -1,5 +1,6 @@
 //! A request of the Responses API as a chat request.
 
+use super::field::given;
 use super::input;
 use super::tools::Tools;
 use valvehouse_core::fault::Fault;
@@ -139,11 +140,6 @@ fn host_metadata(sent: &Json) -> Option<Json> {
     let own = HOST_METADATA.iter().filter_map(|key| Some(((*key).into(), given(&metadata, key)?.copy())));
     let own: valvehouse_json::Object = own.collect();
     (!own.is_empty()).then(|| own.into())
-}
-
-/// A field that is there and not null.
-pub(super) fn given(value: &Json, key: &str) -> Option<Json> {
-    value.get(key).filter(|value| !value.is_null())
 }
 
 /// The names of what could not be passed to a chat service: hosted tools and items of theirs.

@@ -1,6 +1,7 @@
 //! The response as a resource: its status, its items, its usage, and the settings of its request.
 
-use super::request::{ResponsesRequest, given};
+use super::field::given;
+use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::{Json, Object};
 

@@ -1,6 +1,6 @@
 //! A turn whose answer is streamed as the events of a response.
 
-use super::endpoint::{code_of, message_of};
+use super::failure::{code_of, message_of};
 use super::storage::Keeper;
 use super::writer::Writer;
 use crate::openai::keep_alive::KeepAlive;

@@ -1,6 +1,6 @@
 //! Tools of a request, and calls of them, in the words of chat services.
 
-use super::request::given;
+use super::field::given;
 use std::collections::HashSet;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};

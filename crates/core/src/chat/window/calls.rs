@@ -1,8 +1,9 @@
 //! The calls of a choice, each a lane of its own. Clients read one call after the other: while the end of one
 //! waits, the pieces of those after it wait too.
 
+use super::held::{OVER, child};
 use super::lane::Lane;
-use super::{Look, OVER, child};
+use super::look::Look;
 use crate::chat::delta::{call_name, continues_call};
 use crate::chat::event::{Step, TextPlace};
 use compact_str::CompactString;

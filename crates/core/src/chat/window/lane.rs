@@ -1,6 +1,7 @@
 //! One text of a choice, from event to event: what of it waits, and what may go out.
 
-use super::{Look, child};
+use super::held::child;
+use super::look::Look;
 use crate::chat::event::Step;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};

@@ -1,7 +1,9 @@
 use super::*;
 use crate::chat::Fold;
+use compact_str::CompactString;
 use proptest::prelude::*;
 use std::convert::Infallible;
+use valvehouse_json::Json;
 
 /// Replaces every `secret-42`, and as a trap every `aa`.
 struct Blot(usize);

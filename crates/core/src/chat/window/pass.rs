@@ -1,54 +1,14 @@
-//! A window over the texts of a streamed answer: the end of each text waits until what could match
-//! in it has come whole, however the stream cuts it.
-//!
-//! Every text of a choice is a lane of its own: its content, its thinking, the arguments of each call. A lane
-//! is over when what comes next in the choice begins, when a call's arguments are complete, when the block
-//! it belongs to is signed or closed, and when the choice ends; what waits in it goes out then. What waits is
-//! stored as plain JSON in a map of the caller's, from one event to the next.
+//! The pass of an event through the window, and what waits between two events.
 
-mod calls;
-mod lane;
-mod speech;
-
-use super::delta;
-use super::event::{self, Step, TextPlace};
-use calls::Calls;
+use super::calls::{self, Calls};
+use super::held::{HELD, LANES, OVER, child};
+use super::lane::{self, Lane};
+use super::look::Look;
+use super::speech::{self, Speech, lane_name};
+use crate::chat::delta;
+use crate::chat::event::{self, Step, TextPlace};
 use compact_str::CompactString;
-use lane::Lane;
-use speech::{Speech, lane_name};
 use valvehouse_json::Json;
-
-/// The key under which waiting texts and calls are stored, by choice.
-const HELD: &str = "held";
-/// Set for a choice that ends without a reason.
-const OVER: &str = "over";
-/// The texts of a choice that wait, by lane.
-const LANES: &str = "lanes";
-
-/// What looks at texts through a window, and changes them.
-pub trait Look {
-    /// Why it failed.
-    type Error;
-
-    /// The text as it shall be. What it makes of a text must not depend on where that was cut.
-    fn changed(&mut self, text: &str) -> Result<CompactString, Self::Error>;
-
-    /// How many bytes at the end of a text could become something else with what follows.
-    fn unfinished(&mut self, text: &str) -> Result<usize, Self::Error>;
-}
-
-/// Where a text ends that nobody knows more of than that a match has so many characters at most: at the
-/// beginning of a word, when there is one near.
-pub fn last_words(text: &str, characters: usize) -> usize {
-    let back = |from: usize| {
-        let mut starts = text[..from].char_indices().rev();
-        characters.checked_sub(1).map_or(from, |n| starts.nth(n).map_or(0, |(at, _)| at))
-    };
-    let cut = back(text.len());
-    let nearby = back(cut);
-    let space = text[nearby..cut].char_indices().rev().find(|(_, letter)| letter.is_whitespace());
-    text.len() - space.map_or(cut, |(at, letter)| nearby + at + letter.len_utf8())
-}
 
 /// Whether texts of any choice wait, and of which: to be let out with [`end`].
 pub fn waiting(kept: &Json) -> Vec<i64> {
@@ -197,18 +157,3 @@ fn whole<L: Look>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {
     }
     Ok(())
 }
-
-fn child(of: &Json, key: &str) -> Json {
-    match of.get(key) {
-        Some(found @ Json::Object(_)) => found,
-        _ => {
-            let made = Json::object();
-            // A new object fits anywhere.
-            let _ = of.set(key, made.clone());
-            made
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,97 @@
+//! The parts of a request that its trace keeps: its endpoint's facts, its end, lines of the log, events.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_json::Json;
+
+/// Characters that are kept of a name or a reason: clients and scripts may make them as long as they like.
+pub(super) const LONGEST: usize = 2_000;
+/// What is kept of the facts of a turn, in bytes; of larger ones nothing.
+pub(super) const MOST_FACTS: usize = 1 << 20;
+
+/// A text as far as it is kept.
+pub(super) fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// What a door knows of a request when it begins.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// `chat`, `messages`, `agents`, `inlet`, `outlet`, `try`.
+    pub door: &'static str,
+    /// The model that is asked.
+    pub model: String,
+    /// Whether the answer is streamed.
+    pub stream: bool,
+    /// The user's id, "" where nobody knows.
+    pub user: String,
+    /// The conversation, "" where there is none.
+    pub chat_id: String,
+    /// The generation that answers.
+    pub generation: u64,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The status of its answer; 0 where the client went away before there was one.
+    pub status: u16,
+    /// Why it failed, where it did.
+    pub error: Option<String>,
+    /// Whether the client had all of the answer.
+    pub whole: bool,
+    /// From its begin.
+    pub took: Duration,
+}
+
+/// Whose values are kept.
+#[derive(Debug, Clone, Default)]
+pub enum Contents {
+    /// Nobody's.
+    #[default]
+    None,
+    /// Those of these plugins.
+    Of(Arc<BTreeSet<String>>),
+    /// Everybody's.
+    All,
+}
+
+impl Contents {
+    pub(super) fn keeps(&self, plugin: Option<&str>) -> bool {
+        match self {
+            Self::None => false,
+            Self::Of(plugins) => plugin.is_some_and(|plugin| plugins.contains(plugin)),
+            Self::All => true,
+        }
+    }
+}
+
+/// A line that a script wrote to the log.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// From the begin of the request.
+    pub at: Duration,
+    /// Who wrote it.
+    pub plugin: String,
+    /// `debug info warn error`
+    pub level: &'static str,
+    /// What; None without contents.
+    pub text: Option<String>,
+}
+
+/// An event that a script emitted.
+#[derive(Debug, Clone)]
+pub struct Emitted {
+    /// From the begin of the request.
+    pub at: Duration,
+    /// Who emitted it.
+    pub plugin: String,
+    /// Its type.
+    pub kind: String,
+    /// All of it; None without contents.
+    pub event: Option<Json>,
+}

@@ -1,0 +1,75 @@
+//! Scripts of a program that embeds the library and has no host.
+
+use super::problem::{Problem, has_errors};
+use super::script::Script;
+use super::settings::Settings;
+use super::source::{Kind, SourceFile};
+use std::sync::{Arc, Once};
+use valvehouse_core::filter::Filter;
+use valvehouse_core::lanes::STACK;
+
+/// A script that does not load, with everything that is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<String>())]
+pub struct NotLoaded(pub Vec<Problem>);
+
+/// Compiles the text of a filter with its default valves, no grants and the default budgets.
+///
+/// Takes any thread: compiling, which wants a deep stack, runs on a thread of its own for its time. Logs one warning per
+/// process if `valvehouse_memory::Counting` is not the global allocator: then budgets of operations and time hold, and
+/// that of memory does not.
+///
+/// ```
+/// let filter = valvehouse_script::filter("shout", "fn inlet(body) { body.messages[-1].content.make_upper(); body }")?;
+/// assert_eq!(filter.name(), "shout");
+/// # Ok::<(), valvehouse_script::NotLoaded>(())
+/// ```
+///
+/// # Errors
+/// Returns [`NotLoaded`] with the place of each problem and how to fix it.
+pub fn filter(id: &str, text: &str) -> Result<Filter, NotLoaded> {
+    warn_without_allocator();
+    let file = SourceFile::new(Kind::Filter, id, format!("{id}.rhai"), text);
+    let compile = || Script::compile(&file, &Settings::default());
+    let compiled = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, compile);
+        // Without a thread the caller's stack has to do.
+        thread.map_or_else(
+            |_| compile(),
+            |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    });
+    let script = compiled.map_err(NotLoaded)?;
+    debug_assert!(!has_errors(&script.warnings), "a script with errors loads");
+    Ok(Arc::new(script).into_filter(Arc::default()))
+}
+
+fn warn_without_allocator() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if !valvehouse_memory::is_installed() {
+            tracing::warn!(
+                "the memory of scripts is not limited: install `valvehouse_memory::Counting` as the global allocator"
+            );
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_does_not_load_names_the_place() {
+        let error = filter("broken", "fn inlet(body) { body").err().unwrap().to_string();
+        assert!(error.contains("broken.rhai:1"), "{error}");
+    }
+
+    #[test]
+    fn a_deeply_nested_script_loads_on_a_thread_with_a_small_stack() {
+        let text = format!("fn inlet(body) {{ let x = {}1{}; body }}", "(".repeat(60), ")".repeat(60));
+        let small =
+            std::thread::Builder::new().stack_size(256 << 10).spawn(move || filter("deep", &text).map(drop));
+        assert!(small.unwrap().join().unwrap().is_ok());
+    }
+}

@@ -1,0 +1,178 @@
+//! The structure of the workspace: packages in layers, files without cycles, one package for each foreign crate.
+//!
+//! An arrow goes from a file to the file that defines a name it uses; re-exports are looked through, and tests do not
+//! count. `cargo test --test structure` prints the lines that break a rule.
+
+#![allow(clippy::unwrap_used)]
+
+mod arrows;
+mod cycles;
+mod modules;
+
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The packages, each of which uses only those before it.
+const LAYERS: &[&str] = &[
+    "valvehouse-memory",
+    "valvehouse-json",
+    "valvehouse-core",
+    "valvehouse-tokens",
+    "valvehouse-config",
+    "valvehouse-net",
+    "valvehouse-os",
+    "valvehouse-providers",
+    "valvehouse-store",
+    "valvehouse-script",
+    "valvehouse-agent",
+    "valvehouse-host",
+    "valvehouse-server",
+    "valvehouse",
+];
+
+/// Packages that nothing is built on: parts of tests, and an example.
+const APART: &[&str] = &["valvehouse-testkit", "valvehouse-embed-example"];
+
+/// Foreign crates and the packages that may depend on them.
+const DOORS: &[(&str, &[&str])] = &[
+    ("rhai", &["valvehouse-script"]),
+    ("notify", &["valvehouse-script"]),
+    ("axum", &["valvehouse-server"]),
+    ("hyper", &["valvehouse-net", "valvehouse-server"]),
+    ("hyper-util", &["valvehouse-net", "valvehouse-server"]),
+    ("http-body-util", &["valvehouse-net"]),
+    ("async-compression", &["valvehouse-net"]),
+    ("reqwest", &["valvehouse-net"]),
+    ("rustls", &["valvehouse-net"]),
+    ("sqlx", &["valvehouse-store"]),
+    ("ring", &["valvehouse-store"]),
+    ("jsonschema", &["valvehouse-providers"]),
+    ("tiktoken-rs", &["valvehouse-tokens"]),
+    ("toml", &["valvehouse-config"]),
+    ("cap-std", &["valvehouse-os"]),
+    ("arc-swap", &["valvehouse-host"]),
+    ("prometheus", &["valvehouse-server"]),
+    ("clap", &["valvehouse"]),
+    ("sd-notify", &["valvehouse"]),
+    ("quick-junit", &["valvehouse"]),
+    ("rustyline", &["valvehouse"]),
+    ("lsp-server", &["valvehouse"]),
+    ("lsp-types", &["valvehouse"]),
+];
+
+#[test]
+fn a_package_uses_only_those_below_it() {
+    let place: HashMap<&str, usize> = LAYERS.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+    let mut wrong = Vec::new();
+    for package in &packages() {
+        let Some(own) = place.get(package.name.as_str()) else {
+            assert!(APART.contains(&package.name.as_str()), "{} has no place in LAYERS", package.name);
+            continue;
+        };
+        for used in &package.dependencies {
+            if place.get(used.as_str()).is_some_and(|used| used >= own) {
+                wrong.push(format!("{}: {} uses {used}", package.manifest.display(), package.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "against the order of the layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_foreign_crate_is_used_by_the_package_that_wraps_it() {
+    let mut wrong = Vec::new();
+    for package in &packages() {
+        for (foreign, allowed) in DOORS {
+            if package.dependencies.iter().any(|used| used == foreign)
+                && !allowed.contains(&package.name.as_str())
+            {
+                wrong.push(format!("{}: {foreign} belongs to {allowed:?}", package.manifest.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "dependencies in the wrong package:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_files_of_a_package_use_each_other_without_cycles() {
+    let mut wrong = Vec::new();
+    for package in &packages() {
+        let modules = modules::read(&package.source);
+        let arrows = arrows::all(&modules);
+        assert!(modules.files().count() < 10 || !arrows.is_empty(), "{}: no arrows", package.name);
+        for cycle in cycles::find(arrows.keys().map(|(from, to)| (*from, *to))) {
+            let inside = arrows.iter().filter(|((from, to), _)| cycle.contains(from) && cycle.contains(to));
+            let lines: Vec<String> =
+                inside.map(|((_, to), use_)| format!("  {use_} -> {}", to.display())).collect();
+            wrong.push(format!("{}: a cycle of {} files:\n{}", package.name, cycle.len(), lines.join("\n")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} cycles:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_folders_module_only_lists_its_parts() {
+    let mut wrong = Vec::new();
+    for package in &packages() {
+        for file in modules::read(&package.source).files() {
+            let name = file.path.file_name().unwrap();
+            if name != "mod.rs" && name != "lib.rs" {
+                continue;
+            }
+            if let Some(first) = file.logic.first() {
+                wrong.push(format!("{}:{first}: and {} more", file.path.display(), file.logic.len() - 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "logic in a folder's module:\n{}", wrong.join("\n"));
+}
+
+struct Package {
+    name: String,
+    manifest: PathBuf,
+    source: PathBuf,
+    /// Without those of tests and build scripts.
+    dependencies: Vec<String>,
+}
+
+fn packages() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages: Vec<Package> = metadata["packages"].as_array().unwrap().iter().map(package).collect();
+    assert!(packages.len() > 10, "only {} packages", packages.len());
+    packages
+}
+
+fn package(value: &Value) -> Package {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let manifest = PathBuf::from(text(&value["manifest_path"]));
+    let dependencies = value["dependencies"].as_array().unwrap().iter();
+    Package {
+        name: text(&value["name"]),
+        source: manifest.parent().unwrap().join("src"),
+        dependencies: dependencies
+            .filter(|used| used["kind"].is_null())
+            .map(|used| text(&used["name"]))
+            .collect(),
+        manifest,
+    }
+}
+
+/// The folder of the workspace: that of this package, or the one that `CARGO_MANIFEST_DIR` names as the test runs.
+fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
+/// A path below the workspace's folder.
+fn relative(path: &Path) -> PathBuf {
+    path.strip_prefix(root()).unwrap_or(path).to_owned()
+}
+
+type Uses<'a> = BTreeMap<(&'a Path, &'a Path), String>;
