@@ -1,6 +1,6 @@
 //! Models: one contract for every service, and the services themselves.
 //!
-//! A request and an answer are the words of OpenAI's chat API as [`Json`]; a service with another
+//! A request and an answer are the words of OpenAI's chat API as [`Json`](valvehouse_json::Json); a service with another
 //! wire translates in its own file.
 
 mod anthropic;

@@ -1,6 +1,6 @@
 //! Providers: the contract between the kernel and whatever serves a model.
 //!
-//! A request and an answer have the shape of OpenAI's chat API as [`Json`]; a provider of another
+//! A request and an answer have the shape of OpenAI's chat API as [`Json`](valvehouse_json::Json); a provider of another
 //! protocol translates in its own file.
 
 mod canned;
