@@ -47,6 +47,14 @@ impl Script {
         settings: &Settings,
         coverage: Option<&Arc<Coverage>>,
     ) -> Result<Self, Vec<Problem>> {
+        unless_it_panics(file, || Self::compile_caught(file, settings, coverage))
+    }
+
+    fn compile_caught(
+        file: &SourceFile,
+        settings: &Settings,
+        coverage: Option<&Arc<Coverage>>,
+    ) -> Result<Self, Vec<Problem>> {
         let (id, path, text) = (&*file.id, file.path.as_path(), &*file.text);
         let _loading = crash::loading(id, &file.hash(), clock::now_at_start());
         check_text(file).map_err(|problem| vec![problem])?;
@@ -212,5 +220,31 @@ fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &Source
     if hooks.is_empty() && !problem::has_errors(problems) {
         let problem = Problem::of(Code::NoHook, file, "a guard without a hook guards nothing");
         problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
+    }
+}
+
+/// Makes a panic, which is a fault of the host's own, a problem of the file that met it: no file keeps a host from
+/// starting.
+fn unless_it_panics<T>(
+    file: &SourceFile,
+    work: impl FnOnce() -> Result<T, Vec<Problem>>,
+) -> Result<T, Vec<Problem>> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let what = "cannot load this file: the host failed while it was loaded, as its log says";
+        let help = "look at its constants and at what `tools()` or `pipes()` does, and report the failure";
+        Err(vec![Problem::of(Code::Quarantined, file, what).help(help)])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_hosts_own_is_a_problem_of_the_file_that_met_it() {
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "");
+        let problems = unless_it_panics::<()>(&file, || panic!("a fault of the host's")).unwrap_err();
+        assert_eq!(problems[0].code, Code::Quarantined);
+        assert!(problems[0].to_string().contains("cannot load this file"), "{}", problems[0]);
     }
 }

@@ -12,7 +12,9 @@ pub(super) mod functions {
     pub fn escape(text: &str) -> RhaiResultOf<String> {
         let mut escaped = Text::new("html::escape");
         for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
-            let (plain, special) = part.split_at(part.len() - 1);
+            // The last part may end with any character, of any length.
+            let last = part.chars().next_back().map_or(0, char::len_utf8);
+            let (plain, special) = part.split_at(part.len() - last);
             match special {
                 "&" => escaped.push(plain).and_then(|()| escaped.push("&amp;")),
                 "<" => escaped.push(plain).and_then(|()| escaped.push("&lt;")),
@@ -53,6 +55,8 @@ mod tests {
                 r#""&lt;a href=&quot;x&quot;&gt;&#39;&amp;ä&lt;/a&gt;""#,
             ),
             (r#"html::unescape("&lt;&#39;&eacute;&#x41;&nope;&amp;lt;")"#, r#""<'éA&nope;&lt;""#),
+            (r#"html::escape("a & naïve é")"#, r#""a &amp; naïve é""#),
+            (r#"html::escape("")"#, r#""""#),
             (r#"html::text("<p>a &amp; <b>b</b></p>c")"#, r#""a & b\nc""#),
         ]);
         refuses(&[
