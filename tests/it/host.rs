@@ -98,9 +98,10 @@ impl Setup {
                 provider.push_str(&format!("{key} = {off}\n"));
             }
         }
+        let kind = if provider.contains("kind =") { "" } else { "kind = \"openai\"\n" };
         let toml = format!(
             "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n\
-             [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream\"\n\
+             [[providers]]\nname = \"mock\"\n{kind}base_url = \"{}\"\napi_key = \"sk-upstream\"\n\
              models = \"*\"\n{}\n[[models]]\nname = \"demo\"\nprovider = \"demo\"\n{}",
             upstream.url(),
             provider,

@@ -81,6 +81,7 @@ fn calls(stream: bool) -> Reply {
 async fn host() -> TestHost {
     let host = TestHost::new()
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .provider("kind = \"vllm\"")
         .filter("rules", REFUSES)
         .filter("loud", LOUD)
         .start()
@@ -202,11 +203,85 @@ async fn what_a_model_thought_and_called_comes_back_to_its_service() {
 }
 
 #[tokio::test]
+async fn the_shipped_redact_sees_the_text_of_a_custom_tools_call_and_not_its_json() {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .provider("kind = \"vllm\"")
+        .filter("redact", include_str!("../../filters/redact.rhai"))
+        .start()
+        .await;
+    let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let text = format!("x\n{secret}\nend");
+    let theirs = text.clone();
+    host.upstream.script(move |_| {
+        let arguments = json!({"input": theirs}).to_string();
+        let function = json!({"name": "apply", "arguments": arguments});
+        let calls = json!([{"id": "c", "type": "function", "function": function}]);
+        let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+        Reply::json(&json!({"id": "c", "object": "chat.completion", "model": "mock-1", "choices": [choice]}))
+    });
+    let input = json!([
+        {"role": "user", "content": "hi"},
+        {"type": "custom_tool_call", "call_id": "a", "name": "apply", "input": text},
+        {"type": "custom_tool_call_output", "call_id": "a", "output": "ok"},
+    ]);
+    let tools = json!([{"type": "custom", "name": "apply"}]);
+    let answer = host.respond(&json!({"model": "mock-1", "input": input, "tools": tools})).await.json();
+    let said = answer["output"][0]["input"].as_str().unwrap();
+    assert!(said.starts_with("x\n") && said.ends_with("\nend") && !said.contains(&secret), "{said}");
+    let sent = host.upstream.last().json();
+    let arguments = sent["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+    assert!(arguments.starts_with(r#"{"input":"x\n"#) && !arguments.contains(&secret), "{arguments}");
+}
+
+#[tokio::test]
+async fn openais_own_service_gets_custom_tools_as_they_are() {
+    let host = TestHost::new().config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"").start().await;
+    host.upstream.script(|_| {
+        let calls = json!([{"id": "c", "type": "custom", "custom": {"name": "apply", "input": "+1"}}]);
+        let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+        Reply::json(&json!({"id": "c", "object": "chat.completion", "model": "mock-1", "choices": [choice]}))
+    });
+    let format = json!({"type": "grammar", "syntax": "lark", "definition": "start: X"});
+    let tools = json!([{"type": "custom", "name": "apply", "format": format}]);
+    let answer = host.respond(&json!({"model": "mock-1", "input": "hi", "tools": tools})).await.json();
+    assert_eq!(
+        (&answer["output"][0]["type"], &answer["output"][0]["input"]),
+        (&json!("custom_tool_call"), &json!("+1"))
+    );
+    let grammar = json!({"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: X"}});
+    let expected = json!([{"type": "custom", "custom": {"name": "apply", "format": grammar}}]);
+    assert_eq!(host.upstream.last().json()["tools"], expected);
+}
+
+#[tokio::test]
+async fn an_item_is_found_by_its_reference() {
+    let host = host().await;
+    let first = host.respond(&json!({"model": "mock-1", "input": "hello"})).await.json();
+    let reference = json!({"type": "item_reference", "id": first["output"][0]["id"]});
+    let input =
+        json!([{"role": "user", "content": "hello"}, reference, {"role": "user", "content": "again"}]);
+    host.respond(&json!({"model": "mock-1", "input": input})).await;
+    let sent = host.upstream.last().json();
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "HELLO from upstream"}), "{sent}");
+    let unknown = json!([{"type": "item_reference", "id": "msg_unknown"}]);
+    host.respond(&json!({"model": "mock-1", "input": unknown}))
+        .await
+        .refused(400, "unknown item `msg_unknown`");
+}
+
+#[tokio::test]
 async fn a_stream_that_breaks_ends_with_an_error_and_a_failed_response() {
     let host = host().await;
     let answer = host.respond(&json!({"model": "mock-1", "input": "cut", "stream": true})).await;
     let events = events(&answer);
-    let [.., error, failed] = events.as_slice() else { panic!("{events:?}") };
+    let [.., done, error, failed] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(
+        (&done["type"], &done["item"]["status"]),
+        (&json!("response.output_item.done"), &json!("incomplete"))
+    );
     assert_eq!((error["type"].as_str(), failed["type"].as_str()), (Some("error"), Some("response.failed")));
     assert_eq!(failed["response"]["status"], "failed");
     assert_eq!(failed["response"]["output"][0]["content"][0]["text"], "half an ");
@@ -228,6 +303,28 @@ async fn what_a_request_gets_wrong_is_named() {
             "missing input[0].call_id",
         ),
         (json!({"model": "mock-1", "input": "hi", "stream": "yes"}), "invalid stream"),
+        (json!({"model": "mock-1", "input": "hi", "store": "false"}), "invalid store"),
+        (json!({"model": "mock-1", "input": "hi", "temperature": "hot"}), "invalid temperature"),
+        (json!({"model": "mock-1", "input": "hi", "tools": "x"}), "invalid tools"),
+        (json!({"model": "mock-1", "input": "hi", "tool_choice": "banana"}), "invalid tool_choice"),
+        (json!({"model": "mock-1", "input": "hi", "instructions": ["x"]}), "invalid instructions"),
+        (
+            json!({"model": "mock-1", "input": "hi", "text": {"format": {"type": "zz"}}}),
+            "invalid text.format",
+        ),
+        (
+            json!({"model": "mock-1", "input": "hi", "text": {"format": {"type": "json_schema"}}}),
+            "invalid text.format",
+        ),
+        (json!({"model": "mock-1", "input": [{"role": "user", "content": 5}]}), "invalid input[0].content"),
+        (
+            json!({"model": "mock-1", "input": [{"role": "user", "content": [{"type": "input_text", "text": {"k": 1}}]}]}),
+            "invalid input[0].content[0].text",
+        ),
+        (
+            json!({"model": "mock-1", "input": [{"type": "function_call_output", "call_id": "a", "output": {"k": 1}}]}),
+            "invalid input[0].output",
+        ),
         (json!({"model": "mock-1", "input": "hi", "background": true}), "cannot answer in the background"),
         (json!({"model": "mock-1", "input": "hi", "conversation": "c"}), "cannot use `conversation`"),
         (json!({"model": "mock-1", "input": "hi", "tools": [{"type": "function"}]}), "missing tools[0].name"),

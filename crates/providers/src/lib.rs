@@ -4,6 +4,7 @@
 //! wire translates in its own file.
 
 mod anthropic;
+mod custom_tools;
 mod demo;
 mod fallback;
 mod formatted;
@@ -17,6 +18,7 @@ mod rekeyed;
 mod service;
 
 pub use anthropic::Anthropic;
+pub use custom_tools::CustomTools;
 pub use demo::Demo;
 pub use fallback::{Choice, Fallback, noticing};
 pub use formatted::Formatted;

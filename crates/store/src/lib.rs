@@ -31,7 +31,7 @@ pub use open::{forget_valves, open};
 pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,
 };
-pub use responses::StoredResponse;
+pub use responses::{RECENT_RESPONSES, StoredResponse};
 pub use sqlite::Sqlite;
 pub use store::Store;
 

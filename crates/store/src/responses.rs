@@ -1,5 +1,8 @@
 //! Responses of the Responses API as rows.
 
+/// The number of a caller's latest responses among which a single item is found.
+pub const RECENT_RESPONSES: i64 = 100;
+
 /// A response that its client may continue, read and delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {

@@ -126,6 +126,10 @@ pub trait Store: Conversations + History {
     /// Returns a response of this id that has not expired.
     fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>>;
 
+    /// Returns the items of a conversation of this caller that hold this text, an item's id: of the latest
+    /// [`RECENT_RESPONSES`](crate::RECENT_RESPONSES).
+    fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> Answer<'a, Option<String>>;
+
     /// Deletes a response, if there is one of this id.
     fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
 

@@ -8,7 +8,7 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
 use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
-use valvehouse_providers::{Anthropic, Demo, Measured, Ollama, OpenAi, Patient, Rekeyed};
+use valvehouse_providers::{Anthropic, CustomTools, Demo, Measured, Ollama, OpenAi, Patient, Rekeyed};
 
 /// The need of the providers' keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,12 +95,15 @@ fn service(
     let (name, url) = (&settings.name, &settings.base_url);
     // None is sent where the key is empty.
     let key = key.unwrap_or_else(|| "".into());
-    Ok(match settings.kind.wire {
+    let service: Arc<dyn Provider> = match settings.kind.wire {
         Wire::Demo => Arc::new(Demo::default()),
         Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.with_key(key)),
         Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),
         Wire::Ollama => Arc::new(Ollama::new(name, url, client)?.with_key(key)),
-    })
+    };
+    // OpenAI's own API knows custom tools.
+    let is_native = matches!(settings.kind.name, "openai" | "azure");
+    Ok(if is_native { service } else { Arc::new(CustomTools::new(service)) })
 }
 
 fn passes(settings: &config::ProviderSettings) -> Passes {

@@ -12,7 +12,7 @@ use crate::openai::streaming::{Streaming, Told};
 use crate::reply::{self, OpenAiError, json_response};
 use crate::{auth, facts, recording};
 use axum::Router;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -55,6 +55,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     unpacked(&parts.headers)?;
     let sent = parsed(&read(body, app.config.server.max_body_mb).await?)?;
+    storage::resolve(&app, &parts.headers, &sent).await?;
     let before = match given(&sent, "previous_response_id") {
         Some(id) => storage::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
         None => Vec::new(),
@@ -71,7 +72,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let input: Vec<Json> = before.into_iter().chain(request.items.iter().cloned()).collect();
     let keeper = keeps.then(|| Keeper::new(&app, &parts.headers, input));
     let left_out = left_out(&request);
-    let mut writer = Writer::new(Resource::new(&request), request.tools);
+    let mut writer = Writer::new(Resource::new(&request));
     if stream {
         // The bytes of a chat would not be understood here.
         let begun = Streaming::begin(&app, ready, chat, facts, context, &parts.headers, false).await;
@@ -174,24 +175,44 @@ async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>, headers: He
     found.await.map_or_else(refused, |never: std::convert::Infallible| match never {})
 }
 
-async fn input_items(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+/// The page of a list that is asked for.
+#[derive(serde::Deserialize)]
+struct Page {
+    limit: Option<usize>,
+    order: Option<String>,
+    after: Option<String>,
+}
+
+async fn input_items(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(page): Query<Page>,
+    headers: HeaderMap,
+) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
         storage::find(&app, &headers, &id).await
     };
-    match found.await {
-        Ok(stored) => {
-            let items: Vec<Json> = storage::items(&stored).into_iter().take(stored.input_items).collect();
-            let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
-            let page = [
-                ("object", "list".into()),
-                ("first_id", id_of(items.first())),
-                ("last_id", id_of(items.last())),
-                ("has_more", false.into()),
-                ("data", items.into()),
-            ];
-            json_response(StatusCode::OK, &Json::from(page))
-        }
-        Err(fault) => refused(fault),
+    let mut items: Vec<Json> = match found.await {
+        Ok(stored) => storage::items(&stored).into_iter().take(stored.input_items).collect(),
+        Err(fault) => return refused(fault),
+    };
+    // The latest first, as OpenAI lists them.
+    if page.order.as_deref() != Some("asc") {
+        items.reverse();
     }
+    let is_it = |item: &Json| page.after.is_some() && item.text("id").as_deref() == page.after.as_deref();
+    let from = items.iter().position(is_it).map_or(0, |at| at + 1);
+    let limit = page.limit.unwrap_or(20).clamp(1, 100);
+    let has_more = items.len() > from + limit;
+    let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();
+    let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
+    let page = [
+        ("object", "list".into()),
+        ("first_id", id_of(items.first())),
+        ("last_id", id_of(items.last())),
+        ("has_more", has_more.into()),
+        ("data", items.into()),
+    ];
+    json_response(StatusCode::OK, &Json::from(page))
 }

@@ -1,8 +1,8 @@
 //! Items of a conversation as messages of a chat.
 
 use super::field::given;
-use super::resource::new_id;
-use super::tools::{Tools, arguments_of};
+use super::id::new_id;
+use super::tools::Tools;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
@@ -94,6 +94,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                 Some("assistant") => turn.say(item),
                 Some(role @ ("user" | "system" | "developer")) => {
                     turn.end(&mut out);
+                    check_content(item, at)?;
                     // A service that knows no `developer` knows `system`.
                     let role = if role == "developer" { "system" } else { role };
                     out.push(message(role, content(&item.get("content").unwrap_or_default())));
@@ -173,13 +174,17 @@ impl Turn {
             })
         };
         let (id, name) = (field("call_id")?, field("name")?);
-        let input = item.text("input").filter(|_| tools.is_custom(&name) || item.get("arguments").is_none());
-        let arguments = match input {
-            Some(input) => arguments_of(&input),
-            None => item.text("arguments").map(String::from).unwrap_or_default(),
+        let is_custom =
+            tools.is_custom(&name) || item.text("type").is_some_and(|kind| kind == "custom_tool_call");
+        let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
+        let given = match item.get(key).or_else(|| item.get("arguments")).unwrap_or_default() {
+            Json::Text(text) => text.into(),
+            Json::Null => Json::from(""),
+            // Arguments that are no text are those that it would hold.
+            other => other.to_string().into(),
         };
-        let function = Json::from([("name", name.into()), ("arguments", arguments.into())]);
-        self.calls.push(Json::from([("id", id.into()), ("type", "function".into()), ("function", function)]));
+        let called = Json::from([("name", name.into()), (key, given)]);
+        self.calls.push(Json::from([("id", id.into()), ("type", kind.into()), (kind, called)]));
         Ok(())
     }
 
@@ -211,7 +216,10 @@ fn result(item: &Json, at: usize) -> Result<Json, Fault> {
     let output = item.get("output").unwrap_or_default();
     let content = match &output {
         Json::Text(_) | Json::Array(_) => content(&output),
-        other => other.to_string().into(),
+        _ => {
+            let text = format!("invalid input[{at}].output: expected a text or a list of parts");
+            return Err(Fault::invalid(text, Some("input")));
+        }
     };
     Ok(Json::from([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)]))
 }
@@ -251,6 +259,33 @@ fn part(part: &Json) -> Json {
         }
         _ => part.copy(),
     }
+}
+
+/// Refuses content of which a filter would not see the text.
+fn check_content(item: &Json, at: usize) -> Result<(), Fault> {
+    let invalid = |what: String| Err(Fault::invalid(what, Some("input")));
+    let parts = match item.get("content").unwrap_or_default() {
+        Json::Text(_) => return Ok(()),
+        Json::Array(parts) => parts.items(),
+        _ => return invalid(format!("invalid input[{at}].content: expected a text or a list of parts")),
+    };
+    for (index, part) in parts.iter().enumerate() {
+        let kind = part.text("type").unwrap_or_default();
+        let place = format!("input[{at}].content[{index}]");
+        match &*kind {
+            "input_text" | "output_text" | "text" if part.text("text").is_none() => {
+                return invalid(format!("invalid {place}.text: expected a text"));
+            }
+            "input_image" if part.text("image_url").is_none() => {
+                return invalid(format!(
+                    "cannot send {place}: a chat service takes an image by its `image_url` only"
+                ));
+            }
+            "" => return invalid(format!("missing {place}.type")),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Packs thoughts and what their service signed, for a client that keeps no state here.

@@ -6,6 +6,7 @@
 pub(crate) mod endpoint;
 mod failure;
 mod field;
+mod id;
 mod input;
 mod output;
 mod request;

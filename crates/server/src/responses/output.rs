@@ -1,7 +1,6 @@
 //! The items of an answer.
 
 use super::input::sealed;
-use super::tools::{Tools, input_of};
 use valvehouse_json::Json;
 
 /// An item of reasoning.
@@ -53,18 +52,9 @@ pub(super) fn refusal_part(text: &str) -> Json {
     Json::from([("type", "refusal".into()), ("refusal", text.into())])
 }
 
-/// A call of a tool, with its arguments as far as they are there.
-pub(super) fn call(
-    id: &str,
-    call_id: &str,
-    name: &str,
-    arguments: &str,
-    tools: &Tools,
-    status: &str,
-) -> Json {
-    let is_custom = tools.is_custom(name);
+/// A call of a function, or of a custom tool, with its arguments or its input as far as they are there.
+pub(super) fn call(id: &str, call_id: &str, name: &str, given: &str, is_custom: bool, status: &str) -> Json {
     let (kind, key) = if is_custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
-    let given = if is_custom && !arguments.is_empty() { input_of(arguments) } else { arguments.to_owned() };
     Json::from([
         ("id", id.into()),
         ("type", kind.into()),

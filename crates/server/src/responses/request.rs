@@ -81,6 +81,39 @@ pub(super) fn read(sent: Json, before: &[Json]) -> Result<ResponsesRequest, Faul
     Ok(ResponsesRequest { chat: chat.into(), sent, items, tools })
 }
 
+/// Fields of one type each: name, expectation, test.
+type Check = (&'static str, &'static str, fn(&Json) -> bool);
+const FIELDS: [Check; 14] = [
+    ("instructions", "a text", is_text),
+    ("previous_response_id", "a text", is_text),
+    ("store", "true or false", is_bool),
+    ("parallel_tool_calls", "true or false", is_bool),
+    ("background", "true or false", is_bool),
+    ("temperature", "a number", is_number),
+    ("top_p", "a number", is_number),
+    ("max_output_tokens", "a number, at least 1", |value| value.as_i64().is_some_and(|count| count > 0)),
+    ("top_logprobs", "a number", is_number),
+    ("tools", "a list of tools", |value| value.as_array().is_some()),
+    ("text", "an object", |value| value.as_object().is_some()),
+    ("reasoning", "an object", |value| value.as_object().is_some()),
+    ("metadata", "an object", |value| value.as_object().is_some()),
+    ("tool_choice", "auto, none, required or a tool", |value| {
+        value.as_object().is_some() || matches!(value.as_str(), Some("auto" | "none" | "required"))
+    }),
+];
+
+fn is_text(value: &Json) -> bool {
+    value.as_str().is_some()
+}
+
+fn is_bool(value: &Json) -> bool {
+    value.as_bool().is_some()
+}
+
+fn is_number(value: &Json) -> bool {
+    value.as_f64().is_some()
+}
+
 fn check(sent: &Json) -> Result<(), Fault> {
     let invalid = |field: &'static str, expected: &str| {
         Err(Fault::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
@@ -96,8 +129,18 @@ fn check(sent: &Json) -> Result<(), Fault> {
     if !matches!(sent.get("stream"), None | Some(Json::Null | Json::Bool(_))) {
         return invalid("stream", "true or false");
     }
-    if !matches!(sent.get("instructions"), None | Some(Json::Null | Json::Text(_) | Json::Array(_))) {
-        return invalid("instructions", "a text");
+    for (field, expected, is_such) in FIELDS {
+        if given(sent, field).is_some_and(|value| !is_such(&value)) {
+            return invalid(field, expected);
+        }
+    }
+    let format = sent.at_path("text.format");
+    let kind = format.text("type").unwrap_or_else(|| "text".into());
+    if !matches!(&*kind, "text" | "json_object" | "json_schema") {
+        return invalid("text.format.type", "text, json_object or json_schema");
+    }
+    if kind == "json_schema" && (format.text("name").is_none() || given(&format, "schema").is_none()) {
+        return invalid("text.format", "a name and a schema");
     }
     if sent.get("background").and_then(|background| background.as_bool()) == Some(true) {
         return Err(Fault::invalid(

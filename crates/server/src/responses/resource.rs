@@ -1,6 +1,7 @@
 //! The response as a resource: its status, its items, its usage, and the settings of its request.
 
 use super::field::given;
+use super::id::new_id;
 use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::{Json, Object};
@@ -129,11 +130,6 @@ pub(super) fn usage(chat: &Json) -> Json {
             chat.get("total_tokens").and_then(|all| all.as_i64()).unwrap_or(input + output).into(),
         ),
     ])
-}
-
-/// An id that nobody guesses: `resp_…`, `msg_…`.
-pub(super) fn new_id(prefix: &str) -> String {
-    format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
 }
 
 fn now() -> i64 {

@@ -29,8 +29,15 @@ impl Keeper {
         Self { app: app.clone(), asker: auth::asker(app, headers), input }
     }
 
-    /// Stores a response. One that cannot be stored is only logged: its client has its answer.
+    /// Stores a response. One that cannot be stored is logged, and says `store: false`: its client has its answer.
     pub(super) async fn keep(&self, id: &str, output: &[Json], response: &Json) {
+        // A response that was just made takes any value.
+        if !self.stored(id, output, response).await && response.set("store", false).is_err() {
+            tracing::error!("cannot say that the response {id} is not stored: it is read-only");
+        }
+    }
+
+    async fn stored(&self, id: &str, output: &[Json], response: &Json) -> bool {
         let items: Vec<Json> = self.input.iter().chain(output).cloned().collect();
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
         let stored = StoredResponse {
@@ -43,11 +50,13 @@ impl Keeper {
         };
         if stored.items.len() + stored.response.len() > MAX_SIZE {
             tracing::warn!("cannot store the response {id}: it is larger than {MAX_SIZE} bytes");
-            return;
+            return false;
         }
-        if let Err(error) = self.app.host.store().save_response(&stored).await {
+        let saved = self.app.host.store().save_response(&stored).await;
+        if let Err(error) = &saved {
             tracing::warn!("cannot store the response {id}: {error}");
         }
+        saved.is_ok()
     }
 }
 
@@ -87,6 +96,43 @@ pub(super) async fn before(app: &App, headers: &HeaderMap, id: &str) -> Result<V
         }),
         Err(fault) => Err(fault),
     }
+}
+
+/// Puts the items themselves in place of references to them in the input of a request.
+///
+/// # Errors
+/// Returns a request fault with status 400 for an item that none of the caller's latest responses has.
+pub(super) async fn resolve(app: &App, headers: &HeaderMap, sent: &Json) -> Result<(), Fault> {
+    let is_reference = |item: &Json| item.text("type").is_some_and(|kind| kind == "item_reference");
+    let input = sent.get("input").unwrap_or_default().items();
+    if !input.iter().any(is_reference) {
+        return Ok(());
+    }
+    let owner = auth::asker(app, headers);
+    let mut resolved = Vec::with_capacity(input.len());
+    for (at, item) in input.into_iter().enumerate() {
+        if !is_reference(&item) {
+            resolved.push(item);
+            continue;
+        }
+        let id = item.text("id").filter(|id| id.len() > 3).unwrap_or_default();
+        let stored = match id.is_empty() {
+            true => None,
+            false => app.host.store().response_items_with(&owner, &format!("\"{id}\"")).await?,
+        };
+        let items = stored.map(|items| Json::parse(items.as_bytes()).unwrap_or_default().items());
+        let is_it = |item: &Json| item.text("id").is_some_and(|own| own == id);
+        resolved.push(items.into_iter().flatten().find(is_it).ok_or_else(|| Fault::Request {
+            message: format!("unknown item `{id}` in input[{at}]: none of the latest responses has it; send the item itself"),
+            param: Some("input"),
+            code: Some("item_not_found"),
+            kind: RequestFault::Invalid,
+        })?);
+    }
+    if sent.set("input", resolved).is_err() {
+        return Err(Fault::Host("cannot resolve the items of a request: it is read-only".into()));
+    }
+    Ok(())
 }
 
 /// The items of a conversation up to and with a response.

@@ -5,13 +5,10 @@ use std::collections::HashSet;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
-/// The argument of the function that a custom tool becomes: its input, a text of any form.
-pub(super) const INPUT: &str = "input";
-
 /// The tools of a request that a chat service can have.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// As functions of a chat request.
+    /// As tools of a chat request.
     functions: Vec<Json>,
     /// The names of those that are custom tools, called with a text.
     custom: HashSet<String>,
@@ -44,25 +41,19 @@ impl Tools {
         let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
             Fault::invalid(format!("missing tools[{index}].name: a tool needs a name"), Some("tools"))
         })?;
-        let mut function: Vec<(&str, Json)> = vec![("name", name.clone().into())];
+        let mut fields: Vec<(&str, Json)> = vec![("name", name.clone().into())];
+        let kind = if is_custom { "custom" } else { "function" };
         if is_custom {
             self.custom.insert(name.into());
-            function.push(("description", custom_description(tool).into()));
-            let input = Json::from([("type", "string".into())]);
-            let schema = [
-                ("type", "object".into()),
-                ("properties", Json::from([(INPUT, input)])),
-                ("required", vec![Json::from(INPUT)].into()),
-                ("additionalProperties", false.into()),
-            ];
-            function.push(("parameters", Json::from(schema)));
+            fields.extend(given(tool, "description").map(|text| ("description", text)));
+            fields.extend(given(tool, "format").map(|format| ("format", grammar(&format))));
         } else {
             for key in ["description", "parameters", "strict"] {
-                function.extend(given(tool, key).map(|value| (key, value.copy())));
+                fields.extend(given(tool, key).map(|value| (key, value.copy())));
             }
         }
-        let function: Object = function.into_iter().map(|(key, value)| (key.into(), value)).collect();
-        self.functions.push(Json::from([("type", "function".into()), ("function", function.into())]));
+        let fields: Object = fields.into_iter().map(|(key, value)| (key.into(), value)).collect();
+        self.functions.push(Json::from([("type", kind.into()), (kind, fields.into())]));
         Ok(())
     }
 
@@ -75,14 +66,17 @@ impl Tools {
         match &*kind {
             "function" | "custom" => {
                 let named = Json::from([("name", choice.get("name").unwrap_or_default())]);
-                Ok(Some(Json::from([("type", "function".into()), ("function", named)])))
+                let kind = choice.text("type").unwrap_or_default();
+                Ok(Some(Json::from([("type", kind.clone().into()), (&*kind, named)])))
             }
             "allowed_tools" => {
                 let allowed = choice.get("tools").unwrap_or_default().items();
                 let allowed: HashSet<String> =
                     allowed.iter().filter_map(|tool| tool.text("name").map(String::from)).collect();
                 self.functions.retain(|function| {
-                    function.at_path("function.name").as_str().is_some_and(|name| allowed.contains(name))
+                    ["function.name", "custom.name"].iter().any(|path| {
+                        function.at_path(path).as_str().is_some_and(|name| allowed.contains(name))
+                    })
                 });
                 Ok(choice.get("mode").filter(|_| !self.functions.is_empty()))
             }
@@ -111,25 +105,11 @@ impl Tools {
     }
 }
 
-/// The description of a custom tool with the grammar that its input follows.
-fn custom_description(tool: &Json) -> String {
-    let mut text = tool.text("description").map(String::from).unwrap_or_default();
-    let format = tool.get("format").unwrap_or_default();
-    if let Some(definition) = format.text("definition") {
-        let syntax = format.text("syntax").unwrap_or_default();
-        text.push_str(&format!("\n\nThe input must follow this {syntax} grammar:\n{definition}"));
+/// The format of a custom tool's input, as chat requests say it.
+fn grammar(format: &Json) -> Json {
+    if format.text("type").is_none_or(|kind| kind != "grammar") {
+        return format.copy();
     }
-    text
-}
-
-/// The arguments of the function that stands for a custom tool.
-pub(super) fn arguments_of(input: &str) -> String {
-    Json::from([(INPUT, input.into())]).to_string()
-}
-
-/// The input of a custom tool, from the arguments of the function that stands for it. A model that wrote the text
-/// itself instead of an object is taken at its word.
-pub(super) fn input_of(arguments: &str) -> String {
-    let parsed = Json::parse(arguments.as_bytes()).unwrap_or_default();
-    parsed.text(INPUT).map_or_else(|| arguments.to_owned(), String::from)
+    let parts = ["syntax", "definition"].map(|key| (key, format.get(key).unwrap_or_default()));
+    Json::from([("type", "grammar".into()), ("grammar", Json::from(parts))])
 }

@@ -1,8 +1,8 @@
 //! Chunks of a chat as the events of a response.
 
+use super::id::new_id;
 use super::output;
-use super::resource::{End, Resource, incomplete_reason, new_id, usage};
-use super::tools::{Tools, input_of};
+use super::resource::{End, Resource, incomplete_reason, usage};
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::message;
 use valvehouse_json::{Json, Object};
@@ -14,7 +14,6 @@ const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 /// last event with the whole response. Ids and places of items stay the same from their first event to the last.
 pub(super) struct Writer {
     resource: Resource,
-    tools: Tools,
     sequence: u64,
     began: bool,
     items: Vec<Item>,
@@ -29,19 +28,20 @@ struct Item {
     id: String,
     kind: Kind,
     is_open: bool,
+    /// The status with which it was closed.
+    status: &'static str,
 }
 
 enum Kind {
     Reasoning(String),
     Message { text: Option<String>, refusal: Option<String> },
-    Call { index: i64, call_id: String, name: String, arguments: String },
+    Call { index: i64, call_id: String, name: String, given: String, is_custom: bool },
 }
 
 impl Writer {
-    pub(super) fn new(resource: Resource, tools: Tools) -> Self {
+    pub(super) fn new(resource: Resource) -> Self {
         Self {
             resource,
-            tools,
             sequence: 0,
             began: false,
             items: Vec::new(),
@@ -89,7 +89,8 @@ impl Writer {
     pub(super) fn end(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
-        self.close_all(&mut events);
+        let is_cut = incomplete_reason(&self.finish).is_some();
+        self.close_all(if is_cut { "incomplete" } else { "completed" }, &mut events);
         let end = End::Finished(std::mem::take(&mut self.finish));
         let name = match &end {
             End::Finished(reason) if incomplete_reason(reason).is_some() => "response.incomplete",
@@ -104,6 +105,7 @@ impl Writer {
     pub(super) fn fail(&mut self, code: &str, message: &str) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
+        self.close_all("incomplete", &mut events);
         let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
         events.push(self.event("error", error));
         let error = Json::from([("code", code.into()), ("message", message.into())]);
@@ -122,8 +124,7 @@ impl Writer {
 
     /// The items as they stand in a conversation.
     pub(super) fn items(&self) -> Vec<Json> {
-        let status = |item: &Item| if item.is_open { "in_progress" } else { "completed" };
-        self.items.iter().map(|item| self.item(item, status(item))).collect()
+        self.items.iter().map(|item| self.item(item, item.status)).collect()
     }
 
     pub(super) fn id(&self) -> &str {
@@ -160,7 +161,7 @@ impl Writer {
 
     fn open(&mut self, prefix: &str, kind: Kind, events: &mut Vec<Json>) -> usize {
         let at = self.items.len();
-        self.items.push(Item { id: new_id(prefix), kind, is_open: true });
+        self.items.push(Item { id: new_id(prefix), kind, is_open: true, status: "in_progress" });
         let item = self.item(&self.items[at], "in_progress");
         events.push(
             self.event("response.output_item.added", vec![("output_index", at.into()), ("item", item)]),
@@ -224,29 +225,34 @@ impl Writer {
     fn call(&mut self, place: usize, piece: &Json, events: &mut Vec<Json>) {
         let given = piece.get("index").and_then(|index| index.as_i64());
         let index = given.unwrap_or_else(|| i64::try_from(place).unwrap_or(0));
-        let custom = piece.get("custom").unwrap_or_default();
-        let function =
-            if custom.is_null() { piece.get("function").unwrap_or_default() } else { custom.clone() };
-        let known = self
-            .items
-            .iter()
-            .position(|item| matches!(&item.kind, Kind::Call { index: own, .. } if *own == index));
-        let at = known.unwrap_or_else(|| {
+        let custom = piece.get("custom").filter(|custom| !custom.is_null());
+        let is_own = |item: &Item| matches!(&item.kind, Kind::Call { index: own, .. } if *own == index);
+        let at = self.items.iter().position(is_own);
+        let is_custom = custom.is_some();
+        let called = custom.or_else(|| piece.get("function")).unwrap_or_default();
+        let at = at.unwrap_or_else(|| {
             self.close_texts(events);
-            let call_id =
-                piece.text("id").filter(|id| !id.is_empty()).map_or_else(|| new_id("call"), String::from);
-            let name = function.text("name").map(String::from).unwrap_or_default();
-            let prefix = if self.tools.is_custom(&name) { "ctc" } else { "fc" };
-            let kind = Kind::Call { index, call_id, name, arguments: String::new() };
-            self.open(prefix, kind, events)
+            let call_id = piece.text("id").filter(|id| !id.is_empty());
+            let call_id = call_id.map_or_else(|| new_id("call"), String::from);
+            let name = called.text("name").map(String::from).unwrap_or_default();
+            let prefix = if is_custom { "ctc" } else { "fc" };
+            self.open(prefix, Kind::Call { index, call_id, name, given: String::new(), is_custom }, events)
         });
-        let more = ["arguments", "input"].into_iter().find_map(|key| function.text(key)).unwrap_or_default();
-        let Kind::Call { name, arguments, .. } = &mut self.items[at].kind else { return };
-        arguments.push_str(&more);
-        // The input of a custom tool is known only with the last of its arguments.
-        if !more.is_empty() && !self.tools.is_custom(name) {
-            let delta = vec![("delta", more.into())];
-            events.push(self.event_of("response.function_call_arguments.delta", at, delta));
+        let more =
+            match ["arguments", "input"].into_iter().find_map(|key| called.get(key)).unwrap_or_default() {
+                Json::Text(text) => text.to_string(),
+                Json::Null => String::new(),
+                // Some services send the object itself.
+                other => other.to_string(),
+            };
+        let Kind::Call { given, is_custom, .. } = &mut self.items[at].kind else { return };
+        given.push_str(&more);
+        let name = match is_custom {
+            true => "response.custom_tool_call_input.delta",
+            false => "response.function_call_arguments.delta",
+        };
+        if !more.is_empty() {
+            events.push(self.event_of(name, at, vec![("delta", more.into())]));
         }
     }
 
@@ -258,19 +264,20 @@ impl Writer {
     fn close_texts(&mut self, events: &mut Vec<Json>) {
         for at in 0..self.items.len() {
             if !matches!(self.items[at].kind, Kind::Call { .. }) {
-                self.close(at, events);
+                self.close(at, "completed", events);
             }
         }
     }
 
-    fn close_all(&mut self, events: &mut Vec<Json>) {
-        (0..self.items.len()).for_each(|at| self.close(at, events));
+    fn close_all(&mut self, status: &'static str, events: &mut Vec<Json>) {
+        (0..self.items.len()).for_each(|at| self.close(at, status, events));
     }
 
-    fn close(&mut self, at: usize, events: &mut Vec<Json>) {
+    fn close(&mut self, at: usize, status: &'static str, events: &mut Vec<Json>) {
         if !std::mem::replace(&mut self.items[at].is_open, false) {
             return;
         }
+        self.items[at].status = status;
         match &self.items[at].kind {
             Kind::Reasoning(text) => {
                 let text = text.clone();
@@ -299,21 +306,18 @@ impl Writer {
                     events.push(self.event_of("response.content_part.done", at, part_at(index, part)));
                 }
             }
-            Kind::Call { name, arguments, .. } => {
-                let (name, arguments) = (name.clone(), arguments.clone());
-                if self.tools.is_custom(&name) {
-                    let input = input_of(&arguments);
-                    let delta = vec![("delta", input.as_str().into())];
-                    events.push(self.event_of("response.custom_tool_call_input.delta", at, delta));
-                    let done = vec![("input", input.into())];
+            Kind::Call { name, given, is_custom, .. } => {
+                let (name, given, is_custom) = (name.clone(), given.clone(), *is_custom);
+                if is_custom {
+                    let done = vec![("input", given.into())];
                     events.push(self.event_of("response.custom_tool_call_input.done", at, done));
                 } else {
-                    let done = vec![("name", name.into()), ("arguments", arguments.into())];
+                    let done = vec![("name", name.into()), ("arguments", given.into())];
                     events.push(self.event_of("response.function_call_arguments.done", at, done));
                 }
             }
         }
-        let item = self.item(&self.items[at], "completed");
+        let item = self.item(&self.items[at], status);
         events
             .push(self.event("response.output_item.done", vec![("output_index", at.into()), ("item", item)]));
     }
@@ -329,8 +333,8 @@ impl Writer {
                 let parts = text.into_iter().chain(refusal.as_deref().map(output::refusal_part));
                 output::message(&item.id, parts.collect(), status)
             }
-            Kind::Call { call_id, name, arguments, .. } => {
-                output::call(&item.id, call_id, name, arguments, &self.tools, status)
+            Kind::Call { call_id, name, given, is_custom, .. } => {
+                output::call(&item.id, call_id, name, given, *is_custom, status)
             }
         }
     }

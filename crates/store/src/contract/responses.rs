@@ -21,6 +21,10 @@ async fn a_response_is_found_until_it_is_deleted_or_expires(store: &dyn Store) {
     store.save_response(&kept).await.unwrap();
     assert_eq!(store.response("resp_1").await.unwrap(), Some(kept));
     assert_eq!(store.response("resp_2").await.unwrap(), None);
+    let items = store.response_items_with("ann", "assistant").await.unwrap();
+    assert_eq!(items.as_deref(), Some(r#"[{"role":"user"},{"role":"assistant"}]"#));
+    assert_eq!(store.response_items_with("bob", "assistant").await.unwrap(), None);
+    assert_eq!(store.response_items_with("ann", "msg_0").await.unwrap(), None);
     store.delete_response("resp_1").await.unwrap();
     assert_eq!(store.response("resp_1").await.unwrap(), None);
 }

@@ -9,3 +9,4 @@ CREATE TABLE responses (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX responses_expires ON responses (expires_ms);
+CREATE INDEX responses_owner ON responses (owner, expires_ms);

@@ -1,7 +1,7 @@
 //! Responses in SQLite.
 
 use crate::clock::now;
-use crate::responses::StoredResponse;
+use crate::responses::{RECENT_RESPONSES, StoredResponse};
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
 /// Stores a response, and drops those that have expired.
@@ -34,6 +34,19 @@ pub(super) async fn find(pool: &SqlitePool, id: &str) -> sqlx::Result<Option<Sto
         })
     })
     .transpose()
+}
+
+/// Returns the items of the latest conversation of a caller that hold a text.
+pub(super) async fn items_with(pool: &SqlitePool, owner: &str, text: &str) -> sqlx::Result<Option<String>> {
+    let query = "SELECT items FROM (SELECT items FROM responses WHERE owner = ? AND expires_ms > ? \
+                 ORDER BY expires_ms DESC LIMIT ?) WHERE instr(items, ?) > 0 LIMIT 1";
+    sqlx::query_scalar(query)
+        .bind(owner)
+        .bind(now())
+        .bind(RECENT_RESPONSES)
+        .bind(text)
+        .fetch_optional(pool)
+        .await
 }
 
 /// Deletes a response.

@@ -195,6 +195,10 @@ impl Store for Sqlite {
         self.work("read a response", responses::find(&self.swift, id))
     }
 
+    fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> Answer<'a, Option<String>> {
+        self.work("read the items of responses", responses::items_with(&self.swift, owner, text))
+    }
+
     fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
         self.work("delete a response", async move {
             let mut transaction = self.begin().await?;
