@@ -7,12 +7,13 @@ use super::storage::{self, Keeper};
 use super::stream;
 use super::writer::Writer;
 use crate::body::{parsed, read, unpacked};
+use crate::extract::{Id, Words};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::{Streaming, Told};
 use crate::reply::{self, OpenAiError, json_response};
 use crate::{auth, facts, recording};
 use axum::Router;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -138,7 +139,7 @@ async fn upgrade() -> Response {
     response
 }
 
-async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn show(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
         storage::find(&app, &headers, &id).await
@@ -151,7 +152,7 @@ async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: Head
     }
 }
 
-async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn delete(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
     let deleted = async {
         auth::user_of_key(&app, &headers)?;
         storage::delete(&app, &headers, &id).await
@@ -165,7 +166,7 @@ async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, headers: He
     }
 }
 
-async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn cancel(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
         storage::find(&app, &headers, &id).await?;
@@ -175,35 +176,25 @@ async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>, headers: He
     found.await.map_or_else(refused, |never: std::convert::Infallible| match never {})
 }
 
-/// The page of a list that is asked for.
-#[derive(serde::Deserialize)]
-struct Page {
-    limit: Option<usize>,
-    order: Option<String>,
-    after: Option<String>,
-}
-
-async fn input_items(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    Query(page): Query<Page>,
-    headers: HeaderMap,
-) -> Response {
+async fn input_items(State(app): State<Arc<App>>, Id(id): Id, page: Words, headers: HeaderMap) -> Response {
     let found = async {
         auth::user_of_key(&app, &headers)?;
-        storage::find(&app, &headers, &id).await
+        let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
+        Ok::<_, Fault>((storage::find(&app, &headers, &id).await?, usize::try_from(limit).unwrap_or(100)))
     };
-    let mut items: Vec<Json> = match found.await {
-        Ok(stored) => storage::items(&stored).into_iter().take(stored.input_items).collect(),
+    let (mut items, limit): (Vec<Json>, usize) = match found.await {
+        Ok((stored, limit)) => {
+            (storage::items(&stored).into_iter().take(stored.input_items).collect(), limit)
+        }
         Err(fault) => return refused(fault),
     };
     // The latest first, as OpenAI lists them.
-    if page.order.as_deref() != Some("asc") {
+    if page.text("order").as_deref() != Some("asc") {
         items.reverse();
     }
-    let is_it = |item: &Json| page.after.is_some() && item.text("id").as_deref() == page.after.as_deref();
+    let after = page.text("after");
+    let is_it = |item: &Json| after.is_some() && item.text("id").as_deref() == after.as_deref();
     let from = items.iter().position(is_it).map_or(0, |at| at + 1);
-    let limit = page.limit.unwrap_or(20).clamp(1, 100);
     let has_more = items.len() > from + limit;
     let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();
     let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
