@@ -3,13 +3,17 @@
 //!
 //! Filters see the text itself in both directions: only what goes over the wire has it inside JSON.
 
+use bytes::Bytes;
+use compact_str::CompactString;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use valvehouse_core::breaker::Open;
-use valvehouse_core::chat::delta;
+use valvehouse_core::chat::delta::{call_name, continues_call, is_last};
+use valvehouse_core::chat::event;
+use valvehouse_core::chat::window::is_hollow;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
 use valvehouse_core::provider::{Answer, Forwarded, Piece, Provider, Request};
@@ -56,7 +60,7 @@ impl Provider for CustomTools {
         }
     }
 
-    fn forward(&self, body: bytes::Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
         self.0.forward(body, stream)
     }
 
@@ -79,14 +83,22 @@ fn is_custom(value: &Json) -> bool {
 
 /// The names of the custom tools of a request.
 fn names(body: &Json) -> HashSet<String> {
-    let tools = body.get("tools").unwrap_or_default().items();
-    let custom = tools.iter().filter(|tool| is_custom(tool));
-    custom.filter_map(|tool| tool.at_path("custom.name").as_str().map(str::to_owned)).collect()
+    let Some(Json::Array(tools)) = body.get("tools") else { return HashSet::new() };
+    let name = |tool: &Json| tool.at_path("custom.name").as_str().map(str::to_owned);
+    tools.with(|tools| tools.iter().filter(|tool| is_custom(tool)).filter_map(name).collect())
 }
 
+/// Returns `true` if a message holds a call of a custom tool. Messages that are unread stay so.
 fn has_custom_calls(body: &Json) -> bool {
-    let messages = body.get("messages").unwrap_or_default().items();
-    messages.iter().any(|message| message.get("tool_calls").unwrap_or_default().items().iter().any(is_custom))
+    let Some(Json::Array(messages)) = body.get("messages") else { return false };
+    let calls_one = |message: &Json| match message {
+        Json::Object(fields) => fields.with("tool_calls", |calls| match calls {
+            Some(Json::Array(calls)) => calls.with(|calls| calls.iter().any(is_custom)),
+            _ => false,
+        }),
+        _ => false,
+    };
+    messages.with(|messages| messages.iter().any(calls_one))
 }
 
 /// The request with functions in place of custom tools, of calls of them, and of a choice of one. What is not one of
@@ -192,25 +204,38 @@ fn become_custom(call: &Json, name: Json, input: String) {
     }
 }
 
-/// The calls under way, by choice and index, with the arguments so far.
-type Calls = BTreeMap<(i64, i64), String>;
+/// A call under way.
+struct Calling {
+    choice: i64,
+    /// As the service numbers it.
+    index: Option<i64>,
+    id: CompactString,
+    name: CompactString,
+    /// The arguments so far of a custom tool, until they are sent as its input.
+    arguments: Option<String>,
+}
 
-/// The events of an answer with calls of custom tools in place of those of their functions. Their text is known only
-/// with the last of the arguments, and comes before the end of the choice.
+/// The events of an answer with calls of custom tools in place of those of their functions. The text of a call is known
+/// only with the last of its arguments, and is sent before the next call under its index or the end of the choice.
 fn restored(
     pieces: BoxStream<'static, Result<Piece, Fault>>,
     custom: HashSet<String>,
 ) -> BoxStream<'static, Result<Piece, Fault>> {
-    let state = (pieces, custom, Calls::new(), false);
+    let state = (pieces, custom, Vec::new(), false);
     stream::unfold(state, |(mut pieces, custom, mut calls, is_over)| async move {
         if is_over {
             return None;
         }
-        let (out, is_over) = match pieces.next().await {
-            Some(Ok(piece)) => (look(piece, &custom, &mut calls).into_iter().map(Ok).collect(), false),
-            Some(Err(fault)) => (vec![Err(fault)], false),
+        let next = pieces.next().await;
+        let is_over = next.is_none();
+        let out: Vec<_> = match next {
+            Some(Ok(piece)) => look(piece, &custom, &mut calls).into_iter().map(Ok).collect(),
+            Some(Err(fault)) => vec![Err(fault)],
             // A stream that ends without a reason.
-            None => (inputs(&mut calls, None, &Json::object()).map(Ok).into_iter().collect(), true),
+            None => {
+                let template = Json::from([("choices", Json::array())]);
+                inputs(&mut calls, &template, |_| true).into_iter().map(Ok).collect()
+            }
         };
         Some((stream::iter(out), (pieces, custom, calls, is_over)))
     })
@@ -219,81 +244,73 @@ fn restored(
 }
 
 /// The events that an event becomes.
-fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Calls) -> Vec<Piece> {
-    let index_of = |value: &Json| value.get("index").and_then(|index| index.as_i64());
-    let mut is_changed = false;
+fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<Calling>) -> Vec<Piece> {
     let mut out = Vec::new();
+    let mut is_changed = false;
     for choice in piece.event.get("choices").unwrap_or_default().items() {
-        let at = index_of(&choice).unwrap_or(0);
+        let at = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
         let delta = choice.get("delta").unwrap_or_default();
+        let given = delta.get("tool_calls").unwrap_or_default().items();
+        let count = given.len();
         let mut left = Vec::new();
-        for (place, call) in delta.get("tool_calls").unwrap_or_default().items().into_iter().enumerate() {
-            let index = index_of(&call).unwrap_or_else(|| i64::try_from(place).unwrap_or(0));
-            let name = call.at_path("function.name");
-            let more = call.at_path("function.arguments");
-            let more = more.as_str().unwrap_or_default();
-            if let Some(arguments) = calls.get_mut(&(at, index)) {
-                arguments.push_str(more);
+        for call in given {
+            let index = call.get("index").and_then(|index| index.as_i64());
+            let is_own = |own: &Calling| own.choice == at && (index.is_none() || own.index == index);
+            let known = calls.iter().rposition(is_own);
+            let known = known.filter(|known| continues_call(&call, &calls[*known].id, &calls[*known].name));
+            let arguments = call.at_path("function.arguments");
+            if let Some(known) = known {
+                match &mut calls[known].arguments {
+                    Some(so_far) => so_far.push_str(arguments.as_str().unwrap_or_default()),
+                    None => left.push(call),
+                }
+                continue;
+            }
+            out.extend(inputs(calls, &piece.event, is_own));
+            let name = call_name(&call);
+            let is_custom = custom.contains(name.as_str());
+            calls.push(Calling {
+                choice: at,
+                index,
+                id: call.text("id").unwrap_or_default(),
+                arguments: is_custom.then(|| arguments.as_str().unwrap_or_default().to_owned()),
+                name: name.clone(),
+            });
+            if is_custom {
+                become_custom(&call, name.into(), String::new());
                 is_changed = true;
-            } else if name.as_str().is_some_and(|name| custom.contains(name)) {
-                calls.insert((at, index), more.to_owned());
-                become_custom(&call, name, String::new());
-                is_changed = true;
-                left.push(call);
-            } else {
-                left.push(call);
+            }
+            left.push(call);
+        }
+        if left.len() < count {
+            is_changed = true;
+            if delta.set("tool_calls", left).is_err() {
+                tracing::error!("cannot restore a call of a custom tool: the answer is read-only");
             }
         }
-        if is_changed {
-            let _ = match left.is_empty() {
-                true => delta.remove("tool_calls").is_some(),
-                false => delta.set("tool_calls", left).is_ok(),
-            };
-        }
-        if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
-            out.extend(inputs(calls, Some(at), &piece.event));
+        if is_last(&choice) {
+            out.extend(inputs(calls, &piece.event, |own| own.choice == at));
         }
     }
-    let is_hollow = is_changed && piece.event.get("usage").is_none_or(|usage| usage.is_null()) && {
-        let choices = piece.event.get("choices").unwrap_or_default().items();
-        let says_nothing = |choice: &Json| {
-            !delta::finishes(&piece.event) && choice.get("delta").is_none_or(|delta| delta.is_empty())
-        };
-        choices.iter().all(says_nothing)
-    };
-    if !is_hollow {
-        out.push(if is_changed { Piece { raw: bytes::Bytes::new(), ..piece } } else { piece });
+    match is_changed {
+        false => out.push(piece),
+        true if is_hollow(&piece.event) => {}
+        true => out.push(Piece { raw: Bytes::new(), ..piece }),
     }
     out
 }
 
-/// The event with the texts of the calls of a choice, or of all of them.
-fn inputs(calls: &mut Calls, choice: Option<i64>, like: &Json) -> Option<Piece> {
-    let over: Vec<(i64, i64)> =
-        calls.keys().filter(|(at, _)| choice.is_none_or(|choice| *at == choice)).copied().collect();
-    let mut choices: BTreeMap<i64, Vec<Json>> = BTreeMap::new();
-    for key in over {
-        let input = input_of(&calls.remove(&key)?);
-        let call = Json::from([("index", key.1.into()), ("custom", Json::from([(INPUT, input.into())]))]);
-        choices.entry(key.0).or_default().push(call);
-    }
-    if choices.is_empty() {
-        return None;
-    }
-    let choices: Vec<Json> = choices
-        .into_iter()
-        .map(|(at, calls)| {
-            Json::from([
-                ("index", at.into()),
-                ("delta", Json::from([("tool_calls", calls.into())])),
-                ("finish_reason", Json::Null),
-            ])
-        })
-        .collect();
-    let head =
-        ["id", "object", "created", "model"].into_iter().filter_map(|key| Some((key.into(), like.get(key)?)));
-    let event: Object = head.chain([("choices".into(), choices.into())]).collect();
-    Some(Piece::new(event.into()))
+/// The events with the texts of those calls that are over.
+fn inputs(calls: &mut [Calling], template: &Json, is_over: impl Fn(&Calling) -> bool) -> Vec<Piece> {
+    let over = calls.iter_mut().filter(|call| is_over(call));
+    let events = over.filter_map(|call| {
+        let input = Json::from([(INPUT, input_of(&call.arguments.take()?).into())]);
+        let call_piece = Json::from([("index", call.index.into()), ("custom", input)]);
+        let delta = Json::from([("tool_calls", vec![call_piece].into())]);
+        let own = event::with_choice(template, Json::from([("index", call.choice.into())]));
+        Some(Piece::new(event::with_delta(&own, delta)))
+    });
+    events.collect()
 }
 
 #[cfg(test)]
@@ -360,6 +377,26 @@ mod tests {
             let arguments = sent.at_path("messages.1.tool_calls.0.function.arguments");
             assert_eq!(arguments.as_str(), Some(r#"{"input":"+\"1\""}"#));
         }
+    }
+
+    #[tokio::test]
+    async fn calls_that_share_an_index_stay_apart() {
+        let begin = |id: &str, arguments: &str| {
+            let function = Json::from([("name", "patch".into()), ("arguments", arguments.into())]);
+            let call = Json::from([("index", 0_i64.into()), ("id", id.into()), ("function", function)]);
+            let delta = Json::from([("tool_calls", vec![call].into())]);
+            Json::from([("choices", vec![Json::from([("index", 0_i64.into()), ("delta", delta)])].into())])
+        };
+        let over = event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#);
+        let pieces = vec![begin("b", r#"{"input":"one"}"#), begin("c", r#"{"input":"two"}"#), over];
+        let provider = CustomTools::new(Arc::new(Canned::new([Reply::pieces(pieces)])));
+        let Answer::Stream(pieces) = provider.chat(request(true)).await.unwrap() else { panic!("whole") };
+        let mut fold = Fold::default();
+        pieces.collect::<Vec<_>>().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
+        let calls = fold.finish().at_path("choices.0.message.tool_calls");
+        let inputs: Vec<_> =
+            calls.items().iter().map(|call| call.at_path("custom.input").to_string()).collect();
+        assert_eq!(inputs, [r#""one""#, r#""two""#], "{calls}");
     }
 
     #[tokio::test]
