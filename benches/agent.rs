@@ -19,7 +19,7 @@ use valvehouse::fault::Fault;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, Wish};
 use valvehouse::provider::{Answer, Provider, Request};
-use valvehouse::store::{Conversations as _, Sqlite};
+use valvehouse::store::{Conversations as _, SqlStore};
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
@@ -113,7 +113,7 @@ async fn turn(runs: &Runs, setup: &Setup, chat: &str, text: &str) -> String {
 /// A thousand turns; gives what one takes in the end, and how many steps of it are kept.
 async fn long_talk(name: &str, summarize: bool) -> (Duration, u64) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Sqlite::open(&folder.path().join("state.db")).await.unwrap());
+    let store = Arc::new(SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap());
     let runs = Runs::new(store.clone(), "bench");
     let talker = Arc::new(Talker::default());
     let setup = setup(&talker, summarize);

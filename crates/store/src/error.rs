@@ -3,7 +3,8 @@
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::path::Path;
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse_core::fault::{Explanation, Fault};
@@ -103,6 +104,20 @@ impl Troubles {
     }
 }
 
+/// The place of a store, as errors name it.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    File(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => file.display().fmt(f),
+        }
+    }
+}
+
 /// Why the store did not do something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing} ({place}): {cause}{}", .mend.as_ref().map_or_else(String::new, |mend| format!("; {mend}")))]
@@ -142,29 +157,29 @@ impl From<StoreError> for Fault {
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl StoreError {
-    pub(super) fn new(doing: &str, file: &Path, trouble: Trouble, cause: impl Into<String>) -> Self {
+    pub(super) fn new(doing: &str, place: &Place, trouble: Trouble, cause: impl Into<String>) -> Self {
         Self {
             doing: doing.to_owned(),
-            place: file.display().to_string(),
+            place: place.to_string(),
             trouble,
             cause: cause.into(),
-            mend: mend(trouble, file),
+            mend: mend(trouble, place),
         }
     }
 
     /// From the file system.
-    pub(super) fn from_io(doing: &str, file: &Path, error: &std::io::Error) -> Self {
+    pub(super) fn from_io(doing: &str, place: &Place, error: &std::io::Error) -> Self {
         use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
         let trouble = match error.kind() {
             PermissionDenied | ReadOnlyFilesystem | NotADirectory => Trouble::ReadOnly,
             StorageFull => Trouble::Full,
             _ => Trouble::Other,
         };
-        Self::new(doing, file, trouble, error.to_string())
+        Self::new(doing, place, trouble, error.to_string())
     }
 
     /// From SQLite, by its result codes.
-    pub(super) fn from_sqlx(doing: &str, file: &Path, error: &sqlx::Error) -> Self {
+    pub(super) fn from_sqlx(doing: &str, place: &Place, error: &sqlx::Error) -> Self {
         let trouble = match error {
             sqlx::Error::Database(error) => {
                 let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
@@ -181,7 +196,7 @@ impl StoreError {
             }
             sqlx::Error::PoolTimedOut => Trouble::Busy,
             sqlx::Error::Encode(_) => Trouble::Refused,
-            sqlx::Error::Io(error) => return Self::from_io(doing, file, error),
+            sqlx::Error::Io(error) => return Self::from_io(doing, place, error),
             _ => Trouble::Other,
         };
         let cause = match error {
@@ -189,26 +204,27 @@ impl StoreError {
             sqlx::Error::Decode(error) | sqlx::Error::Encode(error) => error.to_string(),
             error => error.to_string(),
         };
-        Self::new(doing, file, trouble, cause)
+        Self::new(doing, place, trouble, cause)
     }
 
     /// From the migrations.
-    pub(super) fn from_migration(doing: &str, file: &Path, error: &sqlx::migrate::MigrateError) -> Self {
+    pub(super) fn from_migration(doing: &str, place: &Place, error: &sqlx::migrate::MigrateError) -> Self {
         use sqlx::migrate::MigrateError as Error;
         match error {
             Error::VersionMissing(version) | Error::VersionMismatch(version) => Self::new(
                 doing,
-                file,
+                place,
                 Trouble::NewerSchema,
                 format!("it was written by another version of valvehouse (step {version} is not ours)"),
             ),
-            Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, file, error),
-            error => Self::new(doing, file, Trouble::Other, error.to_string()),
+            Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, place, error),
+            error => Self::new(doing, place, Trouble::Other, error.to_string()),
         }
     }
 }
 
-fn mend(trouble: Trouble, file: &Path) -> Option<String> {
+fn mend(trouble: Trouble, place: &Place) -> Option<String> {
+    let Place::File(file) = place;
     let folder = file.parent().unwrap_or(file).display();
     Some(match trouble {
         Trouble::ReadOnly => {

@@ -13,7 +13,11 @@ mod kv;
 mod open;
 mod record;
 mod responses;
+mod rows;
 pub mod seal;
+mod sealing;
+mod sql;
+mod sql_store;
 mod sqlite;
 mod store;
 
@@ -32,7 +36,7 @@ pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,
 };
 pub use responses::{RECENT_RESPONSES, StoredResponse};
-pub use sqlite::Sqlite;
+pub use sql_store::SqlStore;
 pub use store::Store;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The store that the settings name, opened; and the way out when its key is lost.
 
 use crate::error::{StoreError, Trouble};
-use crate::sqlite::database::Sqlite;
+use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use valvehouse_config::{StoreAddress, StoreSettings};
 /// Opens the configured store.
 pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
     match &settings.address {
-        StoreAddress::Sqlite(file) => Ok(Arc::new(Sqlite::open_with(file, settings.key.as_ref()).await?)),
+        StoreAddress::Sqlite(file) => Ok(Arc::new(SqlStore::sqlite_with(file, settings.key.as_ref()).await?)),
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),
             place: "postgres".into(),

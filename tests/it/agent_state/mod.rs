@@ -20,7 +20,7 @@ use valvehouse::agent::{Agent, Builder};
 use valvehouse::chat::message;
 use valvehouse::json::Json;
 use valvehouse::provider::{Canned, Reply};
-use valvehouse::store::{Sqlite, Store};
+use valvehouse::store::{SqlStore, Store};
 use valvehouse::tool::Tool;
 
 /// An agent around a canned model, and the model to look at.
@@ -32,7 +32,7 @@ fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Builder, Cann
 /// A store of its own, and the folder it lives in.
 async fn store() -> (TempDir, Arc<dyn Store>) {
     let folder = TempDir::new().unwrap();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     (folder, Arc::new(store))
 }
 

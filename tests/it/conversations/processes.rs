@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use valvehouse::json::Json;
-use valvehouse::store::{Beginning, Begun, Conversations, RunStatus, Sqlite, Step};
+use valvehouse::store::{Beginning, Begun, Conversations, RunStatus, SqlStore, Step};
 
 /// Names the store's file to a process that is started by a test here.
 const FILE: &str = "VALVEHOUSE_TEST_CONVERSATIONS";
@@ -23,7 +23,7 @@ fn step<'a>(owner: &'a str, expected: u64, messages: &'a [Json], status: RunStat
     Step { run: "r", owner, expected, messages, checkpoint, status, pending: &NULL, error: "", kept: None }
 }
 
-async fn begin(store: &Sqlite, run: &str, pid: u32, expected: u64) -> Begun {
+async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> Begun {
     let owner = &pid.to_string();
     let beginning = Beginning {
         run,
@@ -48,16 +48,16 @@ fn start(test: &str, file: &Path) -> Child {
         .unwrap()
 }
 
-async fn given_store() -> Option<Sqlite> {
+async fn given_store() -> Option<SqlStore> {
     let file = std::env::var_os(FILE)?;
-    Some(Sqlite::open(Path::new(&file)).await.unwrap())
+    Some(SqlStore::sqlite(Path::new(&file)).await.unwrap())
 }
 
 #[tokio::test]
 async fn a_run_whose_process_was_killed_goes_on_in_another() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     let mut child = start("works_until_it_is_killed", &file);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("one step is kept")));
@@ -91,7 +91,7 @@ async fn works_until_it_is_killed() {
 async fn processes_that_take_turns_at_a_run_lose_nothing_and_do_nothing_twice() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     assert!(matches!(begin(&store, "r", NO_PROCESS, 0).await, Begun::Begun(_)));
     let children: Vec<_> = (0..3).map(|_| start("takes_turns_with_others", &file)).collect();
     for mut child in children {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use valvehouse::store::{Conversations as _, Sqlite, Store as _};
+use valvehouse::store::{Conversations as _, SqlStore, Store as _};
 
 /// Not to be run twice without asking. It takes its time, before and after it did its work.
 const PAY: &str = r#"/*
@@ -79,7 +79,7 @@ impl Project {
 
     /// Returns the values that a script has stored, by key.
     pub(super) async fn stored(&self, plugin: &str) -> HashMap<String, valvehouse::json::Json> {
-        let store = Sqlite::open(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
+        let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let rows = store.kv_all().await.unwrap();
         store.close().await;
         rows.into_iter().filter(|row| row.plugin == plugin).map(|row| (row.key, row.value)).collect()
@@ -135,7 +135,7 @@ impl Project {
 
     /// What a conversation remembers.
     pub(super) async fn said(&self, chat: &str) -> Vec<Value> {
-        let store = Sqlite::open(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
+        let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
     }

@@ -4,7 +4,7 @@ use crate::cli::Project;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 use std::path::PathBuf;
 use std::thread;
-use valvehouse::store::{Sqlite, Store as _};
+use valvehouse::store::{SqlStore, Store as _};
 
 const FILTER: &str = r#"
 const Valves = #{ token: #{ value: "", secret: true }, limit: 4 };
@@ -111,7 +111,7 @@ fn many_commands_that_come_first_agree_on_one_key() {
 async fn what_an_earlier_version_kept_in_plain_words_is_sealed_and_gone_from_the_file() {
     let project = project();
     let file = project.path(".valvehouse/state.db");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     let values = |text: &str| valvehouse::json::Json::parse(text.as_bytes()).unwrap();
     store.replace_valves("turns", None, &values(r#"{"limit":8}"#), "ann").await.unwrap();
     store.replace_valves("turns", Some("ann"), &values(r#"{"own":"x"}"#), "ann").await.unwrap();
@@ -136,7 +136,7 @@ async fn what_an_earlier_version_kept_in_plain_words_is_sealed_and_gone_from_the
 
     project.run("valves get turns limit").ends(0).prints("8");
     assert!(!holds(&project, SECRET), "not in unused pages either");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     assert_eq!(store.valves("turns", Some("ann")).await.unwrap().text("own").as_deref(), Some(SECRET));
     assert_eq!(store.valves("turns", None).await.unwrap().text("token").as_deref(), Some(SECRET));
     store.close().await;
@@ -150,7 +150,7 @@ async fn a_sealed_value_is_no_value_of_another_plugin() {
     let plain = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await.unwrap();
     sqlx::query("UPDATE valves SET plugin = 'other'").execute(&plain).await.unwrap();
     plain.close().await;
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     let error = store.valves("other", None).await.unwrap_err();
     assert!(error.to_string().contains("changed by hand"), "{error}");
     assert!(error.to_string().contains("valves reset other"), "{error}");

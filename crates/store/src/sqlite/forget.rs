@@ -1,11 +1,12 @@
 //! The way out when the key is lost: what it sealed is dropped, and all else stays.
 
-use super::transaction::{begin, raise};
-use super::{open, sealing};
+use super::open;
 use crate::clock::now;
-use crate::error::{StoreError, Trouble};
+use crate::error::{Place, StoreError, Trouble};
 use crate::record::HOST_SILENCE;
-use sqlx::SqlitePool;
+use crate::rows::generation::raise;
+use crate::sealing;
+use crate::sql::{Pool, query, query_scalar};
 use std::path::Path;
 use valvehouse_config::SecretSource;
 
@@ -14,8 +15,9 @@ const DOING: &str = "forget the stored valves";
 /// Drops all stored valves of a store whose key is lost, with those of the history. Answers how many plugins
 /// had some.
 pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Result<u64, StoreError> {
+    let place = &Place::File(file.to_owned());
     let refused = |cause: &str, mend: &str| {
-        let error = StoreError::new(DOING, file, Trouble::Refused, cause);
+        let error = StoreError::new(DOING, place, Trouble::Refused, cause);
         Err(StoreError { mend: Some(mend.to_owned()), ..error })
     };
     if !file.exists() {
@@ -23,17 +25,17 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
     }
     let (durable, swift) = open::open(file).await?;
     swift.close().await;
-    if sealing::key(file, key, &durable).await.is_ok() {
+    if sealing::key(place, &file.with_extension("key"), key, &durable).await.is_ok() {
         return refused(
             "its key is there, and opens them",
             "`valvehouse valves reset ID` drops those of a plugin",
         );
     }
-    let failed = |error| StoreError::from_sqlx(DOING, file, &error);
+    let failed = |error| StoreError::from_sqlx(DOING, place, &error);
     let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
-    let hosts: i64 = sqlx::query_scalar("SELECT count(*) FROM hosts WHERE seen_at >= ?")
+    let hosts: i64 = query_scalar("SELECT count(*) FROM hosts WHERE seen_at >= ?")
         .bind(now() - silence)
-        .fetch_one(&durable)
+        .fetch_one(&mut durable.session().await.map_err(failed)?)
         .await
         .map_err(failed)?;
     if hosts > 0 {
@@ -44,12 +46,12 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
     Ok(forgotten)
 }
 
-async fn forget(pool: &SqlitePool) -> Result<u64, sqlx::Error> {
-    let mut transaction = begin(pool).await?;
+async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
+    let mut transaction = pool.begin().await?;
     let plugins: i64 =
-        sqlx::query_scalar("SELECT count(DISTINCT plugin) FROM valves").fetch_one(&mut *transaction).await?;
+        query_scalar("SELECT count(DISTINCT plugin) FROM valves").fetch_one(&mut transaction).await?;
     for change in ["DELETE FROM valves", "UPDATE versions SET valves = '{}'", "DELETE FROM sealing"] {
-        sqlx::query(change).execute(&mut *transaction).await?;
+        query(change).execute(&mut transaction).await?;
     }
     raise(&mut transaction).await?;
     transaction.commit().await?;

@@ -1,6 +1,7 @@
 //! Opening the file: created for this user only, and brought to today's tables.
 
-use crate::error::{StoreError, Trouble};
+use crate::error::{Place, StoreError, Trouble};
+use crate::sql::Pool;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection as _, SqlStr, SqlitePool};
@@ -23,12 +24,12 @@ const DOING: &str = "open the store";
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The time that a writer waits for the lock of another process: requests behind it are answered within a second.
-pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(800);
 /// The same while other processes write: then the lock is not held, only contended.
-pub(super) const CONTENDED: Duration = Duration::from_secs(10);
+pub(crate) const CONTENDED: Duration = Duration::from_secs(10);
 
 /// A pool whose commits wait for the disk, and one whose commits do not.
-pub(super) async fn open(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
+pub(crate) async fn open(file: &Path) -> Result<(Pool, Pool), StoreError> {
     create(file)?;
     let mut tries = 1;
     loop {
@@ -41,24 +42,25 @@ pub(super) async fn open(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreE
     }
 }
 
-async fn connect(file: &Path) -> Result<(SqlitePool, SqlitePool), StoreError> {
+async fn connect(file: &Path) -> Result<(Pool, Pool), StoreError> {
+    let place = &Place::File(file.to_owned());
     let options = SqliteConnectOptions::new()
         .filename(file)
         .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(LOCK_TIMEOUT);
-    let failed = |error| StoreError::from_sqlx(DOING, file, &error);
+    let failed = |error| StoreError::from_sqlx(DOING, place, &error);
     let durable = pool_options()
         .max_connections(1)
         .connect_with(options.clone().synchronous(SqliteSynchronous::Full))
         .await
         .map_err(failed)?;
-    migrate(&durable).await.map_err(|error| StoreError::from_migration(DOING, file, &error))?;
+    migrate(&durable).await.map_err(|error| StoreError::from_migration(DOING, place, &error))?;
     let swift = pool_options()
         .max_connections(2)
         .connect_with(options.synchronous(SqliteSynchronous::Normal))
         .await
         .map_err(failed)?;
-    Ok((durable, swift))
+    Ok((Pool::Sqlite(durable), Pool::Sqlite(swift)))
 }
 
 /// A connection on which a transaction failed with the disk still counts it as begun, and begins no other one: it
@@ -88,19 +90,31 @@ fn create(file: &Path) -> Result<(), StoreError> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         const MAKING: &str = "make the store's folder";
         private_folder().create(folder).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                StoreError::new(MAKING, folder, Trouble::NotADatabase, "this is a file, not a folder")
-            }
-            _ => StoreError::from_io(MAKING, folder, &error),
+            ErrorKind::AlreadyExists => StoreError::new(
+                MAKING,
+                &Place::File(folder.to_owned()),
+                Trouble::NotADatabase,
+                "this is a file, not a folder",
+            ),
+            _ => StoreError::from_io(MAKING, &Place::File(folder.to_owned()), &error),
         })?;
     }
     // Never opened when it is there: closing it again would drop SQLite's locks of this process.
     match private_file().open(file) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(StoreError::from_io("make the store's file", file, &error))
+            Err(StoreError::from_io("make the store's file", &Place::File(file.to_owned()), &error))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns `true` if the write-ahead log was written within the lock timeout: other processes take turns at the
+/// lock, rather than one of them holding it.
+pub(crate) fn is_contended(file: &Path) -> bool {
+    let mut log = file.to_owned().into_os_string();
+    log.push("-wal");
+    let written = std::fs::metadata(log).and_then(|metadata| metadata.modified());
+    written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < LOCK_TIMEOUT))
 }
 
 fn private_folder() -> std::fs::DirBuilder {
@@ -111,7 +125,7 @@ fn private_folder() -> std::fs::DirBuilder {
     folder
 }
 
-pub(super) fn private_file() -> std::fs::OpenOptions {
+pub(crate) fn private_file() -> std::fs::OpenOptions {
     let mut file = std::fs::OpenOptions::new();
     file.write(true).create_new(true);
     #[cfg(unix)]

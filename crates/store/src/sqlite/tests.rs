@@ -1,13 +1,19 @@
 //! What is special to the store in a file.
 
-use super::database::Sqlite;
 use super::open;
-use super::transaction::begin;
+use crate::sql::Pool;
+use crate::sql_store::SqlStore;
 use crate::{KvChange, KvRow, LastGood, Store, StoreError, Trouble};
 use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
 use valvehouse_json::Json;
+
+/// The pool below ours.
+pub(super) fn raw(pool: &Pool) -> &sqlx::SqlitePool {
+    let Pool::Sqlite(pool) = pool;
+    pool
+}
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
@@ -24,7 +30,7 @@ async fn sqlite_keeps_the_contract() {
     crate::contract::check(|| async {
         let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let file = folder.path().join(format!("{number}.db"));
-        Box::new(Sqlite::open(&file).await.unwrap()) as Box<dyn Store>
+        Box::new(SqlStore::sqlite(&file).await.unwrap()) as Box<dyn Store>
     })
     .await;
 }
@@ -33,8 +39,8 @@ async fn sqlite_keeps_the_contract() {
 async fn two_processes_that_merge_at_once_lose_nothing() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let (one, two) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
-    let merge = async |store: &Sqlite, name: &str| {
+    let (one, two) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
+    let merge = async |store: &SqlStore, name: &str| {
         for number in 0..100i64 {
             let values = Json::object();
             values.set(&format!("{name}{number}"), number).unwrap();
@@ -52,7 +58,7 @@ async fn processes_that_start_together_share_one_new_store() {
     let file = folder.path().join("new/state.db");
     let opened = futures::future::join_all((0..6).map(|_| {
         let file = file.clone();
-        tokio::spawn(async move { Sqlite::open(&file).await.map(drop) })
+        tokio::spawn(async move { SqlStore::sqlite(&file).await.map(drop) })
     }))
     .await;
     for result in opened {
@@ -64,10 +70,10 @@ async fn processes_that_start_together_share_one_new_store() {
 async fn state_survives_a_restart() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     store.close().await;
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
     assert_eq!(store.generation().await.unwrap(), 1);
 }
@@ -78,7 +84,7 @@ async fn a_new_store_is_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
     let file = folder.path().join("deep/.valvehouse/state.db");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(file.parent().unwrap()), 0o700);
@@ -90,7 +96,7 @@ async fn a_new_store_is_for_its_owner_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
     let folder = folder();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     let versions: Vec<_> = (0..1000)
         .map(|number| LastGood {
             id: format!("filter_{number}"),
@@ -111,10 +117,10 @@ async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_operators_decide_waits_for_the_disk() {
     let folder = folder();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     for (pool, level) in [(&store.durable, 2i64), (&store.swift, 1)] {
-        let found: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await.unwrap();
-        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.unwrap();
+        let found: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(raw(pool)).await.unwrap();
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(raw(pool)).await.unwrap();
         assert_eq!((found, journal.as_str()), (level, "wal"));
     }
 }
@@ -122,22 +128,23 @@ async fn only_what_operators_decide_waits_for_the_disk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_host_counts_as_gone() {
     let folder = folder();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.announce("killed", 1, 1, None).await.unwrap();
-    sqlx::query("UPDATE hosts SET seen_at = seen_at - 5500").execute(&store.swift).await.unwrap();
+    sqlx::query("UPDATE hosts SET seen_at = seen_at - 5500").execute(raw(&store.swift)).await.unwrap();
     assert_eq!(store.hosts().await.unwrap(), []);
-    sqlx::query("UPDATE hosts SET seen_at = 0").execute(&store.swift).await.unwrap();
+    sqlx::query("UPDATE hosts SET seen_at = 0").execute(raw(&store.swift)).await.unwrap();
     store.announce("alive", 2, 1, None).await.unwrap();
-    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM hosts").fetch_one(&store.swift).await.unwrap();
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM hosts").fetch_one(raw(&store.swift)).await.unwrap();
     assert_eq!(left, 1, "the dead are swept away");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
     let folder = folder();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
-    sqlx::query("UPDATE valves SET content = '{'").execute(&store.swift).await.unwrap();
+    sqlx::query("UPDATE valves SET content = '{'").execute(raw(&store.swift)).await.unwrap();
     let error = store.all_valves().await.unwrap_err().to_string();
     assert!(
         error.contains("read the stored valves") && error.contains("`valvehouse valves reset a` drops them"),
@@ -150,9 +157,9 @@ async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
 #[tokio::test(flavor = "multi_thread")]
 async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
     let folder = folder();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();
-    sqlx::query("UPDATE grants SET content = '{'").execute(&store.swift).await.unwrap();
+    sqlx::query("UPDATE grants SET content = '{'").execute(raw(&store.swift)).await.unwrap();
     let error = store.grants().await.unwrap_err().to_string();
     assert!(error.contains("`valvehouse grant a --revoke` drops them"), "{error}");
     store.set_grants("a", None, None, "test").await.unwrap();
@@ -160,7 +167,7 @@ async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
 }
 
 async fn refusal(file: &Path) -> StoreError {
-    Sqlite::open(file).await.map(drop).unwrap_err()
+    SqlStore::sqlite(file).await.map(drop).unwrap_err()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,9 +190,9 @@ async fn something_else_in_its_place_is_told() {
 async fn a_store_of_a_newer_version_is_left_alone() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let store = Sqlite::open(&file).await.unwrap();
+    let store = SqlStore::sqlite(&file).await.unwrap();
     sqlx::query("INSERT INTO _sqlx_migrations VALUES (9999, 'later', CURRENT_TIMESTAMP, TRUE, x'00', 0)")
-        .execute(&store.swift)
+        .execute(raw(&store.swift))
         .await
         .unwrap();
     store.close().await;
@@ -209,7 +216,7 @@ async fn a_folder_of_somebody_else_is_told() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
-    let result = Sqlite::open(&folder.path().join("state.db")).await.map(drop);
+    let result = SqlStore::sqlite(&folder.path().join("state.db")).await.map(drop);
     // Root may write anywhere; then there is nothing to tell.
     if let Err(error) = result {
         assert_eq!(error.trouble, Trouble::ReadOnly);
@@ -220,11 +227,11 @@ async fn a_folder_of_somebody_else_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_named_until_there_is_room_again() {
     let folder = folder();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
-    let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&store.durable).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(raw(&store.durable)).await.unwrap();
     let limit = async |pages: i64| {
         let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
-        sqlx::query(limit).fetch_one(&store.durable).await.unwrap();
+        sqlx::query(limit).fetch_one(raw(&store.durable)).await.unwrap();
     };
     limit(pages).await;
     let changes: Vec<KvChange> = (0..20)
@@ -254,8 +261,8 @@ async fn a_full_disk_is_named_until_there_is_room_again() {
 async fn writers_behind_a_held_lock_fail_together() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let (one, other) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
-    let lock = begin(&other.durable).await.unwrap();
+    let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
+    let lock = other.durable.begin().await.unwrap();
     let values = json(r#"{"a": 1}"#);
     let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
     let ended = futures::future::join_all(merges).await;
@@ -272,8 +279,8 @@ async fn writers_behind_a_held_lock_fail_together() {
 async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let (one, other) = (Sqlite::open(&file).await.unwrap(), Sqlite::open(&file).await.unwrap());
-    let lock = begin(&other.durable).await.unwrap();
+    let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
+    let lock = other.durable.begin().await.unwrap();
     // Others take the processor for most of the time, and what holds the lock goes on late.
     let busy = async {
         let since = std::time::Instant::now();

@@ -4,12 +4,12 @@ use super::rows::refused;
 use super::{checkpoints, messages, runs};
 use crate::conversation::{Checkpoint, Run};
 use crate::export::Exported;
+use crate::sql::Session;
 use sqlx::Error;
-use sqlx::sqlite::SqliteConnection;
 use uuid::Uuid;
 use valvehouse_json::Json;
 
-pub(super) async fn export(connection: &mut SqliteConnection, id: &str) -> Result<Option<Json>, Error> {
+pub(crate) async fn export(connection: &mut Session, id: &str) -> Result<Option<Json>, Error> {
     let Some(conversation) = messages::conversation(connection, id).await? else { return Ok(None) };
     let messages = messages::messages(connection, id, 0, conversation.length).await?;
     let mut all = Vec::new();
@@ -21,7 +21,7 @@ pub(super) async fn export(connection: &mut SqliteConnection, id: &str) -> Resul
 }
 
 /// An exported conversation, which is to have this id.
-pub(super) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
+pub(crate) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
     let mut exported = Exported::read(json).map_err(|wrong| {
         refused(format!("this is not what an export of a conversation looks like: {wrong}; export it again"))
     })?;
@@ -31,7 +31,7 @@ pub(super) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
     Ok(exported)
 }
 
-pub(super) async fn import(connection: &mut SqliteConnection, exported: Exported) -> Result<bool, Error> {
+pub(crate) async fn import(connection: &mut Session, exported: Exported) -> Result<bool, Error> {
     let Exported { conversation, messages, runs } = exported;
     if messages::find(connection, &conversation.id).await?.is_some() {
         return Ok(false);
@@ -53,10 +53,7 @@ pub(super) async fn import(connection: &mut SqliteConnection, exported: Exported
 }
 
 /// Whether there are runs or checkpoints here that have an id of theirs.
-async fn uses_known_ids(
-    connection: &mut SqliteConnection,
-    runs: &[(Run, Vec<Checkpoint>)],
-) -> Result<bool, Error> {
+async fn uses_known_ids(connection: &mut Session, runs: &[(Run, Vec<Checkpoint>)]) -> Result<bool, Error> {
     for (run, checkpoints) in runs {
         if runs::is_known(connection, &run.id).await? {
             return Ok(true);

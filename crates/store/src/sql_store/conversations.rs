@@ -1,31 +1,30 @@
 //! Each method one transaction. Writers take the lock at its beginning, so that what they read still holds when they
 //! write.
 
-use super::{checkpoints, messages, runs, transfer};
+use super::sql_store::SqlStore;
 use crate::conversation::{
     Beginning, Begun, Checkpoint, Conversation, Conversations, Prune, Run, RunStatus, Step,
 };
 use crate::error::Answer;
-use crate::sqlite::database::Sqlite;
-use sqlx::Connection as _;
+use crate::rows::conversations::{checkpoints, messages, runs, transfer};
 use valvehouse_json::Json;
 
-impl Conversations for Sqlite {
+impl Conversations for SqlStore {
     fn conversation<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Conversation>> {
         self.work("read a conversation", async move {
-            messages::conversation(&mut *self.swift.acquire().await?, id).await
+            messages::conversation(&mut self.swift.session().await?, id).await
         })
     }
 
     fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> Answer<'a, Vec<Conversation>> {
         self.work("list conversations", async move {
-            messages::conversations(&mut *self.swift.acquire().await?, agent, limit).await
+            messages::conversations(&mut self.swift.session().await?, agent, limit).await
         })
     }
 
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> Answer<'a, Vec<Json>> {
         self.work("read what was said", async move {
-            messages::messages(&mut *self.swift.acquire().await?, conversation, from, to).await
+            messages::messages(&mut self.swift.session().await?, conversation, from, to).await
         })
     }
 
@@ -57,13 +56,14 @@ impl Conversations for Sqlite {
     }
 
     fn touch_runs<'a>(&'a self, owner: &'a str) -> Answer<'a, ()> {
-        self.work("say that runs go on", async move {
-            runs::touch(&mut *self.swift.acquire().await?, owner).await
-        })
+        self.work(
+            "say that runs go on",
+            async move { runs::touch(&mut self.swift.session().await?, owner).await },
+        )
     }
 
     fn run<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Run>> {
-        self.work("read a run", async move { runs::run(&mut *self.swift.acquire().await?, id).await })
+        self.work("read a run", async move { runs::run(&mut self.swift.session().await?, id).await })
     }
 
     fn runs<'a>(
@@ -73,25 +73,25 @@ impl Conversations for Sqlite {
         limit: u64,
     ) -> Answer<'a, Vec<Run>> {
         self.work("list runs", async move {
-            runs::runs(&mut *self.swift.acquire().await?, conversation, status, limit).await
+            runs::runs(&mut self.swift.session().await?, conversation, status, limit).await
         })
     }
 
     fn checkpoint<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Checkpoint>> {
         self.work("read a checkpoint", async move {
-            checkpoints::checkpoint(&mut *self.swift.acquire().await?, id).await
+            checkpoints::checkpoint(&mut self.swift.session().await?, id).await
         })
     }
 
     fn latest_checkpoint<'a>(&'a self, run: &'a str) -> Answer<'a, Option<Checkpoint>> {
         self.work("read a checkpoint", async move {
-            checkpoints::latest(&mut *self.swift.acquire().await?, run).await
+            checkpoints::latest(&mut self.swift.session().await?, run).await
         })
     }
 
     fn checkpoints<'a>(&'a self, conversation: &'a str, limit: u64) -> Answer<'a, Vec<Checkpoint>> {
         self.work("list checkpoints", async move {
-            checkpoints::list(&mut *self.swift.acquire().await?, conversation, limit).await
+            checkpoints::list(&mut self.swift.session().await?, conversation, limit).await
         })
     }
 
@@ -106,9 +106,7 @@ impl Conversations for Sqlite {
 
     fn export<'a>(&'a self, conversation: &'a str) -> Answer<'a, Option<Json>> {
         self.work("export a conversation", async move {
-            let mut connection = self.swift.acquire().await?;
-            // Several reads, of one moment.
-            let mut transaction = connection.begin().await?;
+            let mut transaction = self.swift.snapshot().await?;
             transfer::export(&mut transaction, conversation).await
         })
     }

@@ -1,6 +1,7 @@
 //! What is special to conversations in a file: who is alive, what is broken off, what it costs.
 
-use crate::sqlite::database::Sqlite;
+use super::tests::raw;
+use crate::sql_store::SqlStore;
 use crate::{Beginning, Begun, Conversations as _, RUN_SILENCE, Run, RunStatus, Step, now};
 use sqlx::SqlitePool;
 use std::pin::pin;
@@ -12,9 +13,9 @@ use valvehouse_json::Json;
 
 static NULL: Json = Json::Null;
 
-async fn store() -> (TempDir, Sqlite) {
+async fn store() -> (TempDir, SqlStore) {
     let folder = TempDir::new().unwrap();
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     (folder, store)
 }
 
@@ -41,13 +42,13 @@ fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Step<'a> {
     }
 }
 
-async fn begin(store: &Sqlite, run: &str, expected: u64, messages: &[Json]) {
+async fn begin(store: &SqlStore, run: &str, expected: u64, messages: &[Json]) {
     let begun = store.begin_run(&beginning(run, expected, messages)).await.unwrap();
     assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
 }
 
-async fn change(store: &Sqlite, sql: &'static str) {
-    sqlx::query(sql).execute(&store.swift).await.unwrap();
+async fn change(store: &SqlStore, sql: &'static str) {
+    sqlx::query(sql).execute(raw(&store.swift)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +78,7 @@ async fn a_host_that_has_the_number_of_one_that_died_takes_its_runs_over_at_once
     begin(&store, "r", 0, &[]).await;
     assert!(store.run("r").await.unwrap().unwrap().is_alive());
     let before = crate::conversation::opened() - 1;
-    sqlx::query("UPDATE runs SET seen_at = ?").bind(before).execute(&store.swift).await.unwrap();
+    sqlx::query("UPDATE runs SET seen_at = ?").bind(before).execute(raw(&store.swift)).await.unwrap();
     assert!(!store.run("r").await.unwrap().unwrap().is_alive());
     assert!(store.claim_run("r", 0, "other", std::process::id()).await.unwrap().is_some());
 }
@@ -120,14 +121,14 @@ async fn what_was_said_survives_a_restart() {
     assert!(store.keep_step(&step("r", 0, &[said("there")])).await.unwrap());
     let before = store.export("a").await.unwrap().unwrap().to_string();
     crate::Store::close(&store).await;
-    let store = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     assert_eq!(store.export("a").await.unwrap().unwrap().to_string(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_one_does() {
     let (folder, one) = store().await;
-    let two = Sqlite::open(&folder.path().join("state.db")).await.unwrap();
+    let two = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     begin(&one, "r", 0, &[]).await;
     for place in (0..20).map(|round| round * 2) {
         let paused = Step { status: RunStatus::Paused, ..step("r", place, &[]) };
@@ -216,7 +217,8 @@ async fn count_work(pool: &SqlitePool, connections: usize) -> Arc<AtomicU64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_length() {
     let (_folder, store) = store().await;
-    let (writing, reading) = (count_work(&store.durable, 1).await, count_work(&store.swift, 2).await);
+    let (writing, reading) =
+        (count_work(raw(&store.durable), 1).await, count_work(raw(&store.swift), 2).await);
     let messages = vec![said("words"); 10_000];
     let mut costs = Vec::new();
     for grow in [&messages[..50], &messages, &messages] {

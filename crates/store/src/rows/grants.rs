@@ -1,12 +1,12 @@
 //! The rows of grants, read and changed within a transaction.
 
-use super::transaction::{Transaction, encode};
-use sqlx::{Row as _, SqlitePool};
+use super::json::encode;
+use crate::sql::{Session, query, query_scalar};
 use valvehouse_json::Json;
 
-pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<(String, Json)>, sqlx::Error> {
-    let rows = sqlx::query("SELECT id, content FROM grants WHERE id NOT LIKE '%@%' ORDER BY id")
-        .fetch_all(pool)
+pub(crate) async fn all(session: &mut Session) -> Result<Vec<(String, Json)>, sqlx::Error> {
+    let rows = query("SELECT id, content FROM grants WHERE id NOT LIKE '%@%' ORDER BY id")
+        .fetch_all(session)
         .await?;
     rows.into_iter()
         .map(|row| {
@@ -18,15 +18,15 @@ pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<(String, Json)>, sqlx::
 }
 
 /// Puts grants in place of the expected ones; false when others are there.
-pub(super) async fn set(
-    transaction: &mut Transaction,
+pub(crate) async fn set(
+    transaction: &mut Session,
     id: &str,
     grants: Option<&Json>,
     expected: Option<&Json>,
 ) -> Result<bool, sqlx::Error> {
     let Some(grants) = grants else {
         // Taking everything back is right whatever is there, also when nobody can read it.
-        sqlx::query("DELETE FROM grants WHERE id = ?").bind(id).execute(&mut **transaction).await?;
+        query("DELETE FROM grants WHERE id = ?").bind(id).execute(transaction).await?;
         return Ok(true);
     };
     if grants.as_object().is_none() {
@@ -35,19 +35,17 @@ pub(super) async fn set(
     if of(transaction, id).await?.as_ref() != expected {
         return Ok(false);
     }
-    sqlx::query("INSERT OR REPLACE INTO grants (id, content) VALUES (?, ?)")
+    query("INSERT INTO grants (id, content) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET content = excluded.content")
         .bind(id)
         .bind(encode(grants)?)
-        .execute(&mut **transaction)
+        .execute(transaction)
         .await?;
     Ok(true)
 }
 
-async fn of(transaction: &mut Transaction, id: &str) -> Result<Option<Json>, sqlx::Error> {
-    let content: Option<String> = sqlx::query_scalar("SELECT content FROM grants WHERE id = ?")
-        .bind(id)
-        .fetch_optional(&mut **transaction)
-        .await?;
+async fn of(transaction: &mut Session, id: &str) -> Result<Option<Json>, sqlx::Error> {
+    let content: Option<String> =
+        query_scalar("SELECT content FROM grants WHERE id = ?").bind(id).fetch_optional(transaction).await?;
     content.map(|content| read(id, &content)).transpose()
 }
 

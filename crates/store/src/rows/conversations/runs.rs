@@ -5,8 +5,8 @@ use super::{checkpoints, messages};
 use crate::clock::now;
 use crate::conversation::{Beginning, Begun, Conversation, First, Run, RunStatus, Step};
 use crate::export::AROUND_PENDING;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Error, Row as _};
+use crate::sql::{Row, Session, query, query_scalar};
+use sqlx::Error;
 use valvehouse_json::Json;
 
 macro_rules! select {
@@ -20,44 +20,44 @@ macro_rules! select {
     };
 }
 
-pub(super) async fn run(connection: &mut SqliteConnection, id: &str) -> Result<Option<Run>, Error> {
-    let row = sqlx::query(select!("WHERE runs.id = ?")).bind(id).fetch_optional(connection).await?;
+pub(crate) async fn run(connection: &mut Session, id: &str) -> Result<Option<Run>, Error> {
+    let row = query(select!("WHERE runs.id = ?")).bind(id).fetch_optional(connection).await?;
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn runs(
-    connection: &mut SqliteConnection,
+pub(crate) async fn runs(
+    connection: &mut Session,
     conversation: Option<&str>,
     status: Option<RunStatus>,
     limit: u64,
 ) -> Result<Vec<Run>, Error> {
     let status = status.map(RunStatus::name);
     let query = match (conversation, status) {
-        (None, None) => sqlx::query(select!("ORDER BY runs.number DESC LIMIT ?")),
+        (None, None) => query(select!("ORDER BY runs.number DESC LIMIT ?")),
         (None, Some(status)) => {
-            sqlx::query(select!("WHERE status = ? ORDER BY runs.number DESC LIMIT ?")).bind(status)
+            query(select!("WHERE status = ? ORDER BY runs.number DESC LIMIT ?")).bind(status)
         }
         (Some(id), None) => {
-            sqlx::query(select!("WHERE conversations.id = ? ORDER BY runs.number DESC LIMIT ?")).bind(id)
+            query(select!("WHERE conversations.id = ? ORDER BY runs.number DESC LIMIT ?")).bind(id)
         }
-        (Some(id), Some(status)) => sqlx::query(select!(
-            "WHERE conversations.id = ? AND status = ? ORDER BY runs.number DESC LIMIT ?"
-        ))
-        .bind(id)
-        .bind(status),
+        (Some(id), Some(status)) => {
+            query(select!("WHERE conversations.id = ? AND status = ? ORDER BY runs.number DESC LIMIT ?"))
+                .bind(id)
+                .bind(status)
+        }
     };
     let rows = query.bind(whole_number(limit)).fetch_all(connection).await?;
     rows.iter().map(from_row).collect()
 }
 
 /// The run of a conversation that can go on.
-async fn open(connection: &mut SqliteConnection, conversation: i64) -> Result<Option<Run>, Error> {
+async fn open(connection: &mut Session, conversation: i64) -> Result<Option<Run>, Error> {
     let open = select!("WHERE runs.conversation = ? AND status IN ('running', 'paused', 'failed')");
-    let row = sqlx::query(open).bind(conversation).fetch_optional(connection).await?;
+    let row = query(open).bind(conversation).fetch_optional(connection).await?;
     row.as_ref().map(from_row).transpose()
 }
 
-fn from_row(row: &SqliteRow) -> Result<Run, Error> {
+fn from_row(row: &Row) -> Result<Run, Error> {
     let (id, status): (String, String) = (row.try_get("id")?, row.try_get("status")?);
     let pending = read(|| format!("what the run {id:?} waits for"), row.try_get("pending")?)?;
     let status = RunStatus::named(&status)
@@ -67,7 +67,7 @@ fn from_row(row: &SqliteRow) -> Result<Run, Error> {
         status,
         step: counted(row, "step")?,
         owner: row.try_get("owner")?,
-        pid: row.try_get("pid")?,
+        pid: u32::try_from(counted(row, "pid")?).unwrap_or_default(),
         pending,
         error: row.try_get("error")?,
         seen_at: row.try_get("seen_at")?,
@@ -77,10 +77,7 @@ fn from_row(row: &SqliteRow) -> Result<Run, Error> {
     })
 }
 
-pub(super) async fn begin(
-    connection: &mut SqliteConnection,
-    beginning: &Beginning<'_>,
-) -> Result<Begun, Error> {
+pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -> Result<Begun, Error> {
     let found = messages::find(connection, beginning.conversation).await?;
     if let Some((conversation, _)) = found
         && let Some(open) = open(connection, conversation).await?
@@ -138,13 +135,8 @@ fn new_run(beginning: &Beginning<'_>, time: i64) -> Run {
     }
 }
 
-async fn hold_with(
-    connection: &mut SqliteConnection,
-    conversation: i64,
-    agent: &str,
-    time: i64,
-) -> Result<(), Error> {
-    sqlx::query("UPDATE conversations SET agent = ?, updated_at = ? WHERE number = ?")
+async fn hold_with(connection: &mut Session, conversation: i64, agent: &str, time: i64) -> Result<(), Error> {
+    query("UPDATE conversations SET agent = ?, updated_at = ? WHERE number = ?")
         .bind(agent)
         .bind(time)
         .bind(conversation)
@@ -153,8 +145,8 @@ async fn hold_with(
     Ok(())
 }
 
-async fn cancel_open(connection: &mut SqliteConnection, conversation: i64, time: i64) -> Result<(), Error> {
-    sqlx::query(
+async fn cancel_open(connection: &mut Session, conversation: i64, time: i64) -> Result<(), Error> {
+    query(
         "UPDATE runs SET status = 'cancelled', pending = 'null', updated_at = ?
          WHERE conversation = ? AND status IN ('running', 'paused', 'failed')",
     )
@@ -166,18 +158,14 @@ async fn cancel_open(connection: &mut SqliteConnection, conversation: i64, time:
 }
 
 /// Puts a run in, and gives its number.
-pub(super) async fn insert(
-    connection: &mut SqliteConnection,
-    conversation: i64,
-    run: &Run,
-) -> Result<i64, Error> {
+pub(crate) async fn insert(connection: &mut Session, conversation: i64, run: &Run) -> Result<i64, Error> {
     if is_known(connection, &run.id).await? {
         return Err(refused(format!(
             "there is a run {:?} already; give the new one an id of its own",
             run.id
         )));
     }
-    sqlx::query_scalar(
+    query_scalar(
         "INSERT INTO runs (id, conversation, status, step, owner, pid, pending, error, seen_at, created_at,
             updated_at)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
@@ -197,13 +185,13 @@ pub(super) async fn insert(
     .await
 }
 
-pub(super) async fn is_known(connection: &mut SqliteConnection, id: &str) -> Result<bool, Error> {
-    let query = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)");
+pub(crate) async fn is_known(connection: &mut Session, id: &str) -> Result<bool, Error> {
+    let query = query_scalar("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)");
     query.bind(id).fetch_one(connection).await
 }
 
-pub(super) async fn claim(
-    connection: &mut SqliteConnection,
+pub(crate) async fn claim(
+    connection: &mut Session,
     id: &str,
     step: u64,
     owner: &str,
@@ -215,7 +203,7 @@ pub(super) async fn claim(
     }
     let time = now();
     // What it waits for stays until its next step is kept: whoever claims it may die on the way there.
-    sqlx::query(
+    query(
         "UPDATE runs SET status = 'running', error = '', owner = ?, pid = ?, seen_at = ?, updated_at = ?
          WHERE id = ?",
     )
@@ -237,9 +225,9 @@ pub(super) async fn claim(
     }))
 }
 
-pub(super) async fn keep(connection: &mut SqliteConnection, step: &Step<'_>) -> Result<bool, Error> {
+pub(crate) async fn keep(connection: &mut Session, step: &Step<'_>) -> Result<bool, Error> {
     let time = now();
-    let row = sqlx::query(
+    let row = query(
         "UPDATE runs SET status = ?, step = step + 1, pending = ?, error = ?, seen_at = ?, updated_at = ?
          WHERE id = ? AND owner = ? AND step = ? AND status = 'running'
          RETURNING number, conversation",
@@ -252,7 +240,7 @@ pub(super) async fn keep(connection: &mut SqliteConnection, step: &Step<'_>) -> 
     .bind(step.run)
     .bind(step.owner)
     .bind(whole_number(step.expected))
-    .fetch_optional(&mut *connection)
+    .fetch_optional(connection)
     .await?;
     let Some(row) = row else { return Ok(false) };
     let (run, conversation): (i64, i64) = (row.try_get("number")?, row.try_get("conversation")?);
@@ -266,7 +254,7 @@ pub(super) async fn keep(connection: &mut SqliteConnection, step: &Step<'_>) -> 
 
 /// Keeps what was said and what the agent keeps, and gives the new length.
 async fn keep_spoken(
-    connection: &mut SqliteConnection,
+    connection: &mut Session,
     conversation: i64,
     step: &Step<'_>,
     time: i64,
@@ -277,13 +265,13 @@ async fn keep_spoken(
 
 /// Keeps what the agent keeps, where that changed, and gives the length.
 async fn keep_of(
-    connection: &mut SqliteConnection,
+    connection: &mut Session,
     conversation: i64,
     kept: Option<&Json>,
     time: i64,
 ) -> Result<u64, Error> {
     let kept = kept.map(messages::stored_kept).transpose()?;
-    let row = sqlx::query(
+    let row = query(
         "UPDATE conversations SET updated_at = ?, kept = coalesce(?, kept) WHERE number = ? RETURNING length",
     )
     .bind(time)
@@ -294,8 +282,8 @@ async fn keep_of(
     counted(&row, "length")
 }
 
-pub(super) async fn touch(connection: &mut SqliteConnection, owner: &str) -> Result<(), Error> {
-    sqlx::query("UPDATE runs SET seen_at = ? WHERE status = 'running' AND owner = ?")
+pub(crate) async fn touch(connection: &mut Session, owner: &str) -> Result<(), Error> {
+    query("UPDATE runs SET seen_at = ? WHERE status = 'running' AND owner = ?")
         .bind(now())
         .bind(owner)
         .execute(connection)

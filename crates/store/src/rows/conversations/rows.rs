@@ -1,20 +1,20 @@
 //! Values in rows: written so that they can be read back, and read so that a broken one is named.
 
-use crate::sqlite::transaction::encode;
-use sqlx::Row as _;
+use crate::rows::json::encode;
+use crate::sql::Row;
 use valvehouse_json::{Json, MAX_DEPTH};
 
-/// A number as SQLite has it: nothing that is counted here comes near the end of them.
-pub(super) fn whole_number(number: u64) -> i64 {
+/// A number as databases have it: nothing that is counted here comes near the end of them.
+pub(crate) fn whole_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn counted(row: &sqlx::sqlite::SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
-    row.try_get::<i64, _>(column).map(i64::unsigned_abs)
+pub(crate) fn counted(row: &Row, column: &str) -> Result<u64, sqlx::Error> {
+    row.try_get::<i64>(column).map(i64::unsigned_abs)
 }
 
 /// A value as it is stored. What has so many levels `around` it when it is exported must still be readable.
-pub(super) fn stored(value: &Json, around: usize) -> Result<String, sqlx::Error> {
+pub(crate) fn stored(value: &Json, around: usize) -> Result<String, sqlx::Error> {
     let text = encode(value)?;
     let most = MAX_DEPTH - around;
     if depth(&text) > most {
@@ -43,7 +43,7 @@ fn depth(text: &str) -> usize {
 }
 
 /// A stored value; where somebody broke it, `what` it is.
-pub(super) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json, sqlx::Error> {
+pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json, sqlx::Error> {
     Json::parse(content.as_bytes()).map_err(|error| {
         let cause = format!("{} is no JSON any more: {error}", what());
         let cause = format!("{cause}; restore the store from a backup, or forget the conversation");
@@ -52,6 +52,6 @@ pub(super) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json,
 }
 
 /// What is asked for cannot be done, and why.
-pub(super) fn refused(cause: impl Into<String>) -> sqlx::Error {
+pub(crate) fn refused(cause: impl Into<String>) -> sqlx::Error {
     sqlx::Error::Encode(cause.into().into())
 }

@@ -1,13 +1,13 @@
 //! The rows of the hosts that live on the store.
 
-use super::transaction::{begin, encode};
+use super::json::encode;
 use crate::clock::now;
 use crate::record::{HOST_SILENCE, HostSeen};
-use sqlx::{Row as _, SqlitePool};
+use crate::sql::{Session, query};
 use valvehouse_json::Json;
 
-pub(super) async fn announce(
-    pool: &SqlitePool,
+pub(crate) async fn announce(
+    session: &mut Session,
     host_id: &str,
     pid: u32,
     applied_generation: u64,
@@ -15,51 +15,47 @@ pub(super) async fn announce(
 ) -> Result<(), sqlx::Error> {
     let tells = tells.map(encode).transpose()?;
     let applied = i64::try_from(applied_generation).unwrap_or(i64::MAX);
-    let mut transaction = begin(pool).await?;
     // Hosts that were killed never say good-bye; nobody asks for them after this long.
-    sqlx::query("DELETE FROM hosts WHERE seen_at < ?")
-        .bind(now() - 12 * silence())
-        .execute(&mut *transaction)
-        .await?;
-    sqlx::query(
+    query("DELETE FROM hosts WHERE seen_at < ?").bind(now() - 12 * silence()).execute(session).await?;
+    query(
         "INSERT INTO hosts (host_id, pid, applied_generation, seen_at, tells)
          VALUES (?1, ?2, ?3, ?4, COALESCE(?5, '{}'))
          ON CONFLICT (host_id) DO UPDATE SET
-         pid = ?2, applied_generation = ?3, seen_at = ?4, tells = COALESCE(?5, tells)",
+         pid = ?2, applied_generation = ?3, seen_at = ?4, tells = COALESCE(?5, hosts.tells)",
     )
     .bind(host_id)
     .bind(pid)
     .bind(applied)
     .bind(now())
     .bind(tells)
-    .execute(&mut *transaction)
+    .execute(session)
     .await?;
-    transaction.commit().await
+    Ok(())
 }
 
-pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<HostSeen>, sqlx::Error> {
-    let rows = sqlx::query(
+pub(crate) async fn all(session: &mut Session) -> Result<Vec<HostSeen>, sqlx::Error> {
+    let rows = query(
         "SELECT host_id, pid, applied_generation, tells, seen_at FROM hosts WHERE seen_at >= ? ORDER BY host_id",
     )
     .bind(now() - silence())
-    .fetch_all(pool)
+    .fetch_all(session)
     .await?;
     rows.into_iter()
         .map(|row| {
             Ok(HostSeen {
                 host_id: row.try_get("host_id")?,
                 pid: row.try_get("pid")?,
-                applied_generation: row.try_get::<i64, _>("applied_generation")?.unsigned_abs(),
+                applied_generation: row.try_get::<i64>("applied_generation")?.unsigned_abs(),
                 // A host of another version may tell in other words: then it tells nothing.
-                tells: Json::parse(row.try_get::<&str, _>("tells")?.as_bytes()).unwrap_or_default(),
+                tells: Json::parse(row.try_get::<&str>("tells")?.as_bytes()).unwrap_or_default(),
                 seen_at: row.try_get("seen_at")?,
             })
         })
         .collect()
 }
 
-pub(super) async fn leave(pool: &SqlitePool, host_id: &str) -> Result<(), sqlx::Error> {
-    sqlx::query("DELETE FROM hosts WHERE host_id = ?").bind(host_id).execute(pool).await?;
+pub(crate) async fn leave(session: &mut Session, host_id: &str) -> Result<(), sqlx::Error> {
+    query("DELETE FROM hosts WHERE host_id = ?").bind(host_id).execute(session).await?;
     Ok(())
 }
 

@@ -1,13 +1,13 @@
 //! What is stored for plugins that are gone, set aside and taken over.
 
+use super::json::encode;
 use super::switches;
-use super::transaction::Transaction;
 use super::valves::{self, Change};
 use crate::clock::now;
 use crate::record::{Aside, Fate};
 use crate::seal::SealKey;
-use sqlx::{Row as _, SqlitePool};
-use valvehouse_json::Object;
+use crate::sql::{Row, Session, query, query_scalar};
+use valvehouse_json::{Json, Object};
 
 /// The rows of an owner are dropped.
 const DROP: [&str; 4] = [
@@ -18,28 +18,31 @@ const DROP: [&str; 4] = [
 ];
 /// The rows of an owner go to another one, whose own rows win.
 const MOVE: [(&str, &str); 2] = [
-    ("UPDATE OR IGNORE grants SET id = ? WHERE id = ?", DROP[2]),
-    ("UPDATE OR IGNORE kv SET plugin = ? WHERE plugin = ?", DROP[3]),
+    ("UPDATE grants SET id = ?1 WHERE id = ?2 AND NOT EXISTS (SELECT 1 FROM grants WHERE id = ?1)", DROP[2]),
+    (
+        "UPDATE kv SET plugin = ?1 WHERE plugin = ?2 AND NOT EXISTS (
+            SELECT 1 FROM kv AS own WHERE own.plugin = ?1 AND own.scope = kv.scope AND own.key = kv.key)",
+        DROP[3],
+    ),
 ];
 
-/// The same of the scratch maps in runs that may go on.
-const STATES: &str = "UPDATE checkpoints
-     SET state = json_set(json_remove(state, ?1), ?2, json_extract(state, ?1))
+/// The checkpoints of runs that may go on, where their states name an owner.
+const STATES: &str = "SELECT id, state FROM checkpoints
      WHERE run IN (SELECT number FROM runs WHERE status IN ('running', 'paused', 'failed'))
-     AND json_valid(state) AND json_type(state, ?1) IS NOT NULL AND json_type(state, ?2) IS NULL";
+     AND replace(state, ?, '') <> state";
 
-pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<Aside>, sqlx::Error> {
-    let query = "SELECT plugin, number, fate, (
+pub(crate) async fn all(session: &mut Session) -> Result<Vec<Aside>, sqlx::Error> {
+    let text = "SELECT plugin, number, fate, (
         EXISTS (SELECT 1 FROM valves WHERE plugin = one.plugin || '@' || one.number)
         OR EXISTS (SELECT 1 FROM switches WHERE plugin = one.plugin || '@' || one.number)
         OR EXISTS (SELECT 1 FROM grants WHERE id = one.plugin || '@' || one.number)
         OR EXISTS (SELECT 1 FROM kv WHERE plugin = one.plugin || '@' || one.number)) AS has_rows
         FROM set_aside AS one ORDER BY plugin, number";
-    let rows = sqlx::query(query).fetch_all(pool).await?;
-    let read = |row: &sqlx::sqlite::SqliteRow| {
+    let rows = query(text).fetch_all(session).await?;
+    let read = |row: &Row| {
         Ok(Aside {
             plugin: row.try_get("plugin")?,
-            number: row.try_get::<i64, _>("number")?.unsigned_abs(),
+            number: row.try_get::<i64>("number")?.unsigned_abs(),
             fate: Fate::of(row.try_get("fate")?),
             has_rows: row.try_get("has_rows")?,
         })
@@ -48,8 +51,8 @@ pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<Aside>, sqlx::Error> {
 }
 
 /// Sets aside what is stored for a plugin; `false` where that was done, or decided otherwise, before.
-pub(super) async fn put(
-    transaction: &mut Transaction,
+pub(crate) async fn put(
+    transaction: &mut Session,
     key: &SealKey,
     plugin: &str,
     number: u64,
@@ -63,8 +66,8 @@ pub(super) async fn put(
 }
 
 /// Takes over what was set aside. What is stored for the plugin now stays; the rest is added.
-pub(super) async fn adopt(
-    transaction: &mut Transaction,
+pub(crate) async fn adopt(
+    transaction: &mut Session,
     key: &SealKey,
     plugin: &str,
     number: u64,
@@ -74,64 +77,58 @@ pub(super) async fn adopt(
 }
 
 /// Drops what was set aside.
-pub(super) async fn drop_rows(
-    transaction: &mut Transaction,
+pub(crate) async fn drop_rows(
+    transaction: &mut Session,
     plugin: &str,
     number: u64,
 ) -> Result<(), sqlx::Error> {
     decided(transaction, plugin, number, Fate::Dropped).await?;
     for delete in DROP {
-        sqlx::query(delete).bind(Aside::key(plugin, number)).execute(&mut **transaction).await?;
+        query(delete).bind(Aside::key(plugin, number)).execute(transaction).await?;
     }
     Ok(())
 }
 
 async fn decided(
-    transaction: &mut Transaction,
+    transaction: &mut Session,
     plugin: &str,
     number: u64,
     fate: Fate,
 ) -> Result<(), sqlx::Error> {
     if !mark(transaction, plugin, number, fate).await? {
-        sqlx::query("UPDATE set_aside SET fate = ? WHERE plugin = ? AND number = ?")
+        query("UPDATE set_aside SET fate = ? WHERE plugin = ? AND number = ?")
             .bind(fate as i64)
             .bind(plugin)
             .bind(i64::try_from(number).unwrap_or(i64::MAX))
-            .execute(&mut **transaction)
+            .execute(transaction)
             .await?;
     }
     Ok(())
 }
 
 /// Returns `false` if the row was there.
-async fn mark(
-    transaction: &mut Transaction,
-    plugin: &str,
-    number: u64,
-    fate: Fate,
-) -> Result<bool, sqlx::Error> {
-    let insert = "INSERT OR IGNORE INTO set_aside (plugin, number, fate, at) VALUES (?, ?, ?, ?)";
-    let done = sqlx::query(insert)
+async fn mark(transaction: &mut Session, plugin: &str, number: u64, fate: Fate) -> Result<bool, sqlx::Error> {
+    let insert =
+        "INSERT INTO set_aside (plugin, number, fate, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING";
+    let done = query(insert)
         .bind(plugin)
         .bind(i64::try_from(number).unwrap_or(i64::MAX))
         .bind(fate as i64)
         .bind(now())
-        .execute(&mut **transaction)
+        .execute(transaction)
         .await?;
-    Ok(done.rows_affected() > 0)
+    Ok(done > 0)
 }
 
 /// Moves the rows of one owner to another, whose own rows win.
 async fn take_over(
-    transaction: &mut Transaction,
+    transaction: &mut Session,
     key: &SealKey,
     from: &str,
     to: &str,
 ) -> Result<(), sqlx::Error> {
-    let users: Vec<Option<String>> = sqlx::query_scalar("SELECT user_id FROM valves WHERE plugin = ?")
-        .bind(from)
-        .fetch_all(&mut **transaction)
-        .await?;
+    let users: Vec<Option<String>> =
+        query_scalar("SELECT user_id FROM valves WHERE plugin = ?").bind(from).fetch_all(transaction).await?;
     for user in users {
         let user = user.as_deref();
         // Sealed for its owner: it opens nowhere else.
@@ -147,11 +144,28 @@ async fn take_over(
     let (own_enabled, own_global) = switches::of(transaction, to).await?;
     switches::put(transaction, to, own_enabled.or(enabled), own_global.or(global)).await?;
     switches::put(transaction, from, None, None).await?;
-    let place = |owner: &str| format!("$.states.\"{owner}\"");
-    sqlx::query(STATES).bind(place(from)).bind(place(to)).execute(&mut **transaction).await?;
+    move_states(transaction, from, to).await?;
     for (update, delete) in MOVE {
-        sqlx::query(update).bind(to).bind(from).execute(&mut **transaction).await?;
-        sqlx::query(delete).bind(from).execute(&mut **transaction).await?;
+        query(update).bind(to).bind(from).execute(transaction).await?;
+        query(delete).bind(from).execute(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Moves the scratch map of one owner to another that has none.
+async fn move_states(transaction: &mut Session, from: &str, to: &str) -> Result<(), sqlx::Error> {
+    let named = encode(&Json::from(from))?;
+    for row in query(STATES).bind(named).fetch_all(transaction).await? {
+        // What nobody can read stays as it is.
+        let Ok(state) = Json::parse(row.try_get::<&str>("state")?.as_bytes()) else { continue };
+        let Some(states) = state.get("states").filter(|states| states.get(to).is_none()) else { continue };
+        let Some(own) = states.remove(from) else { continue };
+        states.set(to, own).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+        query("UPDATE checkpoints SET state = ? WHERE id = ?")
+            .bind(encode(&state)?)
+            .bind(row.try_get::<String>("id")?)
+            .execute(transaction)
+            .await?;
     }
     Ok(())
 }

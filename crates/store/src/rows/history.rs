@@ -1,125 +1,114 @@
 //! The rows of histories, read and written.
 
-use super::database::Sqlite;
-use super::transaction::{AT_ONCE, Transaction, begin, raise};
+use super::json::AT_ONCE;
 use super::valves::{self, Change};
-use super::{guards, sealing, switches};
+use super::{guards, sealed, switches};
 use crate::clock::now;
-use crate::error::Answer;
-use crate::history::{Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, Source, Span, Version};
+use crate::history::{Action, BY_FILE, Edit, FileEdit, MOST_VERSIONS, Seen, Source, Span, Version};
 use crate::record::Confirmed;
 use crate::seal::SealKey;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row as _, SqliteConnection};
+use crate::sql::{self, Row, Session, query, query_scalar};
 use std::collections::HashMap;
 use valvehouse_json::Json;
 
-impl History for Sqlite {
-    fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>> {
-        self.work("read the history", async move {
-            let query = sqlx::query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC");
-            let rows = query.bind(plugin).fetch_all(&self.swift).await?;
-            rows.iter().map(|row| version(&self.key, plugin, row)).collect()
-        })
-    }
+/// Reads the versions of a plugin, the latest first.
+pub(crate) async fn of(
+    session: &mut Session,
+    key: &SealKey,
+    plugin: &str,
+) -> Result<Vec<Version>, sqlx::Error> {
+    let query = query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC");
+    let rows = query.bind(plugin).fetch_all(session).await?;
+    rows.iter().map(|row| version(key, plugin, row)).collect()
+}
 
-    fn source<'a>(&'a self, hash: &'a str) -> Answer<'a, Option<String>> {
-        self.work("read a source of the history", async move {
-            let query = sqlx::query_scalar("SELECT text FROM sources WHERE hash = ?");
-            query.bind(hash).fetch_optional(&self.swift).await
-        })
-    }
+/// Reads the text of this hash.
+pub(crate) async fn source(session: &mut Session, hash: &str) -> Result<Option<String>, sqlx::Error> {
+    query_scalar("SELECT text FROM sources WHERE hash = ?").bind(hash).fetch_optional(session).await
+}
 
-    fn spans(&self) -> Answer<'_, Vec<Span>> {
-        self.work("read the histories", async {
-            let rows = sqlx::query(
-                "SELECT plugin, min(at) AS first_at, max(at) AS last_at, max(version) AS last,
-                 (SELECT source FROM versions WHERE plugin = one.plugin ORDER BY version DESC LIMIT 1) IS NULL
-                 AS is_gone FROM versions AS one GROUP BY plugin ORDER BY plugin",
-            )
-            .fetch_all(&self.swift)
-            .await?;
-            let span = |row: &SqliteRow| {
-                Ok(Span {
-                    plugin: row.try_get("plugin")?,
-                    first_at: row.try_get("first_at")?,
-                    last_at: row.try_get("last_at")?,
-                    last: row.try_get::<i64, _>("last")?.unsigned_abs(),
-                    is_gone: row.try_get("is_gone")?,
-                })
-            };
-            rows.iter().map(span).collect()
+/// Reads of each plugin when its history begins and ends.
+pub(crate) async fn spans(session: &mut Session) -> Result<Vec<Span>, sqlx::Error> {
+    let rows = query(
+        "SELECT plugin, min(at) AS first_at, max(at) AS last_at, max(version) AS last,
+         (SELECT source FROM versions WHERE plugin = one.plugin ORDER BY version DESC LIMIT 1) IS NULL
+         AS is_gone FROM versions AS one GROUP BY plugin ORDER BY plugin",
+    )
+    .fetch_all(session)
+    .await?;
+    let span = |row: &Row| {
+        Ok(Span {
+            plugin: row.try_get("plugin")?,
+            first_at: row.try_get("first_at")?,
+            last_at: row.try_get("last_at")?,
+            last: row.try_get::<i64>("last")?.unsigned_abs(),
+            is_gone: row.try_get("is_gone")?,
         })
-    }
+    };
+    rows.iter().map(span).collect()
+}
 
-    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>> {
-        self.work("write the history", async move {
-            let mut late = Vec::new();
-            if seen.is_empty() {
-                return Ok(late);
+/// Writes down versions of files that a host has seen. Returns the plugins whose versions are older than what is known.
+pub(crate) async fn record(
+    transaction: &mut Session,
+    key: &SealKey,
+    seen: &[Seen],
+) -> Result<Vec<String>, sqlx::Error> {
+    let mut late = Vec::new();
+    let mut known = Known::of(seen, transaction, key).await?;
+    let mut versions = Vec::new();
+    // A version of the future is a clock's fault, and keeps nothing back.
+    let now = now();
+    for Seen { plugin, source, at } in seen {
+        let before = known.newest.get(plugin).cloned();
+        let is_late = before.as_ref().is_some_and(|before| (*at..=now).contains(&before.at));
+        let settings = known.settings.get(plugin).cloned().unwrap_or_default();
+        let action = if source.is_some() { Action::File } else { Action::Delete };
+        let new = New { key, plugin, by: BY_FILE, action, source: source.as_ref(), settings };
+        match new.after(before, i64::MAX) {
+            Some(Next::Version(_)) if is_late => late.push(plugin.clone()),
+            Some(Next::Version(version)) => {
+                known.newest.insert(plugin.clone(), version.clone());
+                versions.push((plugin.as_str(), source.as_ref(), version));
             }
-            // Whoever saved a file has it on disk; what is lost here is found again by the next look.
-            let mut transaction = begin(&self.swift).await?;
-            let mut known = Known::of(seen, &mut transaction, &self.key).await?;
-            let mut versions = Vec::new();
-            // A version of the future is a clock's fault, and keeps nothing back.
-            let now = now();
-            for Seen { plugin, source, at } in seen {
-                let before = known.newest.get(plugin).cloned();
-                let is_late = before.as_ref().is_some_and(|before| (*at..=now).contains(&before.at));
-                let settings = known.settings.get(plugin).cloned().unwrap_or_default();
-                let action = if source.is_some() { Action::File } else { Action::Delete };
-                let new =
-                    New { key: &self.key, plugin, by: BY_FILE, action, source: source.as_ref(), settings };
-                match new.after(before, i64::MAX) {
-                    Some(Next::Version(_)) if is_late => late.push(plugin.clone()),
-                    Some(Next::Version(version)) => {
-                        known.newest.insert(plugin.clone(), version.clone());
-                        versions.push((plugin.as_str(), source.as_ref(), version));
-                    }
-                    // What an operator did is named by them.
-                    Some(Next::Named(_)) | None => {}
-                }
-            }
-            write(&mut transaction, &self.key, &versions).await?;
-            transaction.commit().await?;
-            Ok(late)
-        })
+            // What an operator did is named by them.
+            Some(Next::Named(_)) | None => {}
+        }
     }
+    write(transaction, key, &versions).await?;
+    Ok(late)
+}
 
-    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64> {
-        self.work("write the history", async move {
-            let mut transaction = self.begin().await?;
-            let Edit { plugin, by, action, .. } = *edit;
-            if let Some(set) = edit.settings {
-                valves::change(&mut transaction, &self.key, plugin, None, Change::Replace(set.valves))
-                    .await?;
-                switches::put(&mut transaction, plugin, set.enabled, set.global).await?;
-                guards::confirm_switch(&mut transaction, plugin, set.enabled, set.global, by).await?;
-            }
-            let source = match edit.file {
-                FileEdit::Becomes(source) => Some(source),
-                FileEdit::Goes => {
-                    guards::forget_last_good(&mut transaction, plugin).await?;
-                    guards::confirm(&mut transaction, plugin, &Confirmed::Gone, by).await?;
-                    None
-                }
-            };
-            let before = newest(&mut transaction, &self.key, plugin).await?;
-            let settings = Settings::now(&mut transaction, &self.key, plugin).await?;
-            let new = New { key: &self.key, plugin, by, action, source, settings };
-            new.write_after(before, edit.since, &mut transaction).await?;
-            let generation = raise(&mut transaction).await?;
-            transaction.commit().await?;
-            Ok(generation)
-        })
+/// Writes down what an operator does to a file, and to what is set for its plugin.
+pub(crate) async fn edit(
+    transaction: &mut Session,
+    key: &SealKey,
+    edit: &Edit<'_>,
+) -> Result<(), sqlx::Error> {
+    let Edit { plugin, by, action, .. } = *edit;
+    if let Some(set) = edit.settings {
+        valves::change(transaction, key, plugin, None, Change::Replace(set.valves)).await?;
+        switches::put(transaction, plugin, set.enabled, set.global).await?;
+        guards::confirm_switch(transaction, plugin, set.enabled, set.global, by).await?;
     }
+    let source = match edit.file {
+        FileEdit::Becomes(source) => Some(source),
+        FileEdit::Goes => {
+            guards::forget_last_good(transaction, plugin).await?;
+            guards::confirm(transaction, plugin, &Confirmed::Gone, by).await?;
+            None
+        }
+    };
+    let before = newest(transaction, key, plugin).await?;
+    let settings = Settings::now(transaction, key, plugin).await?;
+    let new = New { key, plugin, by, action, source, settings };
+    new.write_after(before, edit.since, transaction).await
 }
 
 /// Writes down that operators changed valves, switches or grants, within the change. Of a plugin that no host
 /// has seen yet nothing is known to write down.
-pub(super) async fn note(
-    transaction: &mut Transaction,
+pub(crate) async fn note(
+    transaction: &mut Session,
     key: &SealKey,
     plugin: &str,
     by: &str,
@@ -157,7 +146,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    async fn now(transaction: &mut Transaction, key: &SealKey, plugin: &str) -> Result<Self, sqlx::Error> {
+    async fn now(transaction: &mut Session, key: &SealKey, plugin: &str) -> Result<Self, sqlx::Error> {
         let valves = valves::of(transaction, key, plugin, None).await?;
         let (enabled, global) = switches::of(transaction, plugin).await?;
         Ok(Self { valves, enabled, global })
@@ -188,7 +177,7 @@ impl New<'_> {
         self,
         before: Option<Version>,
         since: i64,
-        transaction: &mut Transaction,
+        transaction: &mut Session,
     ) -> Result<(), sqlx::Error> {
         let Self { key, plugin, by, action, source, .. } = self;
         match self.after(before, since) {
@@ -228,7 +217,7 @@ struct Known {
 }
 
 impl Known {
-    async fn of(seen: &[Seen], transaction: &mut Transaction, key: &SealKey) -> Result<Self, sqlx::Error> {
+    async fn of(seen: &[Seen], transaction: &mut Session, key: &SealKey) -> Result<Self, sqlx::Error> {
         let mut known = Self { newest: HashMap::new(), settings: HashMap::new() };
         if seen.len() > AT_ONCE {
             known.read_all(transaction, key).await?;
@@ -242,12 +231,12 @@ impl Known {
         Ok(known)
     }
 
-    async fn read_all(&mut self, transaction: &mut Transaction, key: &SealKey) -> Result<(), sqlx::Error> {
-        let rows = sqlx::query(
+    async fn read_all(&mut self, transaction: &mut Session, key: &SealKey) -> Result<(), sqlx::Error> {
+        let rows = query(
             "SELECT versions.* FROM (SELECT plugin, max(version) AS version FROM versions GROUP BY plugin)
-             JOIN versions USING (plugin, version)",
+             AS newest JOIN versions USING (plugin, version)",
         );
-        for row in rows.fetch_all(&mut **transaction).await? {
+        for row in rows.fetch_all(transaction).await? {
             let plugin: String = row.try_get("plugin")?;
             let newest = version(key, &plugin, &row)?;
             self.newest.insert(plugin, newest);
@@ -265,18 +254,16 @@ impl Known {
 
 /// Writes new versions and their texts, and drops what is too old.
 async fn write(
-    transaction: &mut Transaction,
+    transaction: &mut Session,
     key: &SealKey,
     new: &[(&str, Option<&Source>, Version)],
 ) -> Result<(), sqlx::Error> {
     for new in new.chunks(AT_ONCE) {
         let sources: Vec<&Source> = new.iter().filter_map(|(_, source, _)| *source).collect();
         if !sources.is_empty() {
-            let mut query = QueryBuilder::<sqlx::Sqlite>::new("INSERT OR IGNORE INTO sources (hash, text) ");
-            query.push_values(sources, |mut row, source| {
-                row.push_bind(&source.hash).push_bind(&*source.text);
-            });
-            query.build().execute(&mut **transaction).await?;
+            let rows = sources.into_iter().map(|source| [(&source.hash).into(), (&*source.text).into()]);
+            let new = sql::insert("INSERT INTO sources (hash, text)", rows, "ON CONFLICT DO NOTHING");
+            new.execute(transaction).await?;
         }
         insert(transaction, key, new).await?;
         for (plugin, _, version) in new {
@@ -287,88 +274,88 @@ async fn write(
 }
 
 async fn insert(
-    transaction: &mut Transaction,
+    transaction: &mut Session,
     key: &SealKey,
     new: &[(&str, Option<&Source>, Version)],
 ) -> Result<(), sqlx::Error> {
     let sealed = |(plugin, _, new): &(&str, _, Version)| {
-        sealing::seal(key, &new.valves, &sealing::version_of(plugin, signed(new.number)))
+        sealed::seal(key, &new.valves, &sealed::version_of(plugin, signed(new.number)))
     };
     let sealed = new.iter().map(sealed).collect::<Result<Vec<_>, _>>()?;
-    let mut query = QueryBuilder::<sqlx::Sqlite>::new(
-        "INSERT INTO versions
-         (plugin, version, at, author, action, kind, place, source, valves, enabled, global) ",
-    );
-    query.push_values(new.iter().zip(sealed), |mut row, ((plugin, _, new), sealed)| {
-        row.push_bind(*plugin)
-            .push_bind(signed(new.number))
-            .push_bind(new.at)
-            .push_bind(&new.by)
-            .push_bind(new.action.word())
-            .push_bind(&new.kind)
-            .push_bind(&new.place)
-            .push_bind(&new.hash)
-            .push_bind(sealed)
-            .push_bind(new.enabled)
-            .push_bind(new.global);
+    let rows = new.iter().zip(sealed).map(|((plugin, _, new), sealed)| {
+        [
+            (*plugin).into(),
+            signed(new.number).into(),
+            new.at.into(),
+            (&new.by).into(),
+            new.action.word().into(),
+            (&new.kind).into(),
+            (&new.place).into(),
+            (&new.hash).into(),
+            sealed.into(),
+            new.enabled.into(),
+            new.global.into(),
+        ]
     });
-    query.build().execute(&mut **transaction).await?;
+    let head = "INSERT INTO versions
+         (plugin, version, at, author, action, kind, place, source, valves, enabled, global)";
+    sql::insert(head, rows, "").execute(transaction).await?;
     Ok(())
 }
 
 async fn name(
-    transaction: &mut Transaction,
+    transaction: &mut Session,
     plugin: &str,
     number: u64,
     by: &str,
     action: Action,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE versions SET author = ?, action = ? WHERE plugin = ? AND version = ?")
+    query("UPDATE versions SET author = ?, action = ? WHERE plugin = ? AND version = ?")
         .bind(by)
         .bind(action.word())
         .bind(plugin)
         .bind(signed(number))
-        .execute(&mut **transaction)
+        .execute(transaction)
         .await?;
     Ok(())
 }
 
 /// Drops what is too old, and texts that nobody names any more.
-async fn prune(transaction: &mut Transaction, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
+async fn prune(transaction: &mut Session, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
     if newest <= MOST_VERSIONS {
         return Ok(());
     }
     let dropped: Vec<Option<String>> =
-        sqlx::query_scalar("DELETE FROM versions WHERE plugin = ? AND version <= ? RETURNING source")
+        query_scalar("DELETE FROM versions WHERE plugin = ? AND version <= ? RETURNING source")
             .bind(plugin)
             .bind(signed(newest - MOST_VERSIONS))
-            .fetch_all(&mut **transaction)
+            .fetch_all(transaction)
             .await?;
     for hash in dropped.into_iter().flatten() {
-        sqlx::query(
+        query(
             "DELETE FROM sources WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM versions WHERE source = ?1)",
         )
         .bind(hash)
-        .execute(&mut **transaction)
+        .execute(transaction)
         .await?;
     }
     Ok(())
 }
 
 async fn newest(
-    connection: &mut SqliteConnection,
+    connection: &mut Session,
     key: &SealKey,
     plugin: &str,
 ) -> Result<Option<Version>, sqlx::Error> {
-    let query = sqlx::query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC LIMIT 1");
+    let query = query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC LIMIT 1");
     let row = query.bind(plugin).fetch_optional(connection).await?;
     row.as_ref().map(|row| version(key, plugin, row)).transpose()
 }
 
-fn version(key: &SealKey, plugin: &str, row: &SqliteRow) -> Result<Version, sqlx::Error> {
+fn version(key: &SealKey, plugin: &str, row: &Row) -> Result<Version, sqlx::Error> {
     let action: String = row.try_get("action")?;
     let number: i64 = row.try_get("version")?;
-    let valves = sealing::unseal(key, row.try_get("valves")?, &sealing::version_of(plugin, number));
+    let valves = sealed::unseal(key, row.try_get("valves")?, &sealed::version_of(plugin, number));
     Ok(Version {
         number: number.unsigned_abs(),
         at: row.try_get("at")?,

@@ -3,8 +3,8 @@
 use super::rows::{counted, read, stored, whole_number};
 use crate::conversation::{Checkpoint, Prune};
 use crate::export::AROUND_STATE;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Error, Row as _};
+use crate::sql::{Row, Session, query, query_scalar};
+use sqlx::Error;
 use uuid::Uuid;
 use valvehouse_json::Json;
 
@@ -22,25 +22,19 @@ macro_rules! select {
     };
 }
 
-pub(super) async fn checkpoint(
-    connection: &mut SqliteConnection,
-    id: &str,
-) -> Result<Option<Checkpoint>, Error> {
-    let query = sqlx::query(select!("state", "WHERE checkpoints.id = ?")).bind(id);
+pub(crate) async fn checkpoint(connection: &mut Session, id: &str) -> Result<Option<Checkpoint>, Error> {
+    let query = query(select!("state", "WHERE checkpoints.id = ?")).bind(id);
     query.fetch_optional(connection).await?.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn latest(
-    connection: &mut SqliteConnection,
-    run: &str,
-) -> Result<Option<Checkpoint>, Error> {
+pub(crate) async fn latest(connection: &mut Session, run: &str) -> Result<Option<Checkpoint>, Error> {
     let latest = select!("state", "WHERE runs.id = ? ORDER BY checkpoints.step DESC LIMIT 1");
-    let query = sqlx::query(latest).bind(run);
+    let query = query(latest).bind(run);
     query.fetch_optional(connection).await?.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn list(
-    connection: &mut SqliteConnection,
+pub(crate) async fn list(
+    connection: &mut Session,
     conversation: &str,
     limit: u64,
 ) -> Result<Vec<Checkpoint>, Error> {
@@ -48,18 +42,18 @@ pub(super) async fn list(
         "'null'",
         "WHERE conversations.id = ? ORDER BY runs.number DESC, checkpoints.step DESC LIMIT ?"
     );
-    let rows = sqlx::query(list).bind(conversation).bind(whole_number(limit)).fetch_all(connection).await?;
+    let rows = query(list).bind(conversation).bind(whole_number(limit)).fetch_all(connection).await?;
     rows.iter().map(from_row).collect()
 }
 
 /// Those of a run, in the order of their steps.
-pub(super) async fn of_run(connection: &mut SqliteConnection, run: &str) -> Result<Vec<Checkpoint>, Error> {
+pub(crate) async fn of_run(connection: &mut Session, run: &str) -> Result<Vec<Checkpoint>, Error> {
     let of_run = select!("state", "WHERE runs.id = ? ORDER BY checkpoints.step");
-    let rows = sqlx::query(of_run).bind(run).fetch_all(connection).await?;
+    let rows = query(of_run).bind(run).fetch_all(connection).await?;
     rows.iter().map(from_row).collect()
 }
 
-fn from_row(row: &SqliteRow) -> Result<Checkpoint, Error> {
+fn from_row(row: &Row) -> Result<Checkpoint, Error> {
     let id: String = row.try_get("id")?;
     let state = read(|| format!("the state of the checkpoint {id:?}"), row.try_get("state")?)?;
     Ok(Checkpoint {
@@ -75,12 +69,12 @@ fn from_row(row: &SqliteRow) -> Result<Checkpoint, Error> {
 }
 
 /// A checkpoint to be put in.
-pub(super) struct New<'a> {
-    pub(super) step: u64,
-    pub(super) length: u64,
-    pub(super) name: &'a str,
-    pub(super) state: &'a Json,
-    pub(super) saved_at: i64,
+pub(crate) struct New<'a> {
+    pub(crate) step: u64,
+    pub(crate) length: u64,
+    pub(crate) name: &'a str,
+    pub(crate) state: &'a Json,
+    pub(crate) saved_at: i64,
 }
 
 impl<'a> From<&'a Checkpoint> for New<'a> {
@@ -91,13 +85,13 @@ impl<'a> From<&'a Checkpoint> for New<'a> {
 }
 
 /// Puts a checkpoint in, under a new id where it has none.
-pub(super) async fn insert(
-    connection: &mut SqliteConnection,
+pub(crate) async fn insert(
+    connection: &mut Session,
     run: i64,
     id: Option<&str>,
     new: &New<'_>,
 ) -> Result<(), Error> {
-    sqlx::query(
+    query(
         "INSERT INTO checkpoints (id, run, step, length, name, state, saved_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(id.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned))
@@ -112,8 +106,8 @@ pub(super) async fn insert(
     Ok(())
 }
 
-pub(super) async fn is_known(connection: &mut SqliteConnection, id: &str) -> Result<bool, Error> {
-    let query = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM checkpoints WHERE id = ?)");
+pub(crate) async fn is_known(connection: &mut Session, id: &str) -> Result<bool, Error> {
+    let query = query_scalar("SELECT EXISTS (SELECT 1 FROM checkpoints WHERE id = ?)");
     query.bind(id).fetch_one(connection).await
 }
 
@@ -125,8 +119,8 @@ macro_rules! prune {
                 FROM runs ",
             $which,
             ")
-             DELETE FROM checkpoints WHERE rowid IN (
-                SELECT checkpoints.rowid FROM ranked JOIN checkpoints ON checkpoints.run = ranked.number
+             DELETE FROM checkpoints WHERE id IN (
+                SELECT checkpoints.id FROM ranked JOIN checkpoints ON checkpoints.run = ranked.number
                 WHERE rank > ?1 AND NOT (
                     step = (SELECT max(step) FROM checkpoints AS others WHERE others.run = ranked.number)
                     AND (rank <= ?2 OR status IN ('running', 'paused', 'failed'))
@@ -136,19 +130,19 @@ macro_rules! prune {
     };
 }
 
-pub(super) async fn prune(
-    connection: &mut SqliteConnection,
+pub(crate) async fn prune(
+    connection: &mut Session,
     conversation: Option<&str>,
     keep: Prune,
 ) -> Result<u64, Error> {
     let (whole_runs, runs) = (whole_number(keep.whole_runs), whole_number(keep.runs));
     let query = match conversation {
-        None => sqlx::query(prune!("")).bind(whole_runs).bind(runs),
+        None => query(prune!("")).bind(whole_runs).bind(runs),
         // By its index: other conversations' runs are not even looked at.
         Some(id) => {
             let of_one = prune!("WHERE conversation = (SELECT number FROM conversations WHERE id = ?3)");
-            sqlx::query(of_one).bind(whole_runs).bind(runs).bind(id)
+            query(of_one).bind(whole_runs).bind(runs).bind(id)
         }
     };
-    Ok(query.execute(connection).await?.rows_affected())
+    query.execute(connection).await
 }

@@ -4,8 +4,8 @@ use super::rows::{counted, read, refused, stored, whole_number};
 use crate::clock::now;
 use crate::conversation::Conversation;
 use crate::export::{AROUND_KEPT, AROUND_MESSAGE};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Error, QueryBuilder, Row as _};
+use crate::sql::{self, Row, Session, query, query_scalar};
+use sqlx::Error;
 use valvehouse_json::Json;
 
 macro_rules! select {
@@ -17,30 +17,27 @@ macro_rules! select {
     };
 }
 
-pub(super) async fn conversation(
-    connection: &mut SqliteConnection,
-    id: &str,
-) -> Result<Option<Conversation>, Error> {
-    let row = sqlx::query(select!("WHERE id = ?")).bind(id).fetch_optional(connection).await?;
+pub(crate) async fn conversation(connection: &mut Session, id: &str) -> Result<Option<Conversation>, Error> {
+    let row = query(select!("WHERE id = ?")).bind(id).fetch_optional(connection).await?;
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn conversations(
-    connection: &mut SqliteConnection,
+pub(crate) async fn conversations(
+    connection: &mut Session,
     agent: Option<&str>,
     limit: u64,
 ) -> Result<Vec<Conversation>, Error> {
     let query = match agent {
-        None => sqlx::query(select!("ORDER BY updated_at DESC, number DESC LIMIT ?")),
+        None => query(select!("ORDER BY updated_at DESC, number DESC LIMIT ?")),
         Some(agent) => {
-            sqlx::query(select!("WHERE agent = ? ORDER BY updated_at DESC, number DESC LIMIT ?")).bind(agent)
+            query(select!("WHERE agent = ? ORDER BY updated_at DESC, number DESC LIMIT ?")).bind(agent)
         }
     };
     let rows = query.bind(whole_number(limit)).fetch_all(connection).await?;
     rows.iter().map(from_row).collect()
 }
 
-fn from_row(row: &SqliteRow) -> Result<Conversation, Error> {
+fn from_row(row: &Row) -> Result<Conversation, Error> {
     let id: String = row.try_get("id")?;
     let kept = read(|| format!("what is kept of the conversation {id:?}"), row.try_get("kept")?)?;
     let forked_from: Option<String> = row.try_get("forked_from")?;
@@ -57,8 +54,8 @@ fn from_row(row: &SqliteRow) -> Result<Conversation, Error> {
 }
 
 /// The number of a conversation, and how many messages it has.
-pub(super) async fn find(connection: &mut SqliteConnection, id: &str) -> Result<Option<(i64, u64)>, Error> {
-    let row = sqlx::query("SELECT number, length FROM conversations WHERE id = ?")
+pub(crate) async fn find(connection: &mut Session, id: &str) -> Result<Option<(i64, u64)>, Error> {
+    let row = query("SELECT number, length FROM conversations WHERE id = ?")
         .bind(id)
         .fetch_optional(connection)
         .await?;
@@ -66,9 +63,9 @@ pub(super) async fn find(connection: &mut SqliteConnection, id: &str) -> Result<
 }
 
 /// Puts a new conversation in, without messages yet, and gives its number.
-pub(super) async fn insert(connection: &mut SqliteConnection, new: &Conversation) -> Result<i64, Error> {
+pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Result<i64, Error> {
     let (from, shared) = new.forked_from.clone().unzip();
-    sqlx::query_scalar(
+    query_scalar(
         "INSERT INTO conversations (id, agent, length, kept, forked_from, shared, created_at, updated_at)
          VALUES (?, ?, 0, ?, ?, ?, ?, ?) RETURNING number",
     )
@@ -84,20 +81,20 @@ pub(super) async fn insert(connection: &mut SqliteConnection, new: &Conversation
 }
 
 /// What is kept from run to run, as it is stored.
-pub(super) fn stored_kept(kept: &Json) -> Result<String, Error> {
+pub(crate) fn stored_kept(kept: &Json) -> Result<String, Error> {
     if kept.as_object().is_none() {
         return Err(refused(format!("what a conversation keeps must be an object, not {}", kept.kind())));
     }
     stored(kept, AROUND_KEPT)
 }
 
-pub(super) async fn messages(
-    connection: &mut SqliteConnection,
+pub(crate) async fn messages(
+    connection: &mut Session,
     conversation: &str,
     from: u64,
     to: u64,
 ) -> Result<Vec<Json>, Error> {
-    let rows = sqlx::query(MESSAGES)
+    let rows = query(MESSAGES)
         .bind(conversation)
         .bind(whole_number(from))
         .bind(whole_number(to))
@@ -110,13 +107,13 @@ pub(super) async fn messages(
     messages.collect()
 }
 
-pub(super) const MESSAGES: &str = "SELECT place, content FROM messages
+pub(crate) const MESSAGES: &str = "SELECT place, content FROM messages
      WHERE conversation = (SELECT number FROM conversations WHERE id = ?) AND place >= ? AND place < ?
      ORDER BY place";
 
 /// Adds messages to a conversation of this length, and gives the new length.
-pub(super) async fn append(
-    connection: &mut SqliteConnection,
+pub(crate) async fn append(
+    connection: &mut Session,
     conversation: i64,
     length: u64,
     messages: &[Json],
@@ -126,19 +123,19 @@ pub(super) async fn append(
     for some in messages.chunks(100) {
         let some =
             some.iter().map(|message| stored(message, AROUND_MESSAGE)).collect::<Result<Vec<_>, _>>()?;
-        let mut query = QueryBuilder::new("INSERT INTO messages (conversation, place, content) ");
-        query.push_values(some, |mut row, content| {
-            row.push_bind(conversation).push_bind(whole_number(place)).push_bind(content);
-            place += 1;
-        });
-        query.build().execute(&mut *connection).await?;
+        let rows = some
+            .into_iter()
+            .zip(place..)
+            .map(|(content, place)| [conversation.into(), whole_number(place).into(), content.into()]);
+        let added = sql::insert("INSERT INTO messages (conversation, place, content)", rows, "");
+        place += added.execute(connection).await?;
     }
     set_length(connection, conversation, place).await?;
     Ok(place)
 }
 
-async fn set_length(connection: &mut SqliteConnection, conversation: i64, length: u64) -> Result<(), Error> {
-    sqlx::query("UPDATE conversations SET length = ? WHERE number = ?")
+async fn set_length(connection: &mut Session, conversation: i64, length: u64) -> Result<(), Error> {
+    query("UPDATE conversations SET length = ? WHERE number = ?")
         .bind(whole_number(length))
         .bind(conversation)
         .execute(connection)
@@ -147,8 +144,8 @@ async fn set_length(connection: &mut SqliteConnection, conversation: i64, length
 }
 
 /// Copies the messages: then each can be forgotten without the other.
-pub(super) async fn fork(
-    connection: &mut SqliteConnection,
+pub(crate) async fn fork(
+    connection: &mut Session,
     from: &str,
     length: u64,
     id: &str,
@@ -174,7 +171,7 @@ pub(super) async fn fork(
         ..original
     };
     let number = insert(connection, &new).await?;
-    sqlx::query(
+    query(
         "INSERT INTO messages (conversation, place, content)
          SELECT ?, place, content FROM messages
          WHERE conversation = (SELECT number FROM conversations WHERE id = ?) AND place < ?",
@@ -182,14 +179,14 @@ pub(super) async fn fork(
     .bind(number)
     .bind(from)
     .bind(whole_number(length))
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
     set_length(connection, number, length).await?;
     Ok(true)
 }
 
 /// Messages, runs and checkpoints go with it, by their references.
-pub(super) async fn forget(connection: &mut SqliteConnection, id: &str) -> Result<bool, Error> {
-    let done = sqlx::query("DELETE FROM conversations WHERE id = ?").bind(id).execute(connection).await?;
-    Ok(done.rows_affected() > 0)
+pub(crate) async fn forget(connection: &mut Session, id: &str) -> Result<bool, Error> {
+    let done = query("DELETE FROM conversations WHERE id = ?").bind(id).execute(connection).await?;
+    Ok(done > 0)
 }

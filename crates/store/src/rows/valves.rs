@@ -1,25 +1,21 @@
 //! The rows of valves, read and changed within a transaction.
 
-use super::sealing;
-use super::transaction::Transaction;
+use super::sealed;
 use crate::record::StoredValves;
 use crate::seal::{SealKey, is_sealed};
-use sqlx::{Row as _, SqliteConnection};
+use crate::sql::{Session, query, query_scalar};
 use valvehouse_json::Json;
 
 /// A change of what is set.
-pub(super) enum Change<'a> {
+pub(crate) enum Change<'a> {
     Replace(&'a Json),
     Merge(&'a Json),
     Reset(&'a [String]),
 }
 
-pub(super) async fn all(
-    connection: &mut SqliteConnection,
-    key: &SealKey,
-) -> Result<Vec<StoredValves>, sqlx::Error> {
-    let rows = sqlx::query(
-        "SELECT plugin, user_id, content FROM valves WHERE plugin NOT LIKE '%@%' ORDER BY plugin, user_id",
+pub(crate) async fn all(connection: &mut Session, key: &SealKey) -> Result<Vec<StoredValves>, sqlx::Error> {
+    let rows = query(
+        "SELECT plugin, user_id, content FROM valves WHERE plugin NOT LIKE '%@%' ORDER BY plugin, user_id NULLS FIRST",
     )
     .fetch_all(connection)
     .await?;
@@ -35,28 +31,28 @@ pub(super) async fn all(
 }
 
 /// What operators set, by plugin.
-pub(super) async fn of_operators(
-    connection: &mut SqliteConnection,
+pub(crate) async fn of_operators(
+    connection: &mut Session,
     key: &SealKey,
 ) -> Result<Vec<(String, Json)>, sqlx::Error> {
-    let query =
-        sqlx::query_as("SELECT plugin, content FROM valves WHERE user_id IS NULL AND plugin NOT LIKE '%@%'");
-    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
-    let values = rows.into_iter().map(|(plugin, content)| {
-        let values = read(key, &plugin, None, &content)?;
+    let query = query("SELECT plugin, content FROM valves WHERE user_id IS NULL AND plugin NOT LIKE '%@%'");
+    let rows = query.fetch_all(connection).await?;
+    let values = rows.iter().map(|row| {
+        let plugin: String = row.try_get("plugin")?;
+        let values = read(key, &plugin, None, row.try_get("content")?)?;
         Ok((plugin, values))
     });
     values.collect()
 }
 
-pub(super) async fn of(
-    connection: &mut SqliteConnection,
+pub(crate) async fn of(
+    connection: &mut Session,
     key: &SealKey,
     plugin: &str,
     user: Option<&str>,
 ) -> Result<Json, sqlx::Error> {
     let content: Option<String> =
-        sqlx::query_scalar("SELECT content FROM valves WHERE plugin = ? AND user_id IS ?")
+        query_scalar("SELECT content FROM valves WHERE plugin = ? AND user_id IS NOT DISTINCT FROM ?")
             .bind(plugin)
             .bind(user)
             .fetch_optional(connection)
@@ -64,8 +60,8 @@ pub(super) async fn of(
     content.map_or_else(|| Ok(Json::object()), |content| read(key, plugin, user, &content))
 }
 
-pub(super) async fn change(
-    transaction: &mut Transaction,
+pub(crate) async fn change(
+    transaction: &mut Session,
     key: &SealKey,
     plugin: &str,
     user: Option<&str>,
@@ -84,17 +80,17 @@ pub(super) async fn change(
             stored
         }
     };
-    sqlx::query("DELETE FROM valves WHERE plugin = ? AND user_id IS ?")
+    query("DELETE FROM valves WHERE plugin = ? AND user_id IS NOT DISTINCT FROM ?")
         .bind(plugin)
         .bind(user)
-        .execute(&mut **transaction)
+        .execute(transaction)
         .await?;
     if !values.is_empty() {
-        sqlx::query("INSERT INTO valves (plugin, user_id, content) VALUES (?, ?, ?)")
+        query("INSERT INTO valves (plugin, user_id, content) VALUES (?, ?, ?)")
             .bind(plugin)
             .bind(user)
-            .bind(sealing::seal(key, &values, &sealing::valves_of(plugin, user))?)
-            .execute(&mut **transaction)
+            .bind(sealed::seal(key, &values, &sealed::valves_of(plugin, user))?)
+            .execute(transaction)
             .await?;
     }
     Ok(())
@@ -116,7 +112,7 @@ fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
 }
 
 fn read(key: &SealKey, plugin: &str, user: Option<&str>, content: &str) -> Result<Json, sqlx::Error> {
-    sealing::unseal(key, content, &sealing::valves_of(plugin, user)).map_err(|why| {
+    sealed::unseal(key, content, &sealed::valves_of(plugin, user)).map_err(|why| {
         let what = format!("the stored valves of {plugin} {why}");
         sqlx::Error::Decode(format!("{what}; `valvehouse valves reset {plugin}` drops them").into())
     })

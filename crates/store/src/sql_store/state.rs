@@ -1,19 +1,20 @@
 //! The contract of stores, each method one transaction on the rows of its kind.
 
-use super::database::Sqlite;
-use super::transaction::{AT_ONCE, begin, raise};
-use super::valves::{self, Change};
-use super::{aside, grants, guards, history, hosts, kv, open, responses, switches};
+use super::sql_store::SqlStore;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::Action;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::responses::StoredResponse;
+use crate::rows::generation::{self, raise};
+use crate::rows::valves::{self, Change};
+use crate::rows::{aside, grants, guards, history, hosts, kv, responses, switches};
+use crate::sqlite::open;
 use crate::store::Store;
 use futures::future::BoxFuture;
 use std::time::{Duration, Instant};
 use valvehouse_json::Json;
 
-impl Store for Sqlite {
+impl Store for SqlStore {
     fn seal(&self, text: &str, about: &str) -> String {
         self.key.seal(text, about)
     }
@@ -24,22 +25,20 @@ impl Store for Sqlite {
 
     fn generation(&self) -> Answer<'_, u64> {
         self.work("read the store's generation", async {
-            let generation: i64 =
-                sqlx::query_scalar("SELECT generation FROM store").fetch_one(&self.swift).await?;
-            Ok(generation.unsigned_abs())
+            generation::read(&mut self.swift.session().await?).await
         })
     }
 
     fn all_valves(&self) -> Answer<'_, Vec<StoredValves>> {
         self.work("read the stored valves", async {
-            let mut connection = self.swift.acquire().await?;
+            let mut connection = self.swift.session().await?;
             valves::all(&mut connection, &self.key).await
         })
     }
 
     fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json> {
         self.work("read the stored valves", async move {
-            let mut connection = self.swift.acquire().await?;
+            let mut connection = self.swift.session().await?;
             valves::of(&mut connection, &self.key, plugin, user).await
         })
     }
@@ -76,7 +75,7 @@ impl Store for Sqlite {
 
     fn switches(&self) -> Answer<'_, Vec<Switch>> {
         self.work("read the stored switches", async {
-            let mut connection = self.swift.acquire().await?;
+            let mut connection = self.swift.session().await?;
             switches::all(&mut connection).await
         })
     }
@@ -95,7 +94,10 @@ impl Store for Sqlite {
     }
 
     fn grants(&self) -> Answer<'_, Vec<(String, Json)>> {
-        self.work("read the stored grants", grants::all(&self.swift))
+        self.work(
+            "read the stored grants",
+            async move { grants::all(&mut self.swift.session().await?).await },
+        )
     }
 
     fn set_grants<'a>(
@@ -118,7 +120,9 @@ impl Store for Sqlite {
     }
 
     fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
-        self.work("read the last good scripts", guards::last_good(&self.swift))
+        self.work("read the last good scripts", async move {
+            guards::last_good(&mut self.swift.session().await?).await
+        })
     }
 
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
@@ -150,12 +154,14 @@ impl Store for Sqlite {
     }
 
     fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>> {
-        self.work("read what is confirmed of guards", guards::confirmed(&self.swift))
+        self.work("read what is confirmed of guards", async move {
+            guards::confirmed(&mut self.swift.session().await?).await
+        })
     }
 
     fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64> {
         self.work("confirm a change of a guard", async move {
-            let mut transaction = begin(&self.durable).await?;
+            let mut transaction = self.durable.begin().await?;
             guards::confirm(&mut transaction, id, what, by).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -164,15 +170,21 @@ impl Store for Sqlite {
     }
 
     fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()> {
-        self.work("end what is confirmed of a guard", guards::forget_confirmed(&self.durable, id, what))
+        self.work("end what is confirmed of a guard", async move {
+            guards::forget_confirmed(&mut self.durable.session().await?, id, what).await
+        })
     }
 
     fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>> {
-        self.work("compare guards with their histories", guards::doubted(&self.swift))
+        self.work("compare guards with their histories", async move {
+            guards::doubted(&mut self.swift.session().await?).await
+        })
     }
 
     fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>> {
-        self.work("read which models a guard is for", guards::models(&self.swift))
+        self.work("read which models a guard is for", async move {
+            guards::models(&mut self.swift.session().await?).await
+        })
     }
 
     fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()> {
@@ -192,11 +204,16 @@ impl Store for Sqlite {
     }
 
     fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>> {
-        self.work("read a response", responses::find(&self.swift, id))
+        self.work(
+            "read a response",
+            async move { responses::find(&mut self.swift.session().await?, id).await },
+        )
     }
 
     fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> Answer<'a, Option<String>> {
-        self.work("read the items of responses", responses::items_with(&self.swift, owner, text))
+        self.work("read the items of responses", async move {
+            responses::items_with(&mut self.swift.session().await?, owner, text).await
+        })
     }
 
     fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
@@ -208,7 +225,7 @@ impl Store for Sqlite {
     }
 
     fn set_aside(&self) -> Answer<'_, Vec<Aside>> {
-        self.work("read what is set aside", aside::all(&self.swift))
+        self.work("read what is set aside", async move { aside::all(&mut self.swift.session().await?).await })
     }
 
     fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64> {
@@ -244,15 +261,15 @@ impl Store for Sqlite {
     }
 
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>> {
-        self.work("read what scripts keep", kv::all(&self.swift))
+        self.work("read what scripts keep", async move { kv::all(&mut self.swift.session().await?).await })
     }
 
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
         self.work("write what scripts keep", async move {
-            let is_one = (1..=AT_ONCE).contains(&changes.len());
-            if is_one && changes.iter().all(|change| matches!(change, KvChange::Set(_))) {
+            if kv::is_one_statement(changes) {
                 // One statement is a transaction of its own: a third of the way to the disk and back.
-                return self.queued(|| kv::insert(&self.durable, changes)).await;
+                let insert = async || kv::insert(&mut self.durable.session().await?, changes).await;
+                return self.queued(insert).await;
             }
             let mut transaction = self.begin().await?;
             kv::write(&mut transaction, changes).await?;
@@ -267,15 +284,19 @@ impl Store for Sqlite {
         applied_generation: u64,
         tells: Option<&'a Json>,
     ) -> Answer<'a, ()> {
-        self.work("announce this host", hosts::announce(&self.swift, host_id, pid, applied_generation, tells))
+        self.work("announce this host", async move {
+            hosts::announce(&mut self.swift.session().await?, host_id, pid, applied_generation, tells).await
+        })
     }
 
     fn hosts(&self) -> Answer<'_, Vec<HostSeen>> {
-        self.work("look for running hosts", hosts::all(&self.swift))
+        self.work("look for running hosts", async move { hosts::all(&mut self.swift.session().await?).await })
     }
 
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
-        self.work("take leave of the store", hosts::leave(&self.swift, host_id))
+        self.work("take leave of the store", async move {
+            hosts::leave(&mut self.swift.session().await?, host_id).await
+        })
     }
 
     fn troubles(&self) -> Vec<(Trouble, u64)> {
@@ -290,7 +311,7 @@ impl Store for Sqlite {
         self.work("lock the store", async {
             let since = Instant::now();
             loop {
-                let (begun, lag) = with_lag(begin(&self.swift)).await;
+                let (begun, lag) = with_lag(self.swift.begin()).await;
                 match begun {
                     Ok(transaction) => return transaction.rollback().await,
                     Err(error) if !self.is_busy(&error) => return Err(error),
@@ -311,7 +332,7 @@ impl Store for Sqlite {
     }
 }
 
-impl Sqlite {
+impl SqlStore {
     fn change_valves<'a>(
         &'a self,
         doing: &'static str,

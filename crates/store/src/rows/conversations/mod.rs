@@ -1,0 +1,7 @@
+//! Conversations in rows. Writers wait for the disk.
+
+pub(crate) mod checkpoints;
+pub(crate) mod messages;
+mod rows;
+pub(crate) mod runs;
+pub(crate) mod transfer;

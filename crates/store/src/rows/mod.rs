@@ -1,0 +1,15 @@
+//! The rows of each kind, read and written within a session: the same for every database.
+
+pub(crate) mod aside;
+pub(crate) mod conversations;
+pub(crate) mod generation;
+pub(crate) mod grants;
+pub(crate) mod guards;
+pub(crate) mod history;
+pub(crate) mod hosts;
+pub(crate) mod json;
+pub(crate) mod kv;
+pub(crate) mod responses;
+pub(crate) mod sealed;
+pub(crate) mod switches;
+pub(crate) mod valves;

@@ -1,0 +1,175 @@
+//! The key that seals what people set: found or made when the store is opened, and proven to be the one.
+
+use crate::error::{Place, StoreError, Trouble};
+use crate::rows::sealed::{valves_of, version_of};
+use crate::seal::{SHORTEST_KEY, SealKey, random_word};
+use crate::sql::{Pool, Session, query, query_scalar};
+use crate::sqlite::open::private_file;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+use valvehouse_config::SecretSource;
+
+const DOING: &str = "open the store's secrets";
+/// What the proof says it is about.
+const PROOF: &str = "proof";
+
+/// Returns the key of a store. The first one who opens it seals what earlier versions left in plain words.
+pub(crate) async fn key(
+    place: &Place,
+    key_file: &Path,
+    source: Option<&SecretSource>,
+    pool: &Pool,
+) -> Result<SealKey, StoreError> {
+    let failed = |error| StoreError::from_sqlx(DOING, place, &error);
+    let proof = proof(pool).await.map_err(failed)?;
+    let (text, origin) = text(place, key_file, source, proof.is_some())?;
+    let key = SealKey::of(&text).ok_or_else(|| {
+        let cause = format!("the key is shorter than {SHORTEST_KEY} letters");
+        told(&origin, cause, "`valvehouse key` makes one that nobody guesses")
+    })?;
+    let proof = match proof {
+        Some(proof) => proof,
+        None => {
+            let (proof, sealed) = begin_sealing(&key, pool).await.map_err(failed)?;
+            if sealed {
+                forget_plain_words(pool).await;
+            }
+            proof
+        }
+    };
+    match key.open(&proof, PROOF) {
+        Some(_) => Ok(key),
+        None => Err(told(&origin, "it is not the key that the values in the store are sealed with", MEND)),
+    }
+}
+
+const MEND: &str = "give the right one ([store] key, or the key file beside the store); if it is lost, so are the stored \
+     valves: `valvehouse store forget-valves` drops them and all else stays";
+
+/// Returns the text of the key, and the place it is from.
+fn text(
+    place: &Place,
+    key_file: &Path,
+    source: Option<&SecretSource>,
+    is_sealed: bool,
+) -> Result<(String, Place), StoreError> {
+    let Some(source) = source else {
+        let text = read_or_make(key_file, is_sealed)?;
+        return Ok((text, Place::File(key_file.to_owned())));
+    };
+    let origin = match source {
+        SecretSource::File(file) => Place::File(file.clone()),
+        _ => place.clone(),
+    };
+    match source.read() {
+        Ok(secret) => Ok((secret.expose().to_owned(), origin)),
+        Err(unread) => Err(told(&origin, unread.to_string(), "or change [store] key")),
+    }
+}
+
+/// The key file beside the store. It is made with the first store and never again: another key would not open
+/// what is there.
+fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
+    let place = &Place::File(file.to_owned());
+    loop {
+        match std::fs::read_to_string(file) {
+            Ok(text) => return Ok(text.trim().to_owned()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::from_io("read the store's key", place, &error));
+            }
+            Err(_) if is_sealed => {
+                return Err(told(
+                    place,
+                    "the key that the values in the store are sealed with is not there",
+                    MEND,
+                ));
+            }
+            // Whoever is first makes it; then both read the same.
+            Err(_) => {
+                make(file).map_err(|error| StoreError::from_io("make the store's key", place, &error))?
+            }
+        }
+    }
+}
+
+/// Makes a whole key file at once, or leaves the one that somebody else made.
+fn make(file: &Path) -> io::Result<()> {
+    let beside = file.with_extension(format!("key-{}", &random_word()[..12]));
+    let made = (|| {
+        let mut new = private_file().open(&beside)?;
+        writeln!(new, "{}", random_word())?;
+        new.sync_all()?;
+        match std::fs::hard_link(&beside, file) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    })();
+    let removed = std::fs::remove_file(&beside);
+    made.and(removed)
+}
+
+async fn proof(pool: &Pool) -> Result<Option<String>, sqlx::Error> {
+    query_scalar("SELECT proof FROM sealing").fetch_optional(&mut pool.session().await?).await
+}
+
+/// Writes the proof and seals all that is there, unless another process did so just now. Returns whether anything
+/// was sealed.
+async fn begin_sealing(key: &SealKey, pool: &Pool) -> Result<(String, bool), sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    let written = query_scalar("SELECT proof FROM sealing").fetch_optional(&mut transaction).await?;
+    if let Some(proof) = written {
+        return Ok((proof, false));
+    }
+    let proof = key.seal(PROOF, PROOF);
+    query("INSERT INTO sealing (only_row, proof) VALUES (1, ?)")
+        .bind(&proof)
+        .execute(&mut transaction)
+        .await?;
+    let sealed = seal_valves(key, &mut transaction).await? + seal_versions(key, &mut transaction).await?;
+    transaction.commit().await?;
+    Ok((proof, sealed > 0))
+}
+
+async fn seal_valves(key: &SealKey, transaction: &mut Session) -> Result<usize, sqlx::Error> {
+    let rows = query("SELECT plugin, user_id, content FROM valves").fetch_all(transaction).await?;
+    for row in &rows {
+        let (plugin, user): (String, Option<String>) = (row.try_get("plugin")?, row.try_get("user_id")?);
+        let sealed = key.seal(row.try_get("content")?, &valves_of(&plugin, user.as_deref()));
+        query("UPDATE valves SET content = ? WHERE plugin = ? AND user_id IS NOT DISTINCT FROM ?")
+            .bind(sealed)
+            .bind(&plugin)
+            .bind(&user)
+            .execute(transaction)
+            .await?;
+    }
+    Ok(rows.len())
+}
+
+async fn seal_versions(key: &SealKey, transaction: &mut Session) -> Result<usize, sqlx::Error> {
+    let rows = query("SELECT plugin, version, valves FROM versions").fetch_all(transaction).await?;
+    for row in &rows {
+        let (plugin, number): (String, i64) = (row.try_get("plugin")?, row.try_get("version")?);
+        let sealed = key.seal(row.try_get("valves")?, &version_of(&plugin, number));
+        query("UPDATE versions SET valves = ? WHERE plugin = ? AND version = ?")
+            .bind(sealed)
+            .bind(&plugin)
+            .bind(number)
+            .execute(transaction)
+            .await?;
+    }
+    Ok(rows.len())
+}
+
+/// What was in plain words is still in pages that are free now: they are written anew.
+async fn forget_plain_words(pool: &Pool) {
+    let Pool::Sqlite(pool) = pool;
+    for work in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        if let Err(error) = sqlx::raw_sql(work).execute(pool).await {
+            tracing::warn!("unused parts of the store may still hold values in plain words: {error}");
+        }
+    }
+}
+
+fn told(place: &Place, cause: impl Into<String>, mend: &str) -> StoreError {
+    StoreError { mend: Some(mend.to_owned()), ..StoreError::new(DOING, place, Trouble::Sealed, cause) }
+}

@@ -1,0 +1,11 @@
+//! One way to speak to each kind of database: sessions, statements with their values, rows.
+//!
+//! Statements are written once, in the SQL that all of them read, with `?` or `?1` for values.
+
+mod query;
+mod row;
+mod session;
+
+pub(crate) use query::{insert, query, query_scalar};
+pub(crate) use row::Row;
+pub(crate) use session::{Pool, Session};

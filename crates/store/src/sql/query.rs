@@ -1,0 +1,185 @@
+//! Statements and the values in them.
+
+use super::row::{Column, Row};
+use super::session::Session;
+use sqlx::query::Query as Prepared;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{AssertSqlSafe, Error, Sqlite};
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+/// A value of a statement, none of its kind included.
+pub(crate) enum Value<'q> {
+    Text(Option<Cow<'q, str>>),
+    Integer(Option<i64>),
+    Bool(Option<bool>),
+}
+
+/// A statement and its values.
+pub(crate) struct Query<'q> {
+    text: Cow<'static, str>,
+    values: Vec<Value<'q>>,
+}
+
+/// A statement of whose rows the first column counts.
+pub(crate) struct Scalar<'q, T> {
+    query: Query<'q>,
+    column: PhantomData<T>,
+}
+
+/// Builds a statement.
+pub(crate) fn query<'q>(text: &'static str) -> Query<'q> {
+    Query { text: text.into(), values: Vec::new() }
+}
+
+/// Builds a statement of whose rows the first column counts.
+pub(crate) fn query_scalar<'q, T>(text: &'static str) -> Scalar<'q, T> {
+    Scalar { query: query(text), column: PhantomData }
+}
+
+/// Builds a statement that puts in all these rows at once: `head`, their values, `tail`.
+pub(crate) fn insert<'q, const COLUMNS: usize>(
+    head: &str,
+    rows: impl IntoIterator<Item = [Value<'q>; COLUMNS]>,
+    tail: &str,
+) -> Query<'q> {
+    let values: Vec<Value<'q>> = rows.into_iter().flatten().collect();
+    let row = format!("({})", ["?"; COLUMNS].join(", "));
+    let rows = vec![row; values.len() / COLUMNS].join(", ");
+    Query { text: format!("{head} VALUES {rows} {tail}").into(), values }
+}
+
+impl<'q> Query<'q> {
+    /// Adds the next value.
+    pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// Runs it. Returns the number of rows that it changed.
+    pub(crate) async fn execute(self, session: &mut Session) -> Result<u64, Error> {
+        match session {
+            Session::Sqlite(connection) => changed(self.sqlite().execute(&mut **connection).await),
+            Session::SqliteTransaction(connection) => changed(self.sqlite().execute(&mut **connection).await),
+        }
+    }
+
+    pub(crate) async fn fetch_all(self, session: &mut Session) -> Result<Vec<Row>, Error> {
+        let rows = match session {
+            Session::Sqlite(connection) => self.sqlite().fetch_all(&mut **connection).await?,
+            Session::SqliteTransaction(connection) => self.sqlite().fetch_all(&mut **connection).await?,
+        };
+        Ok(rows.into_iter().map(Row::Sqlite).collect())
+    }
+
+    pub(crate) async fn fetch_optional(self, session: &mut Session) -> Result<Option<Row>, Error> {
+        let row = match session {
+            Session::Sqlite(connection) => self.sqlite().fetch_optional(&mut **connection).await?,
+            Session::SqliteTransaction(connection) => self.sqlite().fetch_optional(&mut **connection).await?,
+        };
+        Ok(row.map(Row::Sqlite))
+    }
+
+    pub(crate) async fn fetch_one(self, session: &mut Session) -> Result<Row, Error> {
+        self.fetch_optional(session).await?.ok_or(Error::RowNotFound)
+    }
+
+    fn sqlite(self) -> Prepared<'q, Sqlite, SqliteArguments> {
+        let query = sqlx::query(AssertSqlSafe(self.text));
+        self.values.into_iter().fold(query, |query, value| match value {
+            Value::Text(text) => query.bind(text),
+            Value::Integer(number) => query.bind(number),
+            Value::Bool(is_so) => query.bind(is_so),
+        })
+    }
+}
+
+fn changed(done: Result<sqlx::sqlite::SqliteQueryResult, Error>) -> Result<u64, Error> {
+    done.map(|done| done.rows_affected())
+}
+
+impl<'q, T: for<'r> Column<'r>> Scalar<'q, T> {
+    /// Adds the next value.
+    pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
+        self.query = self.query.bind(value);
+        self
+    }
+
+    pub(crate) async fn fetch_all(self, session: &mut Session) -> Result<Vec<T>, Error> {
+        self.query.fetch_all(session).await?.iter().map(Row::first).collect()
+    }
+
+    pub(crate) async fn fetch_optional(self, session: &mut Session) -> Result<Option<T>, Error> {
+        self.query.fetch_optional(session).await?.as_ref().map(Row::first).transpose()
+    }
+
+    pub(crate) async fn fetch_one(self, session: &mut Session) -> Result<T, Error> {
+        self.query.fetch_one(session).await?.first()
+    }
+}
+
+impl<'q> From<&'q str> for Value<'q> {
+    fn from(text: &'q str) -> Self {
+        Self::Text(Some(text.into()))
+    }
+}
+
+impl<'q> From<&'q String> for Value<'q> {
+    fn from(text: &'q String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Some(text.into()))
+    }
+}
+
+impl<'q> From<Option<&'q str>> for Value<'q> {
+    fn from(text: Option<&'q str>) -> Self {
+        Self::Text(text.map(Cow::Borrowed))
+    }
+}
+
+impl<'q> From<&'q Option<String>> for Value<'q> {
+    fn from(text: &'q Option<String>) -> Self {
+        text.as_deref().into()
+    }
+}
+
+impl From<Option<String>> for Value<'_> {
+    fn from(text: Option<String>) -> Self {
+        Self::Text(text.map(Cow::Owned))
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::Integer(Some(number))
+    }
+}
+
+impl From<Option<i64>> for Value<'_> {
+    fn from(number: Option<i64>) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(number: u32) -> Self {
+        i64::from(number).into()
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(is_so: bool) -> Self {
+        Self::Bool(Some(is_so))
+    }
+}
+
+impl From<Option<bool>> for Value<'_> {
+    fn from(is_so: Option<bool>) -> Self {
+        Self::Bool(is_so)
+    }
+}

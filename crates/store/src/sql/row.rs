@@ -1,0 +1,33 @@
+//! Rows as they came from one of the databases.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Decode, Error, Row as _, Sqlite, Type};
+
+/// A row.
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+}
+
+/// A type that a column of each database is read as.
+pub(crate) trait Column<'r>: Decode<'r, Sqlite> + Type<Sqlite> {}
+
+impl<'r, T: Decode<'r, Sqlite> + Type<Sqlite>> Column<'r> for T {}
+
+impl Row {
+    /// Reads a column.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such column, or it holds something else.
+    pub(crate) fn try_get<'r, T: Column<'r>>(&'r self, column: &str) -> Result<T, Error> {
+        match self {
+            Self::Sqlite(row) => row.try_get(column),
+        }
+    }
+
+    /// Reads the first column.
+    pub(super) fn first<'r, T: Column<'r>>(&'r self) -> Result<T, Error> {
+        match self {
+            Self::Sqlite(row) => row.try_get(0),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Histories, each method one transaction.
+
+use super::sql_store::SqlStore;
+use crate::error::Answer;
+use crate::history::{Edit, History, Seen, Span, Version};
+use crate::rows::generation::raise;
+use crate::rows::history;
+
+impl History for SqlStore {
+    fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>> {
+        self.work("read the history", async move {
+            history::of(&mut self.swift.session().await?, &self.key, plugin).await
+        })
+    }
+
+    fn source<'a>(&'a self, hash: &'a str) -> Answer<'a, Option<String>> {
+        self.work("read a source of the history", async move {
+            history::source(&mut self.swift.session().await?, hash).await
+        })
+    }
+
+    fn spans(&self) -> Answer<'_, Vec<Span>> {
+        self.work("read the histories", async { history::spans(&mut self.swift.session().await?).await })
+    }
+
+    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>> {
+        self.work("write the history", async move {
+            if seen.is_empty() {
+                return Ok(Vec::new());
+            }
+            // Whoever saved a file has it on disk; what is lost here is found again by the next look.
+            let mut transaction = self.swift.begin().await?;
+            let late = history::record(&mut transaction, &self.key, seen).await?;
+            transaction.commit().await?;
+            Ok(late)
+        })
+    }
+
+    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64> {
+        self.work("write the history", async move {
+            let mut transaction = self.begin().await?;
+            history::edit(&mut transaction, &self.key, edit).await?;
+            let generation = raise(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! A store in an SQL database: its connections, and one piece of work on them.
+
+use crate::error::{Answer, Place, StoreError, Trouble, Troubles};
+use crate::seal::SealKey;
+use crate::sealing;
+use crate::sql::{Pool, Session};
+use crate::sqlite;
+use std::path::Path;
+use std::time::Instant;
+use valvehouse_config::SecretSource;
+
+/// A store in an SQL database.
+pub struct SqlStore {
+    pub(crate) place: Place,
+    /// Connections whose commits wait for the disk.
+    pub(crate) durable: Pool,
+    /// Readers, and writers that do not wait for the disk.
+    pub(crate) swift: Pool,
+    /// What people set is sealed with it.
+    pub(super) key: SealKey,
+    /// Writers in their order, and when one of them last failed to get the lock.
+    queue: tokio::sync::Mutex<Option<Instant>>,
+    pub(super) troubles: Troubles,
+}
+
+impl SqlStore {
+    /// Opens an SQLite file; creates it and its folder, for this user only, where they are missing. What people
+    /// set is sealed with the key in the file of the same name that ends in `.key`, which is made with it.
+    ///
+    /// # Errors
+    /// Returns an error if the file is no store, cannot be written, or its key is missing.
+    pub async fn sqlite(file: &Path) -> Result<Self, StoreError> {
+        Self::sqlite_with(file, None).await
+    }
+
+    /// Opens an SQLite file with a key from elsewhere.
+    ///
+    /// # Errors
+    /// Returns an error if the file is no store, cannot be written, or the key is not its key.
+    pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> Result<Self, StoreError> {
+        let (durable, swift) = sqlite::open::open(file).await?;
+        Self::with(Place::File(file.to_owned()), durable, swift, &file.with_extension("key"), key).await
+    }
+
+    async fn with(
+        place: Place,
+        durable: Pool,
+        swift: Pool,
+        key_file: &Path,
+        key: Option<&SecretSource>,
+    ) -> Result<Self, StoreError> {
+        crate::conversation::opened();
+        let key = sealing::key(&place, key_file, key, &durable).await?;
+        let (queue, troubles) = (tokio::sync::Mutex::default(), Troubles::default());
+        Ok(Self { place, durable, swift, key, queue, troubles })
+    }
+
+    /// Runs one piece of work; an error says what it was for.
+    pub(super) fn work<'a, T: 'a>(
+        &'a self,
+        doing: &'static str,
+        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            match work.await {
+                Ok(value) => {
+                    self.troubles.end(doing);
+                    Ok(value)
+                }
+                Err(error) => {
+                    let error = StoreError::from_sqlx(doing, &self.place, &error);
+                    self.troubles.add(doing, &error);
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    /// Begins a transaction whose commit waits for the disk.
+    pub(super) async fn begin(&self) -> Result<Session, sqlx::Error> {
+        self.queued(|| self.durable.begin()).await
+    }
+
+    /// Does what needs the lock of writers. Whoever queued while another one found the lock held by another
+    /// process fails as well: nobody waits twice as long.
+    pub(super) async fn queued<T, F: Future<Output = Result<T, sqlx::Error>>>(
+        &self,
+        work: impl Fn() -> F,
+    ) -> Result<T, sqlx::Error> {
+        let since = Instant::now();
+        let mut busy_at = self.queue.lock().await;
+        if busy_at.is_some_and(|at| at >= since) {
+            return Err(sqlx::Error::PoolTimedOut);
+        }
+        loop {
+            let done = work().await;
+            if done.as_ref().err().is_none_or(|error| !self.is_busy(error)) {
+                return done;
+            }
+            if !self.is_contended() || since.elapsed() > sqlite::open::CONTENDED {
+                *busy_at = Some(Instant::now());
+                return done;
+            }
+        }
+    }
+
+    pub(super) fn is_busy(&self, error: &sqlx::Error) -> bool {
+        StoreError::from_sqlx("", &self.place, error).trouble == Trouble::Busy
+    }
+
+    /// Returns `true` if other processes take turns at the lock, rather than one of them holding it.
+    pub(super) fn is_contended(&self) -> bool {
+        match &self.place {
+            Place::File(file) => sqlite::open::is_contended(file),
+        }
+    }
+}
