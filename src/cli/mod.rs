@@ -40,6 +40,7 @@ mod list;
 #[cfg(feature = "workbench")]
 mod lsp;
 mod new;
+mod nodes;
 mod release;
 #[cfg(feature = "workbench")]
 mod repl;

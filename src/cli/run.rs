@@ -6,7 +6,7 @@ use super::output::Output;
 use super::settings::Reading;
 use super::{
     chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
-    list, log, new, release, resume, rollback, runs, serve, store, trace, trial, valves,
+    list, log, new, nodes, release, resume, rollback, runs, serve, store, trace, trial, valves,
 };
 #[cfg(feature = "workbench")]
 use super::{completions, dev, lsp, repl, test};
@@ -117,6 +117,7 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
         Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,
         Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
+        Command::Nodes(_) => nodes::run(&config, out).await,
         Command::Release(asked) => release::run(&asked, &config, out),
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),

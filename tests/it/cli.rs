@@ -348,6 +348,7 @@ fn every_command_explains_itself_with_examples() {
         "grant",
         "explain",
         "confirm-removal",
+        "nodes",
         "release",
         "config",
         "key",

@@ -55,7 +55,7 @@ impl Host {
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
         writer.save(&snapshot, &first.report.changes).await;
         writer.record_lost(&snapshot).await;
-        let id = uuid::Uuid::new_v4().to_string();
+        let id = format!("{}-{}", machine(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
         let asking = writer.asking();
         let host = Self {
@@ -233,7 +233,10 @@ impl Host {
         let mut applied = None;
         let mut announced = tokio::time::Instant::now();
         loop {
-            poll.tick().await;
+            tokio::select! {
+                _ = poll.tick() => {}
+                () = self.store.changed() => {}
+            }
             let news = match self.store.generation().await {
                 Ok(generation) => applied.replace(generation) != Some(generation),
                 Err(_) => false,
@@ -293,4 +296,12 @@ impl Host {
             tracing::debug!("left without a word: {error}");
         }
     }
+}
+
+/// The name of this machine, for people who read which hosts live on a store.
+fn machine() -> String {
+    let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
+    let name = name.unwrap_or_default();
+    let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(64).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
 }

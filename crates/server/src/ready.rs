@@ -121,6 +121,8 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         Check::needed("generation", snapshot.generation > 0, format!("{} runs", snapshot.generation)),
         match &hosts {
             Ok(hosts) => Check::needed("store", true, format!("it answers, at its change {}", hosts.stored)),
+            // What no host can reach is no reason to send requests to another one.
+            Err(why) if app.host.store().is_shared() => Check::told("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
         },
         Check::told(

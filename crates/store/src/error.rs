@@ -30,11 +30,13 @@ pub enum Trouble {
     Refused,
     /// The key that opens it is missing or another one.
     Sealed,
+    /// The server that keeps it does not answer.
+    Unreachable,
     /// Anything else.
     Other,
 }
 
-const TROUBLES: [Trouble; 10] = [
+const TROUBLES: [Trouble; 11] = [
     Trouble::ReadOnly,
     Trouble::NotADatabase,
     Trouble::NewerSchema,
@@ -44,6 +46,7 @@ const TROUBLES: [Trouble; 10] = [
     Trouble::Damaged,
     Trouble::Refused,
     Trouble::Sealed,
+    Trouble::Unreachable,
     Trouble::Other,
 ];
 
@@ -60,6 +63,7 @@ impl Trouble {
             Self::Damaged => "damaged",
             Self::Sealed => "sealed",
             Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
             Self::Other => "other",
         }
     }
@@ -108,12 +112,17 @@ impl Troubles {
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     File(PathBuf),
+    /// A database of a server, named without its password.
+    #[cfg(feature = "postgres")]
+    Server(String),
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => file.display().fmt(f),
+            #[cfg(feature = "postgres")]
+            Self::Server(server) => server.fmt(f),
         }
     }
 }
@@ -143,6 +152,9 @@ impl From<StoreError> for Fault {
             Trouble::Busy => ("another process holds its lock; try again in a moment", "store_busy"),
             Trouble::Full => ("its disk is full; the operator has to free some space", "store_full"),
             Trouble::Failing => ("its disk fails; the operator finds the reason in the log", "store_failing"),
+            Trouble::Unreachable => {
+                ("its database does not answer; try again in a moment", "store_unreachable")
+            }
             Trouble::ReadOnly => {
                 ("it is read-only; the operator finds the reason in the log", "store_read_only")
             }
@@ -178,9 +190,11 @@ impl StoreError {
         Self::new(doing, place, trouble, error.to_string())
     }
 
-    /// From SQLite, by its result codes.
+    /// From a database, by its result codes.
     pub(super) fn from_sqlx(doing: &str, place: &Place, error: &sqlx::Error) -> Self {
         let trouble = match error {
+            #[cfg(feature = "postgres")]
+            _ if matches!(place, Place::Server(_)) => of_server(error),
             sqlx::Error::Database(error) => {
                 let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
                 // The low byte is the code, the rest says more of it.
@@ -200,6 +214,9 @@ impl StoreError {
             _ => Trouble::Other,
         };
         let cause = match error {
+            sqlx::Error::Database(error) if error.code().as_deref() == Some("22021") => {
+                "its database keeps no text with a NUL character".to_owned()
+            }
             sqlx::Error::Database(error) => error.message().to_owned(),
             sqlx::Error::Decode(error) | sqlx::Error::Encode(error) => error.to_string(),
             error => error.to_string(),
@@ -224,7 +241,11 @@ impl StoreError {
 }
 
 fn mend(trouble: Trouble, place: &Place) -> Option<String> {
-    let Place::File(file) = place;
+    let file = match place {
+        Place::File(file) => file,
+        #[cfg(feature = "postgres")]
+        Place::Server(_) => return mend_server(trouble),
+    };
     let folder = file.parent().unwrap_or(file).display();
     Some(match trouble {
         Trouble::ReadOnly => {
@@ -240,6 +261,56 @@ fn mend(trouble: Trouble, place: &Place) -> Option<String> {
         Trouble::Damaged => {
             format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
         }
-        Trouble::Refused | Trouble::Sealed | Trouble::Other => return None,
+        Trouble::Refused | Trouble::Sealed | Trouble::Unreachable | Trouble::Other => return None,
     })
+}
+
+/// Sorts the errors of a server by their SQLSTATE.
+#[cfg(feature = "postgres")]
+fn of_server(error: &sqlx::Error) -> Trouble {
+    match error {
+        sqlx::Error::Database(error) => {
+            let code = error.code().unwrap_or_default();
+            match &*code {
+                // Serialization failures, deadlocks, locks; connections that are used up.
+                "40001" | "40P01" | "55P03" | "53300" => Trouble::Busy,
+                "53100" => Trouble::Full,
+                "25006" | "42501" => Trouble::ReadOnly,
+                // Text with a NUL character, numbers out of range, ids that are too long for an index.
+                "22021" | "22P05" | "22003" | "54000" => Trouble::Refused,
+                "57P01" | "57P02" | "57P03" => Trouble::Unreachable,
+                _ if code.starts_with("08") => Trouble::Unreachable,
+                _ if code.starts_with("58") => Trouble::Failing,
+                _ if code.starts_with("XX") => Trouble::Damaged,
+                _ => Trouble::Other,
+            }
+        }
+        sqlx::Error::Encode(_) => Trouble::Refused,
+        sqlx::Error::Io(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::Protocol(_) => Trouble::Unreachable,
+        _ => Trouble::Other,
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn mend_server(trouble: Trouble) -> Option<String> {
+    let mend = match trouble {
+        Trouble::ReadOnly => {
+            "name the primary in store.url, with a role that may create tables and write to them"
+        }
+        Trouble::NotADatabase | Trouble::NewerSchema => {
+            "use the newest version that was used here, or set store.url to another database"
+        }
+        Trouble::Busy => {
+            "try again; if it stays so, look at pg_stat_activity for a session that holds a lock"
+        }
+        Trouble::Full => "free some space on the disk of the database",
+        Trouble::Failing => "look into the log of the database",
+        Trouble::Damaged => "restore the database from a backup",
+        Trouble::Unreachable => "look whether the database runs and can be reached from here",
+        Trouble::Refused | Trouble::Sealed | Trouble::Other => return None,
+    };
+    Some(mend.to_owned())
 }

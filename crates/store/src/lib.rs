@@ -11,6 +11,8 @@ mod export;
 mod history;
 mod kv;
 mod open;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
 mod responses;
 mod rows;

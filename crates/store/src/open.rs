@@ -1,6 +1,8 @@
 //! The store that the settings name, opened; and the way out when its key is lost.
 
-use crate::error::{StoreError, Trouble};
+use crate::error::StoreError;
+#[cfg(not(feature = "postgres"))]
+use crate::error::Trouble;
 use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
@@ -11,12 +13,19 @@ use valvehouse_config::{StoreAddress, StoreSettings};
 pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
     match &settings.address {
         StoreAddress::Sqlite(file) => Ok(Arc::new(SqlStore::sqlite_with(file, settings.key.as_ref()).await?)),
+        #[cfg(feature = "postgres")]
+        StoreAddress::Postgres(url) => {
+            Ok(Arc::new(SqlStore::postgres(url.expose(), settings.key.as_ref()).await?))
+        }
+        #[cfg(not(feature = "postgres"))]
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),
             place: "postgres".into(),
             trouble: Trouble::Other,
-            cause: "this version keeps its state in SQLite only".into(),
-            mend: Some("set store.url to \"sqlite://.valvehouse/state.db\"".into()),
+            cause: "this program was built without the feature `postgres`".into(),
+            mend: Some(
+                "build it with that feature, or set store.url to \"sqlite://.valvehouse/state.db\"".into(),
+            ),
         }),
     }
 }

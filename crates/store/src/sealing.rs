@@ -3,7 +3,7 @@
 use crate::error::{Place, StoreError, Trouble};
 use crate::rows::sealed::{valves_of, version_of};
 use crate::seal::{SHORTEST_KEY, SealKey, random_word};
-use crate::sql::{Pool, Session, query, query_scalar};
+use crate::sql::{Lock, Pool, Session, query, query_scalar};
 use crate::sqlite::open::private_file;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
@@ -115,7 +115,7 @@ async fn proof(pool: &Pool) -> Result<Option<String>, sqlx::Error> {
 /// Writes the proof and seals all that is there, unless another process did so just now. Returns whether anything
 /// was sealed.
 async fn begin_sealing(key: &SealKey, pool: &Pool) -> Result<(String, bool), sqlx::Error> {
-    let mut transaction = pool.begin().await?;
+    let mut transaction = pool.begin(Lock::Settings).await?;
     let written = query_scalar("SELECT proof FROM sealing").fetch_optional(&mut transaction).await?;
     if let Some(proof) = written {
         return Ok((proof, false));
@@ -162,7 +162,8 @@ async fn seal_versions(key: &SealKey, transaction: &mut Session) -> Result<usize
 
 /// What was in plain words is still in pages that are free now: they are written anew.
 async fn forget_plain_words(pool: &Pool) {
-    let Pool::Sqlite(pool) = pool;
+    #[allow(irrefutable_let_patterns, reason = "the only one without the feature `postgres`")]
+    let Pool::Sqlite(pool) = pool else { return };
     for work in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
         if let Err(error) = sqlx::raw_sql(work).execute(pool).await {
             tracing::warn!("unused parts of the store may still hold values in plain words: {error}");

@@ -17,6 +17,18 @@ pub trait Store: Conversations + History {
     /// costs one more look and is never missed.
     fn generation(&self) -> Answer<'_, u64>;
 
+    /// Returns `true` if hosts of other machines may live on it. Then a failure of the store is everybody's, and no
+    /// reason to send requests elsewhere.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Waits until the store says that its generation may be another one; for ever where it does not say so. Look at
+    /// [`Store::generation`] from time to time as well: what is said is lost while a connection is.
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// All that was set, for every plugin and user. What has no row was never set.
     fn all_valves(&self) -> Answer<'_, Vec<StoredValves>>;
 

@@ -5,4 +5,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 pub mod loopback;
+#[cfg(all(unix, feature = "postgres"))]
+pub mod postgres;
 pub mod recordings;

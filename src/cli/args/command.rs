@@ -143,6 +143,8 @@ pub(in crate::cli) enum Command {
   valvehouse adopt weather                    its valves, grants and kv entries
   valvehouse adopt weather --drop             delete them instead")]
     Adopt(Adopt),
+    /// Show the hosts on the store, and which generation each serves
+    Nodes(Nodes),
     /// Run a quarantined version of a plugin again
     Release(Release),
     /// Look after the store itself
@@ -453,6 +455,15 @@ pub(in crate::cli) struct Release {
     /// The plugin whose version is quarantined
     pub(in crate::cli) id: String,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse nodes
+  valvehouse nodes --format json
+
+Of hosts that were heard of within five seconds. Those that serve an earlier generation than the store's
+are behind; a host that stays behind says why in its log and at /readyz?verbose.")]
+pub(in crate::cli) struct Nodes {}
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Store {

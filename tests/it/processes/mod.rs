@@ -2,6 +2,7 @@
 
 mod durable;
 mod killed;
+mod nodes;
 mod serve;
 mod settings;
 mod signals;

@@ -268,7 +268,7 @@ impl Server {
         overview["problems"].to_string()
     }
 
-    async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let request = self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE);
         let request = match body {

@@ -1,6 +1,9 @@
 //! The number of the latest change.
 
-use crate::sql::{Session, query_scalar};
+use crate::sql::{Session, query, query_scalar};
+
+/// The channel on which databases that can do so say that the number is another one.
+pub(crate) const CHANNEL: &str = "valvehouse_generation";
 
 pub(crate) async fn read(session: &mut Session) -> Result<u64, sqlx::Error> {
     let generation: i64 = query_scalar("SELECT generation FROM store").fetch_one(session).await?;
@@ -10,5 +13,11 @@ pub(crate) async fn read(session: &mut Session) -> Result<u64, sqlx::Error> {
 /// Raises it; every transaction that changes what a running host must notice ends with this.
 pub(crate) async fn raise(session: &mut Session) -> Result<u64, sqlx::Error> {
     let raise = query_scalar::<i64>("UPDATE store SET generation = generation + 1 RETURNING generation");
-    raise.fetch_one(session).await.map(i64::unsigned_abs)
+    let generation = raise.fetch_one(session).await?;
+    if session.is_shared() {
+        // Sent with the commit. It only wakes: the row is the truth.
+        let notify = query("SELECT pg_notify(?, ?)").bind(CHANNEL).bind(generation.to_string());
+        notify.fetch_optional(session).await?;
+    }
+    Ok(generation.unsigned_abs())
 }

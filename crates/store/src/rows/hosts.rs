@@ -44,7 +44,7 @@ pub(crate) async fn all(session: &mut Session) -> Result<Vec<HostSeen>, sqlx::Er
         .map(|row| {
             Ok(HostSeen {
                 host_id: row.try_get("host_id")?,
-                pid: row.try_get("pid")?,
+                pid: u32::try_from(row.try_get::<i64>("pid")?).unwrap_or_default(),
                 applied_generation: row.try_get::<i64>("applied_generation")?.unsigned_abs(),
                 // A host of another version may tell in other words: then it tells nothing.
                 tells: Json::parse(row.try_get::<&str>("tells")?.as_bytes()).unwrap_or_default(),

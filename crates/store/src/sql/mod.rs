@@ -8,4 +8,4 @@ mod session;
 
 pub(crate) use query::{insert, query, query_scalar};
 pub(crate) use row::Row;
-pub(crate) use session::{Pool, Session};
+pub(crate) use session::{Lock, Pool, Session};

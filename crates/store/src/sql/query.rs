@@ -58,16 +58,35 @@ impl<'q> Query<'q> {
 
     /// Runs it. Returns the number of rows that it changed.
     pub(crate) async fn execute(self, session: &mut Session) -> Result<u64, Error> {
-        match session {
-            Session::Sqlite(connection) => changed(self.sqlite().execute(&mut **connection).await),
-            Session::SqliteTransaction(connection) => changed(self.sqlite().execute(&mut **connection).await),
-        }
+        let done = match session {
+            Session::Sqlite(connection) => self.sqlite().execute(&mut **connection).await,
+            Session::SqliteTransaction(transaction) => self.sqlite().execute(&mut **transaction).await,
+            #[cfg(feature = "postgres")]
+            Session::Postgres(connection) => {
+                return self.postgres().execute(&mut **connection).await.map(|done| done.rows_affected());
+            }
+            #[cfg(feature = "postgres")]
+            Session::PostgresTransaction(transaction) => {
+                return self.postgres().execute(&mut **transaction).await.map(|done| done.rows_affected());
+            }
+        };
+        done.map(|done| done.rows_affected())
     }
 
     pub(crate) async fn fetch_all(self, session: &mut Session) -> Result<Vec<Row>, Error> {
         let rows = match session {
             Session::Sqlite(connection) => self.sqlite().fetch_all(&mut **connection).await?,
-            Session::SqliteTransaction(connection) => self.sqlite().fetch_all(&mut **connection).await?,
+            Session::SqliteTransaction(transaction) => self.sqlite().fetch_all(&mut **transaction).await?,
+            #[cfg(feature = "postgres")]
+            Session::Postgres(connection) => {
+                let rows = self.postgres().fetch_all(&mut **connection).await?;
+                return Ok(rows.into_iter().map(Row::Postgres).collect());
+            }
+            #[cfg(feature = "postgres")]
+            Session::PostgresTransaction(transaction) => {
+                let rows = self.postgres().fetch_all(&mut **transaction).await?;
+                return Ok(rows.into_iter().map(Row::Postgres).collect());
+            }
         };
         Ok(rows.into_iter().map(Row::Sqlite).collect())
     }
@@ -75,7 +94,17 @@ impl<'q> Query<'q> {
     pub(crate) async fn fetch_optional(self, session: &mut Session) -> Result<Option<Row>, Error> {
         let row = match session {
             Session::Sqlite(connection) => self.sqlite().fetch_optional(&mut **connection).await?,
-            Session::SqliteTransaction(connection) => self.sqlite().fetch_optional(&mut **connection).await?,
+            Session::SqliteTransaction(transaction) => {
+                self.sqlite().fetch_optional(&mut **transaction).await?
+            }
+            #[cfg(feature = "postgres")]
+            Session::Postgres(connection) => {
+                return Ok(self.postgres().fetch_optional(&mut **connection).await?.map(Row::Postgres));
+            }
+            #[cfg(feature = "postgres")]
+            Session::PostgresTransaction(transaction) => {
+                return Ok(self.postgres().fetch_optional(&mut **transaction).await?.map(Row::Postgres));
+            }
         };
         Ok(row.map(Row::Sqlite))
     }
@@ -92,10 +121,32 @@ impl<'q> Query<'q> {
             Value::Bool(is_so) => query.bind(is_so),
         })
     }
+
+    #[cfg(feature = "postgres")]
+    fn postgres(self) -> Prepared<'q, sqlx::Postgres, sqlx::postgres::PgArguments> {
+        let query = sqlx::query(AssertSqlSafe(numbered(&self.text)));
+        self.values.into_iter().fold(query, |query, value| match value {
+            Value::Text(text) => query.bind(text),
+            Value::Integer(number) => query.bind(number),
+            Value::Bool(is_so) => query.bind(is_so),
+        })
+    }
 }
 
-fn changed(done: Result<sqlx::sqlite::SqliteQueryResult, Error>) -> Result<u64, Error> {
-    done.map(|done| done.rows_affected())
+/// Writes `?` and `?1` as Postgres has them: `$1`. No statement has a question mark elsewhere.
+#[cfg(feature = "postgres")]
+fn numbered(text: &str) -> String {
+    let mut numbered = String::with_capacity(text.len() + 16);
+    let mut parts = text.split('?');
+    numbered.push_str(parts.next().unwrap_or_default());
+    for (number, part) in (1..).zip(parts) {
+        numbered.push('$');
+        if !part.starts_with(|letter: char| letter.is_ascii_digit()) {
+            numbered.push_str(&number.to_string());
+        }
+        numbered.push_str(part);
+    }
+    numbered
 }
 
 impl<'q, T: for<'r> Column<'r>> Scalar<'q, T> {

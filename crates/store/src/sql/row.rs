@@ -1,17 +1,33 @@
 //! Rows as they came from one of the databases.
 
+#[cfg(feature = "postgres")]
+use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Error, Row as _, Sqlite, Type};
 
 /// A row.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
+    #[cfg(feature = "postgres")]
+    Postgres(PgRow),
 }
 
 /// A type that a column of each database is read as.
+#[cfg(not(feature = "postgres"))]
 pub(crate) trait Column<'r>: Decode<'r, Sqlite> + Type<Sqlite> {}
 
+#[cfg(not(feature = "postgres"))]
 impl<'r, T: Decode<'r, Sqlite> + Type<Sqlite>> Column<'r> for T {}
+
+/// A type that a column of each database is read as.
+#[cfg(feature = "postgres")]
+pub(crate) trait Column<'r>:
+    Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
+{
+}
+
+#[cfg(feature = "postgres")]
+impl<'r, T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>> Column<'r> for T {}
 
 impl Row {
     /// Reads a column.
@@ -21,6 +37,8 @@ impl Row {
     pub(crate) fn try_get<'r, T: Column<'r>>(&'r self, column: &str) -> Result<T, Error> {
         match self {
             Self::Sqlite(row) => row.try_get(column),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(row) => row.try_get(column),
         }
     }
 
@@ -28,6 +46,8 @@ impl Row {
     pub(super) fn first<'r, T: Column<'r>>(&'r self) -> Result<T, Error> {
         match self {
             Self::Sqlite(row) => row.try_get(0),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(row) => row.try_get(0),
         }
     }
 }

@@ -2,17 +2,49 @@
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, Sqlite, SqlitePool, Transaction};
+#[cfg(feature = "postgres")]
+use sqlx::{PgPool, Postgres};
 
 /// The connections of a store.
 #[derive(Clone)]
 pub(crate) enum Pool {
     Sqlite(SqlitePool),
+    #[cfg(feature = "postgres")]
+    Postgres(PgPool),
 }
 
 /// One connection, alone or within a transaction. A transaction that is dropped is rolled back.
 pub(crate) enum Session {
     Sqlite(PoolConnection<Sqlite>),
     SqliteTransaction(Transaction<'static, Sqlite>),
+    #[cfg(feature = "postgres")]
+    Postgres(PoolConnection<Postgres>),
+    #[cfg(feature = "postgres")]
+    PostgresTransaction(Transaction<'static, Postgres>),
+}
+
+/// What a transaction reads and then writes, so that no other one writes it meanwhile. SQLite has one writer at a
+/// time, whatever it writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Lock<'a> {
+    /// What operators and hosts decide.
+    Settings,
+    /// One conversation, there or not.
+    Conversation(&'a str),
+    /// Each statement for itself is enough.
+    Nothing,
+}
+
+impl Lock<'_> {
+    /// The name of the lock among those of the database.
+    #[cfg(feature = "postgres")]
+    fn name(self) -> Option<String> {
+        match self {
+            Self::Settings => Some("valvehouse settings".to_owned()),
+            Self::Conversation(id) => Some(format!("valvehouse conversation {id}")),
+            Self::Nothing => None,
+        }
+    }
 }
 
 impl Pool {
@@ -20,6 +52,8 @@ impl Pool {
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         match self {
             Self::Sqlite(pool) => pool.acquire().await.map(Session::Sqlite),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => pool.acquire().await.map(Session::Postgres),
         }
     }
 
@@ -27,13 +61,29 @@ impl Pool {
     pub(crate) async fn snapshot(&self) -> Result<Session, Error> {
         match self {
             Self::Sqlite(pool) => pool.begin().await.map(Session::SqliteTransaction),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => {
+                let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+                pool.begin_with(begin).await.map(Session::PostgresTransaction)
+            }
         }
     }
 
-    /// Begins a transaction that writes. What it reads still holds when it writes: no other one writes meanwhile.
-    pub(crate) async fn begin(&self) -> Result<Session, Error> {
+    /// Begins a transaction that writes. What it reads under the lock still holds when it writes.
+    pub(crate) async fn begin(&self, lock: Lock<'_>) -> Result<Session, Error> {
+        #[cfg(not(feature = "postgres"))]
+        let _ = lock;
         match self {
             Self::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Session::SqliteTransaction),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => {
+                let mut transaction = pool.begin().await?;
+                if let Some(name) = lock.name() {
+                    let lock = sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))");
+                    lock.bind(name).execute(&mut *transaction).await?;
+                }
+                Ok(Session::PostgresTransaction(transaction))
+            }
         }
     }
 
@@ -41,6 +91,8 @@ impl Pool {
     pub(crate) async fn close(&self) {
         match self {
             Self::Sqlite(pool) => pool.close().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => pool.close().await,
         }
     }
 }
@@ -49,16 +101,33 @@ impl Session {
     /// Ends the transaction: everything in it holds from now on.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {
-            Self::Sqlite(_) => Ok(()),
             Self::SqliteTransaction(transaction) => transaction.commit().await,
+            #[cfg(feature = "postgres")]
+            Self::PostgresTransaction(transaction) => transaction.commit().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Ok(()),
+            Self::Sqlite(_) => Ok(()),
         }
     }
 
     /// Ends the transaction as if nothing had been.
     pub(crate) async fn rollback(self) -> Result<(), Error> {
         match self {
-            Self::Sqlite(_) => Ok(()),
             Self::SqliteTransaction(transaction) => transaction.rollback().await,
+            #[cfg(feature = "postgres")]
+            Self::PostgresTransaction(transaction) => transaction.rollback().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Ok(()),
+            Self::Sqlite(_) => Ok(()),
+        }
+    }
+
+    /// Returns `true` if hosts on other machines may be on this store.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::Sqlite(_) | Self::SqliteTransaction(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) | Self::PostgresTransaction(_) => true,
         }
     }
 }

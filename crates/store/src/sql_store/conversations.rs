@@ -7,6 +7,7 @@ use crate::conversation::{
 };
 use crate::error::Answer;
 use crate::rows::conversations::{checkpoints, messages, runs, transfer};
+use crate::sql::Lock;
 use valvehouse_json::Json;
 
 impl Conversations for SqlStore {
@@ -30,7 +31,7 @@ impl Conversations for SqlStore {
 
     fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> Answer<'a, Begun> {
         self.work("begin a run", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Conversation(beginning.conversation)).await?;
             let begun = runs::begin(&mut transaction, beginning).await?;
             transaction.commit().await?;
             Ok(begun)
@@ -39,7 +40,7 @@ impl Conversations for SqlStore {
 
     fn claim_run<'a>(&'a self, id: &'a str, step: u64, owner: &'a str, pid: u32) -> Answer<'a, Option<Run>> {
         self.work("go on with a run", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             let run = runs::claim(&mut transaction, id, step, owner, pid).await?;
             transaction.commit().await?;
             Ok(run)
@@ -48,7 +49,7 @@ impl Conversations for SqlStore {
 
     fn keep_step<'a>(&'a self, step: &'a Step<'a>) -> Answer<'a, bool> {
         self.work("keep a step of a run", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             let kept = runs::keep(&mut transaction, step).await?;
             transaction.commit().await?;
             Ok(kept)
@@ -97,7 +98,7 @@ impl Conversations for SqlStore {
 
     fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> Answer<'a, bool> {
         self.work("fork a conversation", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Conversation(id)).await?;
             let forked = messages::fork(&mut transaction, from, length, id, kept).await?;
             transaction.commit().await?;
             Ok(forked)
@@ -114,7 +115,7 @@ impl Conversations for SqlStore {
     fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> Answer<'a, bool> {
         self.work("import a conversation", async move {
             let exported = transfer::read(exported, id)?;
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Conversation(&exported.conversation.id)).await?;
             let imported = transfer::import(&mut transaction, exported).await?;
             transaction.commit().await?;
             Ok(imported)
@@ -123,7 +124,7 @@ impl Conversations for SqlStore {
 
     fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> Answer<'a, u64> {
         self.work("drop old checkpoints", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             let dropped = checkpoints::prune(&mut transaction, conversation, keep).await?;
             transaction.commit().await?;
             Ok(dropped)
@@ -132,7 +133,7 @@ impl Conversations for SqlStore {
 
     fn forget_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, bool> {
         self.work("forget a conversation", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             let forgotten = messages::forget(&mut transaction, id).await?;
             transaction.commit().await?;
             Ok(forgotten)

@@ -5,6 +5,7 @@ use crate::error::Answer;
 use crate::history::{Edit, History, Seen, Span, Version};
 use crate::rows::generation::raise;
 use crate::rows::history;
+use crate::sql::Lock;
 
 impl History for SqlStore {
     fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>> {
@@ -29,7 +30,7 @@ impl History for SqlStore {
                 return Ok(Vec::new());
             }
             // Whoever saved a file has it on disk; what is lost here is found again by the next look.
-            let mut transaction = self.swift.begin().await?;
+            let mut transaction = self.swift.begin(Lock::Settings).await?;
             let late = history::record(&mut transaction, &self.key, seen).await?;
             transaction.commit().await?;
             Ok(late)
@@ -38,7 +39,7 @@ impl History for SqlStore {
 
     fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64> {
         self.work("write the history", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             history::edit(&mut transaction, &self.key, edit).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;

@@ -1,9 +1,11 @@
 //! A store in an SQL database: its connections, and one piece of work on them.
 
 use crate::error::{Answer, Place, StoreError, Trouble, Troubles};
+#[cfg(feature = "postgres")]
+use crate::postgres;
 use crate::seal::SealKey;
 use crate::sealing;
-use crate::sql::{Pool, Session};
+use crate::sql::{Lock, Pool, Session};
 use crate::sqlite;
 use std::path::Path;
 use std::time::Instant;
@@ -21,6 +23,9 @@ pub struct SqlStore {
     /// Writers in their order, and when one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
     pub(super) troubles: Troubles,
+    /// Wakes whoever follows the generation.
+    #[cfg(feature = "postgres")]
+    pub(super) listener: Option<crate::postgres::Listener>,
 }
 
 impl SqlStore {
@@ -42,6 +47,19 @@ impl SqlStore {
         Self::with(Place::File(file.to_owned()), durable, swift, &file.with_extension("key"), key).await
     }
 
+    /// Opens a database of Postgres; creates its tables where they are missing. Hosts that share it need the same key.
+    ///
+    /// # Errors
+    /// Returns an error if the server cannot be reached, refuses the role or its rights, or the key is missing or
+    /// another one.
+    #[cfg(feature = "postgres")]
+    pub async fn postgres(url: &str, key: Option<&SecretSource>) -> Result<Self, StoreError> {
+        let postgres::Opened { place, pool, listener } = postgres::open(url).await?;
+        let key = key.ok_or_else(|| postgres::without_key(&place))?;
+        let store = Self::with(place, pool.clone(), pool, Path::new(""), Some(key)).await?;
+        Ok(Self { listener: Some(listener), ..store })
+    }
+
     async fn with(
         place: Place,
         durable: Pool,
@@ -52,7 +70,16 @@ impl SqlStore {
         crate::conversation::opened();
         let key = sealing::key(&place, key_file, key, &durable).await?;
         let (queue, troubles) = (tokio::sync::Mutex::default(), Troubles::default());
-        Ok(Self { place, durable, swift, key, queue, troubles })
+        Ok(Self {
+            place,
+            durable,
+            swift,
+            key,
+            queue,
+            troubles,
+            #[cfg(feature = "postgres")]
+            listener: None,
+        })
     }
 
     /// Runs one piece of work; an error says what it was for.
@@ -77,8 +104,8 @@ impl SqlStore {
     }
 
     /// Begins a transaction whose commit waits for the disk.
-    pub(super) async fn begin(&self) -> Result<Session, sqlx::Error> {
-        self.queued(|| self.durable.begin()).await
+    pub(super) async fn begin(&self, lock: Lock<'_>) -> Result<Session, sqlx::Error> {
+        self.queued(|| self.durable.begin(lock)).await
     }
 
     /// Does what needs the lock of writers. Whoever queued while another one found the lock held by another
@@ -88,6 +115,17 @@ impl SqlStore {
         work: impl Fn() -> F,
     ) -> Result<T, sqlx::Error> {
         let since = Instant::now();
+        #[cfg(feature = "postgres")]
+        if let Place::Server(_) = &self.place {
+            // A server lets many write at once, and says who has to try again.
+            loop {
+                let done = work().await;
+                let again = done.as_ref().err().is_some_and(|error| self.is_busy(error));
+                if !again || since.elapsed() > sqlite::open::CONTENDED {
+                    return done;
+                }
+            }
+        }
         let mut busy_at = self.queue.lock().await;
         if busy_at.is_some_and(|at| at >= since) {
             return Err(sqlx::Error::PoolTimedOut);
@@ -112,6 +150,8 @@ impl SqlStore {
     pub(super) fn is_contended(&self) -> bool {
         match &self.place {
             Place::File(file) => sqlite::open::is_contended(file),
+            #[cfg(feature = "postgres")]
+            Place::Server(_) => true,
         }
     }
 }

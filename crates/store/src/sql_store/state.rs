@@ -8,6 +8,7 @@ use crate::responses::StoredResponse;
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
 use crate::rows::{aside, grants, guards, history, hosts, kv, responses, switches};
+use crate::sql::Lock;
 use crate::sqlite::open;
 use crate::store::Store;
 use futures::future::BoxFuture;
@@ -82,7 +83,7 @@ impl Store for SqlStore {
 
     fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64> {
         self.work("store a switch", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             switches::set(&mut transaction, switch).await?;
             guards::confirm_switch(&mut transaction, &switch.plugin, switch.enabled, switch.global, by)
                 .await?;
@@ -108,7 +109,7 @@ impl Store for SqlStore {
         by: &'a str,
     ) -> Answer<'a, Option<u64>> {
         self.work("store grants", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             if !grants::set(&mut transaction, id, grants, expected).await? {
                 return Ok(None);
             }
@@ -127,7 +128,7 @@ impl Store for SqlStore {
 
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
         self.work("save the last good scripts", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_last_good(&mut transaction, versions).await?;
             transaction.commit().await
         })
@@ -135,7 +136,7 @@ impl Store for SqlStore {
 
     fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
         self.work("forget a last good script", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
             transaction.commit().await
         })
@@ -143,7 +144,7 @@ impl Store for SqlStore {
 
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64> {
         self.work("confirm a removal", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
             guards::confirm(&mut transaction, id, &Confirmed::Gone, by).await?;
             history::note(&mut transaction, &self.key, id, by, Action::Delete).await?;
@@ -161,7 +162,7 @@ impl Store for SqlStore {
 
     fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64> {
         self.work("confirm a change of a guard", async move {
-            let mut transaction = self.durable.begin().await?;
+            let mut transaction = self.durable.begin(Lock::Settings).await?;
             guards::confirm(&mut transaction, id, what, by).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -189,7 +190,7 @@ impl Store for SqlStore {
 
     fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()> {
         self.work("store which models a guard is for", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_models(&mut transaction, plugin, models).await?;
             transaction.commit().await
         })
@@ -197,7 +198,7 @@ impl Store for SqlStore {
 
     fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()> {
         self.work("store a response", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             responses::save(&mut transaction, stored).await?;
             transaction.commit().await
         })
@@ -218,7 +219,7 @@ impl Store for SqlStore {
 
     fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
         self.work("delete a response", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             responses::delete(&mut transaction, id).await?;
             transaction.commit().await
         })
@@ -230,7 +231,7 @@ impl Store for SqlStore {
 
     fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64> {
         self.work("set aside what is stored for a plugin", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             aside::put(&mut transaction, &self.key, plugin, number).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -240,7 +241,7 @@ impl Store for SqlStore {
 
     fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
         self.work("adopt what is set aside", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             aside::adopt(&mut transaction, &self.key, plugin, number).await?;
             history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
             let generation = raise(&mut transaction).await?;
@@ -251,7 +252,7 @@ impl Store for SqlStore {
 
     fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
         self.work("drop what is set aside", async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             aside::drop_rows(&mut transaction, plugin, number).await?;
             tracing::info!(plugin, by, "what was set aside is dropped");
             let generation = raise(&mut transaction).await?;
@@ -271,7 +272,7 @@ impl Store for SqlStore {
                 let insert = async || kv::insert(&mut self.durable.session().await?, changes).await;
                 return self.queued(insert).await;
             }
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Nothing).await?;
             kv::write(&mut transaction, changes).await?;
             transaction.commit().await
         })
@@ -299,6 +300,19 @@ impl Store for SqlStore {
         })
     }
 
+    #[cfg(feature = "postgres")]
+    fn is_shared(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    #[cfg(feature = "postgres")]
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        match &self.listener {
+            Some(listener) => Box::pin(listener.changed()),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
     fn troubles(&self) -> Vec<(Trouble, u64)> {
         self.troubles.counts()
     }
@@ -311,7 +325,7 @@ impl Store for SqlStore {
         self.work("lock the store", async {
             let since = Instant::now();
             loop {
-                let (begun, lag) = with_lag(self.swift.begin()).await;
+                let (begun, lag) = with_lag(self.swift.begin(Lock::Settings)).await;
                 match begun {
                     Ok(transaction) => return transaction.rollback().await,
                     Err(error) if !self.is_busy(&error) => return Err(error),
@@ -342,7 +356,7 @@ impl SqlStore {
         by: &'a str,
     ) -> Answer<'a, u64> {
         self.work(doing, async move {
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.begin(Lock::Settings).await?;
             valves::change(&mut transaction, &self.key, plugin, user, change).await?;
             if user.is_none() {
                 history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;

@@ -6,7 +6,7 @@ use crate::error::{Place, StoreError, Trouble};
 use crate::record::HOST_SILENCE;
 use crate::rows::generation::raise;
 use crate::sealing;
-use crate::sql::{Pool, query, query_scalar};
+use crate::sql::{Lock, Pool, query, query_scalar};
 use std::path::Path;
 use valvehouse_config::SecretSource;
 
@@ -47,7 +47,7 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
 }
 
 async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
-    let mut transaction = pool.begin().await?;
+    let mut transaction = pool.begin(Lock::Settings).await?;
     let plugins: i64 =
         query_scalar("SELECT count(DISTINCT plugin) FROM valves").fetch_one(&mut transaction).await?;
     for change in ["DELETE FROM valves", "UPDATE versions SET valves = '{}'", "DELETE FROM sealing"] {

@@ -1,7 +1,7 @@
 //! What is special to the store in a file.
 
 use super::open;
-use crate::sql::Pool;
+use crate::sql::{Lock, Pool};
 use crate::sql_store::SqlStore;
 use crate::{KvChange, KvRow, LastGood, Store, StoreError, Trouble};
 use std::path::Path;
@@ -11,8 +11,11 @@ use valvehouse_json::Json;
 
 /// The pool below ours.
 pub(super) fn raw(pool: &Pool) -> &sqlx::SqlitePool {
-    let Pool::Sqlite(pool) = pool;
-    pool
+    match pool {
+        Pool::Sqlite(pool) => pool,
+        #[cfg(feature = "postgres")]
+        Pool::Postgres(_) => panic!("a test of SQLite"),
+    }
 }
 
 fn json(text: &str) -> Json {
@@ -262,7 +265,7 @@ async fn writers_behind_a_held_lock_fail_together() {
     let folder = folder();
     let file = folder.path().join("state.db");
     let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
-    let lock = other.durable.begin().await.unwrap();
+    let lock = other.durable.begin(Lock::Settings).await.unwrap();
     let values = json(r#"{"a": 1}"#);
     let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
     let ended = futures::future::join_all(merges).await;
@@ -280,7 +283,7 @@ async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
     let folder = folder();
     let file = folder.path().join("state.db");
     let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
-    let lock = other.durable.begin().await.unwrap();
+    let lock = other.durable.begin(Lock::Settings).await.unwrap();
     // Others take the processor for most of the time, and what holds the lock goes on late.
     let busy = async {
         let since = std::time::Instant::now();

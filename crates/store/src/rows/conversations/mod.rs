@@ -2,6 +2,7 @@
 
 pub(crate) mod checkpoints;
 pub(crate) mod messages;
+mod process;
 mod rows;
 pub(crate) mod runs;
 pub(crate) mod transfer;

@@ -1,7 +1,7 @@
 //! Runs: who begins, takes over and keeps their steps.
 
 use super::rows::{counted, read, refused, stored, whole_number};
-use super::{checkpoints, messages};
+use super::{checkpoints, messages, process};
 use crate::clock::now;
 use crate::conversation::{Beginning, Begun, Conversation, First, Run, RunStatus, Step};
 use crate::export::AROUND_PENDING;
@@ -67,7 +67,7 @@ fn from_row(row: &Row) -> Result<Run, Error> {
         status,
         step: counted(row, "step")?,
         owner: row.try_get("owner")?,
-        pid: u32::try_from(counted(row, "pid")?).unwrap_or_default(),
+        pid: process::read(row.try_get("pid")?),
         pending,
         error: row.try_get("error")?,
         seen_at: row.try_get("seen_at")?,
@@ -79,23 +79,30 @@ fn from_row(row: &Row) -> Result<Run, Error> {
 
 pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -> Result<Begun, Error> {
     let found = messages::find(connection, beginning.conversation).await?;
-    if let Some((conversation, _)) = found
-        && let Some(open) = open(connection, conversation).await?
-        && open.is_alive()
-    {
-        return Ok(Begun::Busy(open));
+    let open = match found {
+        Some((conversation, _)) => open(connection, conversation).await?,
+        None => None,
+    };
+    if let Some(open) = open.as_ref().filter(|open| open.is_alive()) {
+        return Ok(Begun::Busy(open.clone()));
     }
     let length = found.map_or(0, |(_, length)| length);
     if length != beginning.expected {
         return Ok(Begun::Moved(length));
     }
     let time = now();
+    if let Some(open) = &open
+        && !cancel(connection, open, time).await?
+    {
+        // Another host has gone on with it just now.
+        let going_on = run(connection, &open.id).await?;
+        return Ok(Begun::Busy(going_on.unwrap_or_else(|| open.clone())));
+    }
     let conversation = match found {
         Some((conversation, _)) => conversation,
         None => messages::insert(connection, &new_conversation(beginning, time)).await?,
     };
     hold_with(connection, conversation, beginning.agent, time).await?;
-    cancel_open(connection, conversation, time).await?;
     let length = messages::append(connection, conversation, length, beginning.messages).await?;
     let run = new_run(beginning, time);
     let number = insert(connection, conversation, &run).await?;
@@ -145,16 +152,21 @@ async fn hold_with(connection: &mut Session, conversation: i64, agent: &str, tim
     Ok(())
 }
 
-async fn cancel_open(connection: &mut Session, conversation: i64, time: i64) -> Result<(), Error> {
-    query(
+/// Cancels a run that can go on; `false` if it is not as it was read.
+async fn cancel(connection: &mut Session, open: &Run, time: i64) -> Result<bool, Error> {
+    let changed = query(
         "UPDATE runs SET status = 'cancelled', pending = 'null', updated_at = ?
-         WHERE conversation = ? AND status IN ('running', 'paused', 'failed')",
+         WHERE id = ? AND status = ? AND step = ? AND owner = ? AND seen_at = ?",
     )
     .bind(time)
-    .bind(conversation)
+    .bind(&open.id)
+    .bind(open.status.name())
+    .bind(whole_number(open.step))
+    .bind(&open.owner)
+    .bind(open.seen_at)
     .execute(connection)
     .await?;
-    Ok(())
+    Ok(changed > 0)
 }
 
 /// Puts a run in, and gives its number.
@@ -175,7 +187,7 @@ pub(crate) async fn insert(connection: &mut Session, conversation: i64, run: &Ru
     .bind(run.status.name())
     .bind(whole_number(run.step))
     .bind(&run.owner)
-    .bind(run.pid)
+    .bind(process::stored(connection, run.pid))
     .bind(stored(&run.pending, AROUND_PENDING)?)
     .bind(&run.error)
     .bind(run.seen_at)
@@ -203,18 +215,22 @@ pub(crate) async fn claim(
     }
     let time = now();
     // What it waits for stays until its next step is kept: whoever claims it may die on the way there.
-    query(
+    let claimed = query(
         "UPDATE runs SET status = 'running', error = '', owner = ?, pid = ?, seen_at = ?, updated_at = ?
-         WHERE id = ?",
+         WHERE id = ? AND status = ? AND step = ? AND owner = ? AND seen_at = ?",
     )
     .bind(owner)
-    .bind(pid)
+    .bind(process::stored(connection, pid))
     .bind(time)
     .bind(time)
     .bind(id)
+    .bind(run.status.name())
+    .bind(whole_number(run.step))
+    .bind(&run.owner)
+    .bind(run.seen_at)
     .execute(connection)
     .await?;
-    Ok(Some(Run {
+    Ok((claimed > 0).then_some(Run {
         status: RunStatus::Running,
         error: String::new(),
         owner: owner.to_owned(),

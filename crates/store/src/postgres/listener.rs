@@ -1,0 +1,84 @@
+//! A connection of its own on which the database says that the generation was raised.
+//!
+//! A dead connection looks like a quiet one, so it is asked from time to time whether it lives; whoever follows the
+//! generation also looks by itself.
+
+use crate::rows::generation::CHANNEL;
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{PgPool, postgres::PgConnectOptions};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// The time without a word after which the connection is asked whether it lives.
+const QUIET: Duration = Duration::from_secs(2);
+/// The time that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The pause before a lost connection is opened again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Listens until it is dropped.
+pub(crate) struct Listener {
+    news: Arc<Notify>,
+    task: AbortHandle,
+}
+
+impl Listener {
+    pub(super) fn new(options: PgConnectOptions) -> Self {
+        let news = Arc::new(Notify::new());
+        let task = tokio::spawn(listen(options, news.clone())).abort_handle();
+        Self { news, task }
+    }
+
+    /// Waits for a word; one that came since the last wait counts.
+    pub(crate) async fn changed(&self) {
+        self.news.notified().await;
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
+    // A pool of its own: others must not wait for the connection, nor it for theirs.
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE).connect_lazy_with(options);
+    let mut was_connected = true;
+    loop {
+        match follow(&pool, &news).await {
+            Ok(()) => {}
+            Err(error) if was_connected => {
+                tracing::warn!(
+                    "the store's database says nothing of changes, looking for them instead: {error}"
+                );
+            }
+            Err(error) => tracing::debug!("still nothing of changes: {error}"),
+        }
+        was_connected = false;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Passes on what is said until the connection is lost.
+async fn follow(pool: &PgPool, news: &Notify) -> Result<(), sqlx::Error> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    // Nobody said here what came before.
+    news.notify_one();
+    loop {
+        match timeout(QUIET, listener.try_recv()).await {
+            Ok(Ok(Some(_))) => news.notify_one(),
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return Err(error),
+            Err(_quiet) => {
+                let asked = timeout(PATIENCE, sqlx::query("SELECT 1").execute(&mut listener)).await;
+                asked.map_err(|_late| sqlx::Error::PoolTimedOut)??;
+            }
+        }
+    }
+}

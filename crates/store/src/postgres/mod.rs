@@ -1,0 +1,10 @@
+//! The shared store: a database of Postgres, on which hosts of several machines live.
+
+mod listener;
+mod open;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use listener::Listener;
+pub(crate) use open::{Opened, open, without_key};

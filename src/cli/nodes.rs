@@ -1,0 +1,53 @@
+//! `valvehouse nodes`: the hosts that live on the store, and the generation that each serves.
+
+use super::exit::{Exit, Failure};
+use super::output::{Output, clean, table};
+use valvehouse_config::Config;
+use valvehouse_json::Json;
+use valvehouse_store::{self as store, HostSeen, now};
+
+pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let store = store::open(&config.store).await?;
+    let stored = store.generation().await?;
+    let hosts = store.hosts().await?;
+    store.close().await;
+    let behind = |host: &HostSeen| stored.saturating_sub(host.applied_generation);
+    if out.is_json() {
+        let nodes = hosts.iter().map(|host| {
+            Json::from([
+                ("node", host.host_id.as_str().into()),
+                ("pid", i64::from(host.pid).into()),
+                ("generation", host.applied_generation.into()),
+                ("behind", behind(host).into()),
+                ("seen_ms_ago", now().abs_diff(host.seen_at).into()),
+            ])
+        });
+        let nodes: Vec<Json> = nodes.collect();
+        out.json(&Json::from([("generation", stored.into()), ("nodes", nodes.into())]))?;
+        return Ok(Exit::Done);
+    }
+    if hosts.is_empty() {
+        out.say("no host is running on this store");
+        return Ok(Exit::Done);
+    }
+    let paint = out.results();
+    let mut rows =
+        vec![["NODE", "PROCESS", "GENERATION", "BEHIND", "SEEN"].map(|word| paint.dim(word)).to_vec()];
+    rows.extend(hosts.iter().map(|host| {
+        let lag = match behind(host) {
+            0 => "no".to_owned(),
+            lag => paint.red(&lag.to_string()),
+        };
+        let seen = now().abs_diff(host.seen_at) as f64 / 1000.0;
+        vec![
+            paint.bold(&clean(&host.host_id)),
+            host.pid.to_string(),
+            host.applied_generation.to_string(),
+            lag,
+            format!("{seen:.1} s ago"),
+        ]
+    }));
+    out.line(&table(&rows))?;
+    out.say(&format!("the store is at generation {stored}"));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,132 @@
+//! Hosts in folders of their own on one database of Postgres.
+
+use super::serve::{Project, Server};
+use crate::host::{PATIENCE, until};
+use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use serde_json::json;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use valvehouse_testkit::postgres::Postgres;
+
+/// Adds its valve to each answer.
+const SIGNS: &str = "fn valves() { #{ number: #{ type: \"int\", default: 0 } } }
+fn outlet(body) { body.messages[-1].content += ` ${valves.number}`; body }
+";
+
+fn answers(_: &Asked) -> Reply {
+    let message = json!({"role": "assistant", "content": "said"});
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
+}
+
+fn project(upstream: &Upstream, database: &str) -> Project {
+    let project = Project::new(&upstream.url());
+    project.filter("signs", SIGNS);
+    project.configure(&format!(
+        "[[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n\
+         [store]\nurl = \"{database}\"\nkey = \"the same key on every host of this test\"\n"
+    ));
+    project
+}
+
+/// Returns the text of one answer of a model without memory.
+async fn text(server: &Server) -> String {
+    let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
+    let (status, answer) = server.ask("POST", "/v1/chat/completions", Some(&body)).await;
+    assert_eq!(status, 200, "{answer}");
+    answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+async fn set(server: &Server, number: u64) {
+    let (status, answer) =
+        server.ask("POST", "/id/signs/valves/update", Some(&json!({"number": number}))).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_database_costs_no_request() {
+    let Some(mut database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let projects = [0; 3].map(|_| project(&upstream, &url));
+    let mut servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+
+    let mut delays = Vec::new();
+    for number in 1..=30u64 {
+        let (from, wanted) = (&servers[number as usize % 3], format!("said {number}"));
+        set(from, number).await;
+        let since = Instant::now();
+        for server in &servers {
+            until("the valve is in force", async || text(server).await == wanted).await;
+        }
+        delays.push(since.elapsed());
+    }
+    delays.sort();
+    println!(
+        "in force on three hosts: median {:?}, worst {:?}",
+        delays[delays.len() / 2],
+        delays[delays.len() - 1]
+    );
+
+    let listed = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+        command.args(["nodes", "--format", "json"]).current_dir(projects[0].folder());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    until("all hosts say that they serve it", async || {
+        let nodes = listed();
+        let nodes = nodes["nodes"].as_array().unwrap();
+        nodes.len() == 3 && nodes.iter().all(|node| node["behind"] == 0)
+    })
+    .await;
+
+    // One that is killed is missed by nobody, and leaves the list.
+    servers.pop().unwrap().kill();
+    set(&servers[0], 77).await;
+    until("the valve is in force", async || text(&servers[1]).await == "said 77").await;
+    until("the killed one is gone", async || listed()["nodes"].as_array().unwrap().len() == 2).await;
+
+    database.kill();
+    for _ in 0..20 {
+        assert_eq!(text(&servers[0]).await, "said 77", "the last settings go on without the database");
+        assert!(servers[1].is_ready().await, "another host is no better off");
+    }
+    let (status, refusal) =
+        servers[0].ask("POST", "/id/signs/valves/update", Some(&json!({"number": 5}))).await;
+    assert_eq!(status, 503, "{refusal}");
+    assert!(refusal.to_string().contains("database does not answer"), "{refusal}");
+    assert_eq!(text(&servers[0]).await, "said 77", "what was refused is not in force");
+    database.resume();
+    let since = Instant::now();
+    loop {
+        let update = json!({"number": 78});
+        let (status, answer) = servers[0].ask("POST", "/id/signs/valves/update", Some(&update)).await;
+        if status == 200 {
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "{answer}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    until("the valve is in force", async || text(&servers[1]).await == "said 78").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_at_another_host() {
+    let Some(database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let projects = [0; 2].map(|_| project(&upstream, &url));
+    let mut servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+    for round in 0..6usize {
+        servers[round % 2].says("shared", &format!("round {round}")).await;
+    }
+    let last = upstream.asked().last().unwrap().json()["messages"].as_array().unwrap().len();
+    assert_eq!(last, 11, "each host hears what was said at the other");
+    servers.remove(0).kill();
+    servers[0].says("shared", "still there?").await;
+    assert_eq!(upstream.asked().last().unwrap().json()["messages"].as_array().unwrap().len(), 13);
+}
