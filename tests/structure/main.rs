@@ -56,6 +56,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("prometheus", &["valvehouse-server"]),
     ("clap", &["valvehouse"]),
     ("sd-notify", &["valvehouse"]),
+    ("annotate-snippets", &["valvehouse"]),
     ("quick-junit", &["valvehouse"]),
     ("rustyline", &["valvehouse"]),
     ("lsp-server", &["valvehouse"]),
