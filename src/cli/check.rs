@@ -5,11 +5,11 @@ use super::exit::{Exit, Failure};
 use super::load_process::{self, Loads};
 use super::output::Output;
 use super::script_files::{Case, Placed, case};
-use super::{args, report, sarif};
+use super::{args, report, sarif, settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use valvehouse_config::{Config, Grants};
+use valvehouse_config::{Config, FILE, Grants, Origin, UnreadSecret};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app;
 use valvehouse_json::Json;
@@ -34,6 +34,9 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
         findings.asked(path, config)?;
     }
     findings.same_tools();
+    if asked.paths.is_empty() {
+        findings.secrets(config);
+    }
     findings.host(config, &asked.paths).await?;
     findings.tell(out)?;
     let counts = |problem: &Problem| asked.strict || problem.severity == Severity::Error;
@@ -205,6 +208,23 @@ impl Findings {
             }
         }
         self.tell_once(problems);
+    }
+
+    /// Reports secrets that the settings name and that cannot be read here.
+    fn secrets(&mut self, config: &Config) {
+        let path = config.project.join(FILE);
+        let text = settings::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let problem = |UnreadSecret { key, why }| {
+            let message = format!("cannot read {key}: {why}");
+            let mut problem = Problem::new(Code::SecretUnread, "", &path, message).warning();
+            if let Origin::File { line, column, .. } = config.origin(&key) {
+                (problem.line, problem.column) = (Some(line), Some(column));
+                problem.excerpt = settings::line(&text, line);
+            }
+            problem
+        };
+        self.tell_once(config.unread_secrets().into_iter().map(problem).collect());
     }
 
     /// Adds the problems that `list` and `serve` also report: missing tools and filters, settings for unknown

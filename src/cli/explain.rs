@@ -13,29 +13,36 @@ use valvehouse_json::Json;
 
 pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
+    let names = project.snapshot.model_names();
+    let model = asked.model.as_ref().or(names.first()).ok_or_else(|| {
+        Failure::usage("cannot choose a model: the settings name none; say which with --model".to_owned())
+    })?;
     // A model nobody knows would get a fine explanation, of nothing.
-    project.snapshot.ready(&asked.model, &[])?;
+    project.snapshot.ready(model, &[])?;
     let standing = project.standing().await?;
     let user = asked.user.as_deref();
     let rests = |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.rests.clone());
-    let parts = project.snapshot.parts(&asked.model, &[], rests);
-    let own = project.snapshot.host_parts(&asked.model, &[]);
+    let parts = project.snapshot.parts(model, &[], rests);
+    let own = project.snapshot.host_parts(model, &[]);
     let mut filters: Vec<Told> = parts.iter().map(|part| Told::new(part, user)).collect();
     filters.extend(own.iter().map(Told::of_host));
     // A refusal comes before everything else; what does not run has its place all the same.
     filters.sort_by(|a, b| a.place().total_cmp(&b.place()));
-    let offered: Vec<&str> = project.snapshot.offered(&asked.model).iter().map(Tool::name).collect();
+    let offered: Vec<&str> = project.snapshot.offered(model).iter().map(Tool::name).collect();
     if out.is_json() {
         let filters: Vec<Json> = filters.iter().map(Told::as_json).collect();
         let tools: Vec<Json> = offered.into_iter().map(Json::from).collect();
         out.json(&Json::from([
-            ("model", asked.model.as_str().into()),
+            ("model", model.as_str().into()),
             ("user", user.into()),
             ("filters", filters.into()),
             ("tools", tools.into()),
-            ("answering", providers::answering(config, &asked.model).into()),
+            ("answering", providers::answering(config, model).into()),
         ]))?;
     } else {
+        if asked.model.is_none() {
+            out.say(&format!("model {}", clean(model)));
+        }
         if filters.is_empty() {
             out.say("no filters: requests go to the model as they are");
         } else {
@@ -45,7 +52,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
             [] => out.say("no tools: the model is offered none"),
             names => out.line(&format!("\ntools it is offered: {}", names.join(", ")))?,
         }
-        if let Some(answering) = providers::answering(config, &asked.model) {
+        if let Some(answering) = providers::answering(config, model) {
             out.line(&format!("\nanswered by: {answering}"))?;
         }
     }

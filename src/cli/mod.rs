@@ -19,6 +19,7 @@ mod providers;
 mod remote;
 mod report;
 mod run;
+mod running;
 mod reply;
 mod trace_view;
 

@@ -1,6 +1,7 @@
 //! A host that runs, asked over HTTP as operators ask it.
 
 use super::exit::{Exit, Failure};
+use super::running;
 use bytes::Bytes;
 use std::net::IpAddr;
 use url::Url;
@@ -16,11 +17,11 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// The host of these settings, or one elsewhere.
+    /// The host that runs on this project, or one elsewhere.
     pub(super) fn of(config: &Config, at: Option<&str>) -> Result<Self, Failure> {
         let base = match at {
             Some(at) => Url::parse(at).ok().filter(|url| matches!(url.scheme(), "http" | "https")),
-            None => Url::parse(&address(&config.server.listen)?).ok(),
+            None => Url::parse(&local(config)?).ok(),
         };
         let base = base.ok_or_else(|| {
             Failure::usage("a host's address looks like http://127.0.0.1:9099; say it with --at")
@@ -100,10 +101,27 @@ impl Remote {
     }
 }
 
+/// The address of the host that runs on this project: the one that listens where the settings say, else the only one.
+fn local(config: &Config) -> Result<String, Failure> {
+    let running: Vec<_> =
+        running::addresses(&config.project).iter().map(|at| format!("http://{at}")).collect();
+    let configured = address(&config.server.listen);
+    match running.as_slice() {
+        [] => configured,
+        [one] => Ok(one.clone()),
+        several => configured.ok().filter(|address| several.contains(address)).ok_or_else(|| {
+            let several = several.join(", ");
+            Failure::usage(format!("several hosts run on this project: {several}; say which with --at"))
+        }),
+    }
+}
+
 /// Where a host of these settings is found from this machine.
 fn address(listen: &Listen) -> Result<String, Failure> {
     if listen.port == 0 {
-        return Err(Failure::usage("server.listen says any free port; say which with --at http://HOST:PORT"));
+        return Err(Failure::usage(
+            "no host runs on this project, and server.listen names no port; say where it is with --at http://HOST:PORT",
+        ));
     }
     let host = match listen.host.parse() {
         Ok(IpAddr::V4(every)) if every.is_unspecified() => "127.0.0.1".to_owned(),

@@ -15,9 +15,8 @@ pub(super) fn shown(problem: &Problem, paint: Paint) -> String {
         return problem.to_string();
     }
     #[cfg(feature = "workbench")]
-    if let Some(drawn) = super::graphical_report::drawn(&problem) {
-        return drawn;
-    }
+    return super::graphical_report::drawn(&problem);
+    #[cfg(not(feature = "workbench"))]
     problem.to_string()
 }
 

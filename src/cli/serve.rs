@@ -17,10 +17,10 @@ use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem};
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
-    let serving = Serving::open(&config.server.listen).await?;
+    let serving = Serving::open(&config).await?;
     // Deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
-    let app = App::open(config).await?;
+    let app = server::open_app(config, out).await?;
     greet(&app, serving.address, out);
     tell_waiting(&app, out).await;
     let news = tokio::spawn(tell_news(app.clone(), app.host.reports(), out.clone()));

@@ -3,6 +3,8 @@
 
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::report::near;
+use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::systemd::{self, Word};
 use std::io::{self, ErrorKind};
@@ -20,6 +22,8 @@ use valvehouse_server as server;
 
 /// How long answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
+/// The time without a line at the start.
+const MOMENT: Duration = Duration::from_secs(1);
 /// How long the store may take to let go.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -29,17 +33,21 @@ pub(super) struct Serving {
     /// Where it is.
     pub(super) address: SocketAddr,
     signals: Signals,
+    /// Says where it is until this host ends.
+    _announcement: Announcement,
 }
 
 impl Serving {
     /// Takes the port, so that what cannot be served is told before anything is opened.
-    pub(super) async fn open(listen: &Listen) -> Result<Self, Failure> {
+    pub(super) async fn open(config: &Config) -> Result<Self, Failure> {
+        let listen = &config.server.listen;
         let signals = Signals::new()?;
         take_enough();
         let listener =
             TcpListener::bind(listen.to_string()).await.map_err(|error| unavailable(listen, &error))?;
         let address = listener.local_addr().map_err(|error| unavailable(listen, &error))?;
-        Ok(Self { listener, address, signals })
+        let announcement = Announcement::of(&config.project, address);
+        Ok(Self { listener, address, signals, _announcement: announcement })
     }
 
     /// Who is told of it asks for the end, as Ctrl-C does.
@@ -193,6 +201,20 @@ impl Signals {
     async fn stop(&mut self) {
         while !matches!(self.next().await, Signal::Stop) {}
     }
+}
+
+/// Opens a host, and reports that it compiles scripts when that takes longer than a moment.
+pub(super) async fn open_app(config: Config, out: &Output) -> Result<Arc<App>, Failure> {
+    let folders =
+        [&config.folders.filters, &config.folders.tools].map(|folder| near(folder).display().to_string());
+    let say = out.clone();
+    let progress = tokio::spawn(async move {
+        tokio::time::sleep(MOMENT).await;
+        say.say(&format!("compiling the scripts in {} …", folders.join(" and ")));
+    });
+    let app = App::open(config).await;
+    progress.abort();
+    Ok(app?)
 }
 
 /// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.

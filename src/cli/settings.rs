@@ -147,13 +147,14 @@ impl SettingsFile {
 
     fn line(&self, number: usize) -> String {
         let text = read(&self.path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        text.trim_start_matches('\u{feff}')
-            .lines()
-            .nth(number.saturating_sub(1))
-            .unwrap_or_default()
-            .to_owned()
+        line(&String::from_utf8_lossy(&text), number)
     }
+}
+
+/// Returns a line of a text, counted from 1; empty if there is none.
+pub(super) fn line(text: &str, number: usize) -> String {
+    let line = text.trim_start_matches('\u{feff}').lines().nth(number.saturating_sub(1));
+    line.unwrap_or_default().to_owned()
 }
 
 /// Returns the bytes of the settings' file; `None` if it cannot be read.

@@ -771,6 +771,7 @@ fn explain_says_who_runs_in_which_order_and_why_not() {
     let ran = ran.prints("[filters.off] enabled = false").prints("the model `b` does not list it");
     ran.prints("\"filter_ids\": [\"asked\"]").prints("see valvehouse check bad");
     project.run("explain --model c").ends(2).says("the model `c` does not exist");
+    project.run("explain").ends(0).says("model a").prints("special");
 }
 
 #[test]
@@ -781,6 +782,38 @@ fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() 
     project.run("explain --model demo").ends(0).prints("listens").prints("nobody calls them");
     let checked = project.run("check").ends(0);
     checked.prints("`on_tool_begin` is no callback and never called").prints("did you mean `on_tool_");
+}
+
+#[test]
+fn commands_that_ask_a_host_find_it_whatever_port_it_was_started_with() {
+    let project = Project::new();
+    let settings = "--set server.listen=127.0.0.1:1";
+    project.run(&format!("health {settings}")).ends(69).says("http://127.0.0.1:1");
+    let server = project.serve("");
+    project.run(&format!("health {settings}")).ends(0).prints("ok");
+    project.run("trace").ends(0);
+    let second = project.serve("");
+    project
+        .run("health")
+        .ends(2)
+        .says("several hosts run on this project")
+        .says(second.address())
+        .says("--at");
+    drop((server, second));
+    project.run(&format!("health {settings}")).ends(69).says("http://127.0.0.1:1");
+}
+
+#[test]
+fn secrets_that_are_not_set_are_warnings_of_a_check() {
+    let project = Project::new().with(
+        "valvehouse.toml",
+        "[[providers]]\nname = \"openai\"\nkind = \"openai\"\napi_key = \"env:NO_SUCH_KEY\"\nmodels = \"*\"\n",
+    );
+    let ran = project.run("check").ends(0).prints("valvehouse.toml:4:").prints("warning[V224]");
+    ran.prints("cannot read providers.openai.api_key: the environment variable NO_SUCH_KEY is not set");
+    project.run("check --strict").ends(1);
+    let set = project.variable("NO_SUCH_KEY", "k");
+    set.run("check --strict").ends(0).prints("0 problems");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod secret;
 mod schema;
 mod settings;
 mod tree;
+mod unread;
 
 pub use error::{ConfigError, ConfigProblem};
 pub use grant_word::GrantWord;
@@ -45,6 +46,7 @@ pub use settings::{
     Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings, Server,
     StoreAddress, StoreSettings, TraceSettings, is_loopback,
 };
+pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::explain::{Failed, Peer};
 use super::plain::{self, KEEP_ALIVE, Plain, USER_AGENT};
 use super::response::Response;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, TryStreamExt};
 use hyper::Uri;
 use reqwest::header::HeaderMap;
@@ -87,7 +88,13 @@ impl Client {
     }
 
     /// Makes a call. Any status is an answer; only having none is an error.
-    pub async fn send(&self, call: Call) -> Result<Response, Fault> {
+    ///
+    /// Boxed, so that the whole of HTTP is compiled here and not once more in every package that makes calls.
+    pub fn send(&self, call: Call) -> BoxFuture<'_, Result<Response, Fault>> {
+        Box::pin(self.send_unboxed(call))
+    }
+
+    async fn send_unboxed(&self, call: Call) -> Result<Response, Fault> {
         let Timeouts { connect, answer, .. } = self.timeouts;
         let Call { method, to, headers, body, provider, total, problem } = call;
         let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };

@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
@@ -59,13 +60,23 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    serve_until(listener, app, Box::pin(shutdown)).await
+}
+
+/// Serves as [`serve`] does. Neither generic nor an `async fn`, so that the way of a request is compiled in this package,
+/// once, and not in every program that serves.
+fn serve_until(
+    listener: TcpListener,
+    app: Arc<App>,
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, std::io::Result<()>> {
     let (router, serving) = (router(app.clone()), app.clone());
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let until = async move {
         shutdown.await;
         app.stop().await;
     };
-    listen::serve(listener, answer, until).await
+    Box::pin(listen::serve(listener, answer, until))
 }
 
 /// Chats go straight to their door: what the router does on the way costs more than theirs.

@@ -387,9 +387,9 @@ pub(in crate::cli) struct Grant {
   valvehouse explain --model demo
   valvehouse explain --model demo --user ann  with that user's own valves")]
 pub(in crate::cli) struct Explain {
-    /// The model
+    /// The model; the first one where none is named
     #[arg(long, short, value_name = "MODEL")]
-    pub(in crate::cli) model: String,
+    pub(in crate::cli) model: Option<String>,
     /// The id of the user who asks
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
@@ -434,7 +434,7 @@ pub(in crate::cli) struct Health {
     /// Ask whether it should be sent requests, not only whether it lives
     #[arg(long)]
     pub(in crate::cli) ready: bool,
-    /// The address of the host
+    /// The address of the host, in place of the one that runs on this project
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) at: Option<String>,
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
   valvehouse trace 3f2a-17 --replay redact filters/redact.rhai
   valvehouse trace --at http://10.0.0.5:9099
 
-Asks the host that runs on server.listen, with the key of [admin]. What changed is known where contents
+Asks the host that runs on this project, with the key of [admin]. What changed is known where contents
 were kept: of plugins named in [trace] contents, and of requests with the header
 x-valvehouse-trace: content. Exit code 1: a replay went another way than the request.")]
 pub(in crate::cli) struct Trace {
@@ -45,7 +45,7 @@ pub(in crate::cli) struct Trace {
     /// No more than so many
     #[arg(long, value_name = "COUNT", default_value_t = 30)]
     pub(in crate::cli) limit: u64,
-    /// The host's address, in place of server.listen
+    /// The address of the host, in place of the one that runs on this project
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) at: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Begins to serve, to show and to watch.
 
-use super::keys::Keys;
+use super::keys::{Keys, LEGEND};
 use super::session::Session;
 use super::view::View;
 use crate::cli::args::Dev as Asked;
@@ -22,10 +22,10 @@ pub(in crate::cli) async fn run(
     reading: &Reading,
     out: &Output,
 ) -> Result<Exit, Failure> {
-    let serving = Serving::open(&config.server.listen).await?;
+    let serving = Serving::open(&config).await?;
     // Deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
-    let app = App::open(config).await?;
+    let app = server::open_app(config, out).await?;
     app.traces.keep_everything();
     let stop = serving.stop();
     let view = View::new(out.clone(), stop.clone());
@@ -61,6 +61,7 @@ fn greet(app: &App, address: SocketAddr, asked: &Asked, has_keys: bool, view: &V
     let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
     text.push_str(&what_is_there(app, &snapshot));
     text.push_str("  kept     everything that is said, in memory, to be shown here: for development only\n");
+    text.push_str(LEGEND);
     for problem in &problems {
         text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
     }

@@ -29,9 +29,11 @@ pub(super) const HELP: &str = "\
   r        run the last request again through the chain
   t        run all tests
   c        clear
-  q        quit
-  in the bar of a request: . went on, ~ changed something, > skipped, ! refused or broke,
-  ? was passed over, M a model, T a tool";
+  q        quit";
+
+/// The signs in the bar of a request, one for each step.
+pub(super) const LEGEND: &str = "\
+  steps    . went on, ~ changed something, > skipped, ! refused or broke, ? was passed over, M model, T tool\n";
 
 /// The keys of this terminal, which is as it was when this is dropped.
 pub(super) struct Keys {

@@ -5,7 +5,6 @@
 
 mod provider;
 mod shape;
-mod workers;
 
 pub use provider::Formatted;
 

@@ -114,6 +114,8 @@ codes! {
     SettingsRefused = "V222",
     /// The settings' file changed in what only a restart applies.
     SettingsWaiting = "V223",
+    /// A secret that the settings name cannot be read here.
+    SecretUnread = "V224",
 
     // -- what it may reach
     /// A capability is used and not declared.

@@ -1,0 +1,56 @@
+//! Secrets that the settings name and that cannot be read in this environment.
+
+use crate::provider::ProviderSettings;
+use crate::secret::{SecretSource, SecretUnread};
+use crate::settings::Config;
+
+/// A secret that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadSecret {
+    /// The dotted key of the setting, as [`Config::origin`] takes it: `admin.key`, `providers.openai.api_key`.
+    pub key: String,
+    /// The reason, and how to fix it.
+    pub why: String,
+}
+
+impl Config {
+    /// Returns the secrets that these settings name and that cannot be read now: variables that are not set, files that
+    /// are missing. A provider without `api_key` needs the variable that its service usually has.
+    pub fn unread_secrets(&self) -> Vec<UnreadSecret> {
+        self.unread_secrets_with(|name| std::env::var(name).ok())
+    }
+
+    /// The same with another environment.
+    pub(crate) fn unread_secrets_with(&self, env: impl Fn(&str) -> Option<String>) -> Vec<UnreadSecret> {
+        let keys = self.server.keys.iter().map(|key| ("server.keys".to_owned(), &key.key));
+        let admin = self.admin.key.iter().map(|key| ("admin.key".to_owned(), key));
+        let store = self.store.key.iter().map(|key| ("store.key".to_owned(), key));
+        let headers = self.otlp.iter().flat_map(|otlp| &otlp.headers);
+        let headers = headers.map(|(name, value)| (format!("otlp.headers.{name}"), value));
+        let mut unread = Vec::new();
+        for (key, source) in keys.chain(admin).chain(store).chain(headers) {
+            if let Err(why) = source.read_with(&env) {
+                unread.push(UnreadSecret { key, why: why.to_string() });
+            }
+        }
+        for provider in &self.providers {
+            if let Err(why) = of_provider(provider, &env) {
+                unread.push(UnreadSecret { key: format!("providers.{}.api_key", provider.name), why });
+            }
+        }
+        unread
+    }
+}
+
+fn of_provider(provider: &ProviderSettings, env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+    if let Some(source) = &provider.api_key {
+        return source.read_with(env).map(drop).map_err(|why| why.to_string());
+    }
+    let Some(usual) = provider.usual_key() else { return Ok(()) };
+    match SecretSource::Env(usual.to_owned()).read_with(env) {
+        Err(SecretUnread::Env(name)) => {
+            Err(format!("the environment variable {name} is not set; {}", provider.key_remedy()))
+        }
+        _ => Ok(()),
+    }
+}
