@@ -174,7 +174,7 @@ pub const SECTIONS: &[Section] = &[
                 "store.url",
                 "URL",
                 "\"sqlite://.valvehouse/state.db\"",
-                "A file of SQLite's, relative to the project.",
+                "A file of SQLite's, relative to the project; or a database of Postgres, `postgres://USER@HOST/NAME`, for [several hosts](several-hosts.md).",
                 "\"sqlite:///var/lib/valvehouse/state.db\"",
             ),
             it(
