@@ -1,7 +1,6 @@
 //! The routes.
 
-use super::field::given;
-use super::request::{self, ResponsesRequest};
+use super::request;
 use super::resource::Resource;
 use super::storage::{self, Keeper};
 use super::stream;
@@ -10,7 +9,7 @@ use crate::body::{parsed, read, unpacked};
 use crate::extract::{Id, Words};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::{Streaming, Told};
-use crate::reply::{self, OpenAiError, json_response};
+use crate::reply::{self, OpenAiError, json_response, refused};
 use crate::{auth, facts, recording};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -46,22 +45,18 @@ async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
     named(&snapshot, answer(app, &snapshot, request), refused).await
 }
 
-fn refused(fault: Fault) -> Response {
-    reply::log(&fault);
-    OpenAiError(fault).into_response()
-}
-
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
     unpacked(&parts.headers)?;
     let sent = parsed(&read(body, app.config.server.max_body_mb).await?)?;
-    storage::resolve(&app, &parts.headers, &sent).await?;
-    let before = match given(&sent, "previous_response_id") {
+    request::check(&sent)?;
+    let before = match sent.given("previous_response_id") {
         Some(id) => storage::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
         None => Vec::new(),
     };
-    let request = request::read(sent, &before)?;
+    storage::resolve(&app, &parts.headers, &sent, &before).await?;
+    let request = request::read(sent, before)?;
     let chat = request.chat.clone();
     let model = chat.text("model").unwrap_or_default();
     let ready = snapshot.ready_for(&model, &facts::asked_filters(&chat)?)?;
@@ -70,10 +65,9 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let stream = valvehouse_core::chat::request::wants_stream(&chat);
     let watch = recording::begin(&app, NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
-    let input: Vec<Json> = before.into_iter().chain(request.items.iter().cloned()).collect();
-    let keeper = keeps.then(|| Keeper::new(&app, &parts.headers, input));
-    let left_out = left_out(&request);
+    let left_out = left_out(&request.left_out);
     let mut writer = Writer::new(Resource::new(&request));
+    let keeper = keeps.then(|| Keeper::new(&app, &parts.headers, request.conversation));
     if stream {
         // The bytes of a chat would not be understood here.
         let begun = Streaming::begin(&app, ready, chat, facts, context, &parts.headers, false).await;
@@ -99,7 +93,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             let last = writer.end().pop().unwrap_or_default();
             let response = last.get("response").unwrap_or_default();
             if let Some(keeper) = keeper {
-                keeper.keep(writer.id(), &writer.items(), &response).await;
+                keeper.keep(&response).await;
             }
             json_response(StatusCode::OK, &response)
         }
@@ -115,8 +109,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
 }
 
 /// The header that names what a chat service could not be sent.
-fn left_out(request: &ResponsesRequest) -> Option<(HeaderName, HeaderValue)> {
-    let names = request::left_out(request);
+fn left_out(names: &[String]) -> Option<(HeaderName, HeaderValue)> {
     if names.is_empty() {
         return None;
     }
@@ -140,54 +133,34 @@ async fn upgrade() -> Response {
 }
 
 async fn show(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let found = async {
-        auth::user_of_key(&app, &headers)?;
-        storage::find(&app, &headers, &id).await
-    };
-    match found.await {
-        Ok(stored) => {
-            json_response(StatusCode::OK, &Json::parse(stored.response.as_bytes()).unwrap_or_default())
-        }
-        Err(fault) => refused(fault),
-    }
+    let found = storage::find(&app, &headers, &id).await;
+    reply::answer(found.map(|stored| Json::parse(stored.response.as_bytes()).unwrap_or_default()))
 }
 
 async fn delete(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let deleted = async {
-        auth::user_of_key(&app, &headers)?;
-        storage::delete(&app, &headers, &id).await
-    };
-    match deleted.await {
-        Ok(()) => {
-            let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
-            json_response(StatusCode::OK, &Json::from(body))
-        }
-        Err(fault) => refused(fault),
-    }
+    let deleted = storage::delete(&app, &headers, &id).await;
+    let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
+    reply::answer(deleted.map(|()| Json::from(body)))
 }
 
 async fn cancel(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let found = async {
-        auth::user_of_key(&app, &headers)?;
-        storage::find(&app, &headers, &id).await?;
-        let message = format!("cannot cancel `{id}`: it was not created with `background: true`");
-        Err(Fault::invalid(message, None))
-    };
-    found.await.map_or_else(refused, |never: std::convert::Infallible| match never {})
+    let found = storage::find(&app, &headers, &id).await;
+    refused(found.err().unwrap_or_else(|| {
+        Fault::invalid(format!("cannot cancel `{id}`: it was not created with `background: true`"), None)
+    }))
 }
 
 async fn input_items(State(app): State<Arc<App>>, Id(id): Id, page: Words, headers: HeaderMap) -> Response {
     let found = async {
-        auth::user_of_key(&app, &headers)?;
         let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
         Ok::<_, Fault>((storage::find(&app, &headers, &id).await?, usize::try_from(limit).unwrap_or(100)))
     };
-    let (mut items, limit): (Vec<Json>, usize) = match found.await {
-        Ok((stored, limit)) => {
-            (storage::items(&stored).into_iter().take(stored.input_items).collect(), limit)
-        }
+    let (stored, limit) = match found.await {
+        Ok(found) => found,
         Err(fault) => return refused(fault),
     };
+    let mut items = storage::items(&stored);
+    items.truncate(stored.input_items);
     // The latest first, as OpenAI lists them.
     if page.text("order").as_deref() != Some("asc") {
         items.reverse();

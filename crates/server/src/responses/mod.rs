@@ -5,9 +5,9 @@
 
 pub(crate) mod endpoint;
 mod failure;
-mod field;
 mod id;
 mod input;
+mod object;
 mod output;
 mod request;
 mod resource;

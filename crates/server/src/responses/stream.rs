@@ -52,9 +52,8 @@ impl Sending {
             }
             None => {
                 let events = self.writer.end();
-                if let (Some(keeper), Some(last)) = (&self.keeper, events.last()) {
-                    let response = last.get("response").unwrap_or_default();
-                    keeper.keep(self.writer.id(), &self.writer.items(), &response).await;
+                if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
+                    keeper.keep(&last.get("response").unwrap_or_default()).await;
                 }
                 return (written(&events), None);
             }
