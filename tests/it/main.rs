@@ -54,6 +54,7 @@ mod response_format;
 mod responses;
 mod safety;
 mod same_either_way;
+mod same_everywhere;
 mod sdk;
 mod seed_000;
 mod seed_001;

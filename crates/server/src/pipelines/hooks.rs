@@ -89,6 +89,7 @@ async fn run(
         return Err(Fault::Unguarded { plugin: plugin.id.to_string(), message });
     }
     if !call.concerns(plugin) {
+        call.note_outlet(app, snapshot, plugin);
         return Ok(json_response(StatusCode::OK, &call.body));
     }
     call.of_filter(app, snapshot, plugin, &parts).await
@@ -116,6 +117,24 @@ impl Call {
         let is_wanted =
             || !plugin.is_toggle() || facts::filter_ids(&self.body).iter().any(|id| **id == *plugin.id);
         plugin.enabled && has_hook && is_wanted()
+    }
+
+    /// Notes that a client asks for the inlet of a filter that has only an outlet: it will ask for that as well,
+    /// so that the chat between them does not run it.
+    fn note_outlet(&self, app: &App, snapshot: &Snapshot, plugin: &Plugin) {
+        let outlet = Self { hook: Hook::Outlet, body: self.body.clone(), user: self.user.clone() };
+        let has_only_outlet = self.hook == Hook::Inlet && outlet.concerns(plugin);
+        let has_inlet =
+            plugin.script.as_ref().is_some_and(|script| script.hooks().any(|own| own == Hook::Inlet));
+        if !has_only_outlet || has_inlet {
+            return;
+        }
+        if let Some(part) = split_turn::of_hook(snapshot, &self.body, &self.user, Hook::Inlet) {
+            split_turn::mark(snapshot, &self.body, &part);
+            let parted = app.parted.find(&part).unwrap_or_default();
+            parted.inlet_ran(&plugin.id);
+            app.parted.keep(part, &parted);
+        }
     }
 
     async fn of_filter(
