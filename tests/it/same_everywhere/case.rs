@@ -96,6 +96,12 @@ impl Case {
         self.system.is_none() && self.before.is_empty() && self.temperature.is_none() && !self.has_door
     }
 
+    /// Returns `true` if the last model call says nothing after one that did.
+    pub(super) fn ends_silently(&self) -> bool {
+        let last = self.rounds.last().unwrap();
+        self.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
+    }
+
     /// What the service answers to a conversation.
     pub(super) fn answer(&self, asked: &Value) -> Result<String, Failure> {
         let messages = asked["messages"].as_array().cloned().unwrap_or_default();

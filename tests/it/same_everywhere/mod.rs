@@ -20,6 +20,9 @@ const CASES: usize = 500;
 /// Cases that share a host.
 const GROUP: usize = 50;
 
+/// One of so many cases is also said to models that remember, which takes longer.
+const REMEMBERED: usize = 4;
+
 /// The host's tool in Rhai; [`looked`] is the same in Rust.
 const LOOKS: &str = "/*\ndescription: Looks.\n*/\n\
     const parameters = #{ n: #{ type: \"integer\" }, said: #{ type: \"string\" } };\n\
@@ -38,9 +41,18 @@ fn broken(plugin: &str, hook: &str) -> String {
 async fn every_endpoint_runs_the_same_turn() {
     let cases = crate::sdk::cases(CASES);
     let mut wrong = Vec::new();
+    if let Ok(numbers) = std::env::var("VALVEHOUSE_CASE") {
+        let of = |number: &str| Case::new(number.parse().expect("numbers with commas between them"));
+        Group::start(numbers.split(',').map(of).collect()).await.check(&mut wrong).await;
+        return report(&wrong, numbers.split(',').count());
+    }
     for from in (0..cases).step_by(GROUP) {
         Group::start((from..cases.min(from + GROUP)).map(Case::new).collect()).await.check(&mut wrong).await;
     }
+    report(&wrong, cases);
+}
+
+fn report(wrong: &[(String, String)], cases: usize) {
     let all: Vec<&str> = wrong.iter().map(|(why, _)| why.as_str()).collect();
     let first = wrong.first().map(|(_, case)| case.as_str()).unwrap_or_default();
     assert!(
@@ -100,6 +112,9 @@ impl Group {
         let mut remembered: Option<(String, Value)> = None;
         for row in ROWS {
             for (stream, memory) in [(false, false), (true, false), (false, true), (true, true)] {
+                if memory && !case.number.is_multiple_of(REMEMBERED) {
+                    continue;
+                }
                 let chat_id = memory.then(|| format!("{}-{}-{stream}", row.name(), case.number));
                 let way = Way { stream, chat_id };
                 if !row.speaks(case, &way) {
@@ -111,13 +126,17 @@ impl Group {
                 if let Some(chat_id) = &way.chat_id {
                     seen.stored = Some(self.stored(chat_id).await);
                 }
-                let Some((reference, expected)) = &mut first else {
+                let Some((reference, expected)) = &first else {
                     first = Some((name, seen));
                     continue;
                 };
                 // Thoughts of earlier rounds are streamed, and no part of a whole answer.
                 if let Some(answer) = seen.answer.as_mut().filter(|_| case.has_look) {
                     answer.thoughts = None;
+                }
+                let mut expected = expected.clone();
+                for (request, known) in seen.sent.iter_mut().zip(&mut expected.sent) {
+                    row.cannot_ask_for().iter().for_each(|part| request[part] = known[part].clone());
                 }
                 if let Some(difference) = expected.differs_from(&seen) {
                     return Err(format!("{reference} and {name} differ in {difference}"));

@@ -147,7 +147,11 @@ impl Call {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
         let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
-        if *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id) {
+        let is_over = match hook {
+            Hook::Outlet => parted.has_outlet_run(&plugin.id),
+            _ => parted.is_answered() && !plugin.security,
+        };
+        if is_over {
             return Ok(json_response(StatusCode::OK, body));
         }
         let model = names::model(snapshot, &body.text("model").unwrap_or_default());
@@ -193,8 +197,11 @@ impl Call {
                 let script = plugin.script.as_ref();
                 (body, script.is_some_and(|script| script.manifest.file_handler))
             }
-            // The chat itself will ask it again, and there it can give its answer.
-            Outcome::Skipped(_) if self.hook == Hook::Inlet && comes_here => return Ok(self.body.clone()),
+            // The chat itself gives its answer.
+            Outcome::Skipped(value) if self.hook == Hook::Inlet && comes_here => {
+                parted.answered(&plugin.id, &value);
+                return Ok(self.body.clone());
+            }
             Outcome::Skipped(value) => return self.skipped(plugin, value),
         };
         if self.hook == Hook::Inlet {

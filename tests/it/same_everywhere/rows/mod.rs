@@ -32,6 +32,11 @@ pub(super) trait Row: Sync {
         true
     }
 
+    /// The parts of a request to the service that a client of this endpoint has no say in.
+    fn cannot_ask_for(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen>;
 }
 

@@ -16,8 +16,9 @@ impl Row for Pipelines {
         "pipelines"
     }
 
-    fn speaks(&self, _: &Case, way: &Way) -> bool {
-        way.chat_id.is_none()
+    fn speaks(&self, case: &Case, way: &Way) -> bool {
+        // Its outlets see what is shown, the texts of all model calls as one, and add to the last that is there.
+        way.chat_id.is_none() && !(way.stream && case.ends_silently())
     }
 
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
