@@ -12,6 +12,5 @@ mod output;
 mod request;
 mod resource;
 mod storage;
-mod stream;
 mod tools;
 mod writer;
