@@ -28,6 +28,7 @@ mod conversations;
 mod cut_short;
 mod dev;
 mod door;
+mod even_ground;
 mod functions;
 mod guide;
 mod history;

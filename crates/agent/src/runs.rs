@@ -14,9 +14,11 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
-use valvehouse_core::context::{Context, Events, TurnFacts};
+use valvehouse_core::chat::history::is_role;
+use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::kernel::Progress;
+use valvehouse_core::kernel::{Progress, Reply, Wish};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
@@ -128,6 +130,32 @@ impl Runs {
         let turn = saved.turn(facts, &Json::Null, events);
         let teller = teller(setup, &run.id, &turn);
         self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
+    }
+
+    /// Runs a turn that is not stored, and tells those who listen of it. Its run has an id for them alone.
+    ///
+    /// # Errors
+    /// Returns the fault of the turn.
+    pub async fn unstored(&self, setup: &Setup, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
+        let run = uuid::Uuid::now_v7().to_string();
+        let Some(teller) = teller(setup, &run, turn) else {
+            return setup.kernel.turn(body, turn, wish).await;
+        };
+        let turn = teller.watch(turn.clone());
+        teller.started(&new_messages(&body).into());
+        // Bytes that pass unread tell nothing.
+        let wish = Wish { raw: false, ..wish };
+        let reply = setup.kernel.turn(body, &turn, wish).await;
+        match &reply {
+            Ok(Reply::Answer(answer)) => {
+                teller.ended(&message::text_of(&response::message_of(answer)), answer);
+            }
+            Ok(Reply::Raw(_)) => {}
+            Err(fault) => teller.failed(&fault.to_string()),
+        }
+        // Who asked need not wait until every script has heard of it.
+        self.afterwards(async move { teller.drain().await });
+        reply
     }
 
     async fn begin_run(&self, setup: &Setup, begin: &Begin) -> Result<(Run, Recalled, Saved), Fault> {
@@ -300,6 +328,13 @@ impl Runs {
             }
         }
     }
+}
+
+/// The messages of a body that no answer follows.
+fn new_messages(body: &Json) -> Vec<Json> {
+    let messages = body.get("messages").unwrap_or_default().items();
+    let answered = messages.iter().rposition(|message| is_role(message, "assistant"));
+    messages.into_iter().skip(answered.map_or(0, |at| at + 1)).collect()
 }
 
 /// Checkpoints that nobody goes back to any more would take ever more room.

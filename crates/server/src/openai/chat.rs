@@ -85,6 +85,8 @@ fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
+        // What is to have a form is checked.
+        "response_format" => is_plain &= !value.contains("json"),
         key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
     });
     if !(is_object && is_plain && has_messages) {
