@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 use valvehouse_config::Config;
-use valvehouse_core::chat::{message, response};
+use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
@@ -190,7 +190,7 @@ impl<'a> Conversation<'a> {
                 run.clone_from(&begun.id);
                 let _ = kept.set(begun.conversation.clone());
             };
-            match app.turn(&ready, body, &turn, wish, begun).await? {
+            match app.turn(&ready, ChatRequest::new(body)?, &turn, wish, begun).await? {
                 Reply::Answer(answer) => {
                     if is_json && let Some(chat_id) = kept.get() {
                         // An answer of ours takes any key.

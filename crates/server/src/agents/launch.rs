@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_agent::{Decision, standing};
-use valvehouse_core::chat::{message, request, response};
+use valvehouse_core::chat::{ChatRequest, message, request, response};
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Reply;
@@ -48,19 +48,19 @@ impl Endpoint for Runs {
     const NAME: &'static str = "agents";
     type Encoder = Outcome;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(Json, Outcome), Fault> {
-        Ok((asked(&self.agent, object_of(bytes)?)?, Outcome::of(call)))
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Outcome), Fault> {
+        Ok((ChatRequest::new(asked(&self.agent, object_of(bytes)?)?)?, Outcome::of(call)))
     }
 
-    fn ready(&self, call: &Call<'_>, chat: &Json) -> Result<Ready, Fault> {
-        agent(call.snapshot, &self.agent, &facts::asked_filters(chat)?)
+    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Fault> {
+        agent(call.snapshot, &self.agent, &facts::asked_filters(chat.body())?)
     }
 
-    fn context(&self, call: &Call<'_>, chat: &Json, _: &mut Ready, facts: &mut TurnFacts) -> Context {
-        facts::context_of_operator(call.app, facts, chat)
+    fn context(&self, call: &Call<'_>, chat: &ChatRequest, _: &mut Ready, facts: &mut TurnFacts) -> Context {
+        facts::context_of_operator(call.app, facts, chat.body())
     }
 
-    fn takes_events(&self, call: &Call<'_>, _: &Json) -> bool {
+    fn takes_events(&self, call: &Call<'_>, _: &ChatRequest) -> bool {
         wants_events(&call.parts.headers)
     }
 }

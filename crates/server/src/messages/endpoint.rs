@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use valvehouse_core::anthropic::{self, Writer};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -28,9 +29,10 @@ impl Endpoint for Messages {
     const NAME: &'static str = "messages";
     type Encoder = Message;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(Json, Message), Fault> {
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Message), Fault> {
         let beta = beta(&call.parts.headers);
-        Ok((anthropic::read(&parsed(bytes)?, beta.as_deref())?, Message::default()))
+        let chat = anthropic::read(&parsed(bytes)?, beta.as_deref())?;
+        Ok((ChatRequest::new(chat)?, Message::default()))
     }
 }
 

@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::is_ours;
@@ -64,13 +65,19 @@ impl Endpoint for OpenAi {
     const NAME: &'static str = DOOR;
     type Encoder = Completion;
 
-    async fn decode(&self, _: &Call<'_>, bytes: &Bytes) -> Result<(Json, Completion), Fault> {
-        Ok((parsed(bytes)?, Completion))
+    async fn decode(&self, _: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Fault> {
+        Ok((ChatRequest::new(parsed(bytes)?)?, Completion))
     }
 
     /// Earlier parts of the turn may have come here, from an Open WebUI.
-    fn context(&self, call: &Call<'_>, chat: &Json, ready: &mut Ready, facts: &mut TurnFacts) -> Context {
-        pipelines::split_turn::go_on(call.app, call.snapshot, call.parts, chat, ready, facts)
+    fn context(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        ready: &mut Ready,
+        facts: &mut TurnFacts,
+    ) -> Context {
+        pipelines::split_turn::go_on(call.app, call.snapshot, call.parts, chat.body(), ready, facts)
     }
 }
 

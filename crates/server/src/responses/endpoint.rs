@@ -19,7 +19,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use valvehouse_core::chat::split;
+use valvehouse_core::chat::{ChatRequest, split};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -47,7 +47,7 @@ impl Endpoint for Responses {
     const NAME: &'static str = "responses";
     type Encoder = Answer;
 
-    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(Json, Answer), Fault> {
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Answer), Fault> {
         let (app, headers) = (call.app, &call.parts.headers);
         let sent = parsed(bytes)?;
         request::check(&sent)?;
@@ -60,7 +60,10 @@ impl Endpoint for Responses {
         let writer = Writer::new(Resource::new(&request));
         let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
         let keeper = keeps.then(|| Keeper::new(app, headers, request.conversation));
-        Ok((request.chat, Answer { writer, keeper, left_out: left_out(&request.left_out) }))
+        Ok((
+            ChatRequest::new(request.chat)?,
+            Answer { writer, keeper, left_out: left_out(&request.left_out) },
+        ))
     }
 }
 

@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
@@ -52,27 +53,32 @@ pub(crate) trait Endpoint: Sync {
         &self,
         call: &Call<'_>,
         bytes: &Bytes,
-    ) -> impl Future<Output = Result<(Json, Self::Encoder), Fault>> + Send;
+    ) -> impl Future<Output = Result<(ChatRequest, Self::Encoder), Fault>> + Send;
 
     /// The model that a chat is for, with its filters and tools.
     ///
     /// # Errors
     /// Returns a request fault if there is no such model or filter.
-    fn ready(&self, call: &Call<'_>, chat: &Json) -> Result<Ready, Fault> {
-        let model = chat.text("model").unwrap_or_default();
-        call.snapshot.ready_for(&model, &facts::asked_filters(chat)?)
+    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Fault> {
+        call.snapshot.ready_for(&chat.model(), &facts::asked_filters(chat.body())?)
     }
 
     /// The variables and the metadata that the turn begins with.
-    fn context(&self, call: &Call<'_>, chat: &Json, ready: &mut Ready, facts: &mut TurnFacts) -> Context {
+    fn context(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        ready: &mut Ready,
+        facts: &mut TurnFacts,
+    ) -> Context {
         let _ = ready;
-        facts::context(call.app, facts, chat)
+        facts::context(call.app, facts, chat.body())
     }
 
     /// Returns `true` if a client that streams takes what plugins emit.
-    fn takes_events(&self, call: &Call<'_>, chat: &Json) -> bool {
+    fn takes_events(&self, call: &Call<'_>, chat: &ChatRequest) -> bool {
         let headers = &call.parts.headers;
-        wants_events(headers) || facts::is_open_webui(headers, chat)
+        wants_events(headers) || facts::is_open_webui(headers, chat.body())
     }
 }
 

@@ -17,7 +17,6 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
-use valvehouse_core::chat::request;
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
@@ -59,11 +58,10 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 ) -> Result<Response, Fault> {
     let Call { app, snapshot, parts, run } = call;
     let (chat, encoder) = endpoint.decode(call, bytes).await?;
-    request::check(&chat)?;
     let mut ready = endpoint.ready(call, &chat)?;
-    let mut facts = facts::of_chat(app, parts, &chat, key_user, &ready);
+    let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
-    let stream = request::wants_stream(&chat);
+    let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let takes_events = stream && endpoint.takes_events(call, &chat);
     // Who keeps everything looks at every answer; what is emitted has its place between the pieces of one.

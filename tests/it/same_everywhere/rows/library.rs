@@ -2,7 +2,7 @@
 
 use super::{Row, Way, openai};
 use crate::host::TestHost;
-use crate::kernel::json;
+use crate::kernel::{json, request};
 use crate::same_everywhere::case::Case;
 use crate::same_everywhere::seen::{Class, Refusal, Seen, text_of};
 use crate::sdk::LOOK;
@@ -34,7 +34,7 @@ impl Row for Turn {
             let turn = CoreTurn::new(facts(case), Default::default(), Events::default());
             let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
             let wish = Wish { stream: way.stream.then_some(sender), raw: false };
-            let reply = kernel.turn(json(&openai::body(case, way).to_string()), &turn, wish).await;
+            let reply = kernel.turn(request(json(&openai::body(case, way).to_string())), &turn, wish).await;
             let events: Vec<Value> = turn.events().take().iter().map(|event| value(&event.0)).collect();
             let mut seen = match reply {
                 Ok(Reply::Answer(answer)) if !way.stream => openai::of_body(200, &value(&answer)),
