@@ -1,4 +1,4 @@
-//! An agent's state, by the names of `seeds/002`.
+//! An agent's state, by the names of its graph state.
 
 use super::callbacks::Callbacks;
 use super::summary::Summarization;

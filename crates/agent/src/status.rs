@@ -151,7 +151,7 @@ impl Runs {
     }
 }
 
-/// A run as `seeds/002` names the parts of its graph state, and nothing else.
+/// The state of a run's graph, with the names of the graph state and nothing else.
 pub(super) fn graph_state(full: Vec<Json>, saved: &Saved, setup: &Setup, run: &str, kept: &Json) -> Json {
     let summary = summary_of(Some(saved), kept);
     let meta = Json::from([

@@ -74,8 +74,8 @@ impl Agent {
         &self.state
     }
 
-    /// The latest run as it stands, by the names of the graph state in `seeds/002`: what the model sees of the
-    /// conversation, all of it, what is left to do.
+    /// The latest run as it stands, as the state of its graph: the messages as the model sees them, all
+    /// messages, and what is left to do.
     pub fn graph_state(&self) -> Json {
         let saved = self.latest.clone().unwrap_or_else(|| self.standing());
         let full = self.state.messages.iter().map(Json::copy).collect();

@@ -1,4 +1,4 @@
-//! `seeds/003` along the runs of an agent: what a filter, a tool or the caller sets, the next one sees.
+//! Variables along the runs of an agent: what a filter, a tool or the caller sets, the next one sees.
 
 use super::*;
 use crate::kernel::{calls, counter, said};

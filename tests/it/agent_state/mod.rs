@@ -1,5 +1,5 @@
-//! An agent's state and its two tracks of messages: each row and each rule of `seeds/002`, and what
-//! `seeds/003` says of state along the runs of an agent.
+//! An agent's state and its two tracks of messages: each field, each rule of its graph, and the
+//! variables that last along its runs.
 
 mod approval;
 mod callbacks;

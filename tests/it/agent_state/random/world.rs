@@ -2,7 +2,7 @@
 
 use super::oracle::{Entry, Oracle, Phase};
 use super::{Action, Answer, Choice, Kept, Kind, Plan};
-use crate::seed_002::{lines, store};
+use crate::agent_state::{lines, store};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
