@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use valvehouse::agent::callbacks::Callbacks;
 use valvehouse::agent::summary::Summarization;
 use valvehouse::agent::{Begin, Given, Runs, Setup};
+use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
@@ -99,7 +100,7 @@ fn setup(talker: &Arc<Talker>, summarize: bool) -> Setup {
 async fn turn(runs: &Runs, setup: &Setup, chat: &str, text: &str) -> String {
     let begin = Begin {
         conversation: chat.into(),
-        body: says(text),
+        request: ChatRequest::new(says(text)).unwrap(),
         facts: TurnFacts { chat_id: chat.into(), ..TurnFacts::default() },
         context: Context::default(),
         events: Events::default(),
@@ -177,7 +178,11 @@ async fn beside_plain((remembered, steps): (Duration, u64)) {
         }
         let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
         let began = Instant::now();
-        setup.kernel.turn(body, &turn, Wish { stream: None, raw: false }).await.unwrap();
+        setup
+            .kernel
+            .turn(ChatRequest::new(body).unwrap(), &turn, Wish { stream: None, raw: false })
+            .await
+            .unwrap();
         times.push(began.elapsed());
     }
     let plain = quantile(&mut times, 0.5);

@@ -14,6 +14,7 @@ use futures::stream::{self, StreamExt};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::filter::Verdict::Continue;
@@ -388,8 +389,9 @@ fn streams() {
                     out.extend_from_slice(b"\n\n");
                 }
             };
-            let (answer, ()) =
-                runtime.block_on(async { tokio::join!(kernel.turn(body, &turn, wish), reading) });
+            let (answer, ()) = runtime.block_on(async {
+                tokio::join!(kernel.turn(ChatRequest::new(body).unwrap(), &turn, wish), reading)
+            });
             if let Err(fault) = answer {
                 panic!("{fault}");
             }

@@ -9,14 +9,14 @@ use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 use valvehouse_config::Config;
-use valvehouse_core::chat::{message, response};
+use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
 use valvehouse_core::trace::{Asked, Recording};
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 
 /// As many messages are shown of a conversation that goes on.
@@ -107,6 +107,8 @@ struct Conversation<'a> {
     model: String,
     user: Option<String>,
     stream: bool,
+    /// The variables that the person sets.
+    variables: Vec<(String, String)>,
     /// Whether what was done is shown after each turn.
     trace: bool,
     chat_id: String,
@@ -141,6 +143,7 @@ impl<'a> Conversation<'a> {
             model,
             user: asked.user,
             stream: !asked.no_stream,
+            variables: asked.variables,
             trace: asked.trace,
             chat_id: before.map_or_else(|| uuid::Uuid::new_v4().to_string(), |before| before.id.clone()),
             messages: Vec::new(),
@@ -175,7 +178,8 @@ impl<'a> Conversation<'a> {
         let recording = self.trace.then(|| self.app.traces.begin(self.asked(), true));
         let trace = recording.as_ref().map(|recording| recording.trace().clone());
         let facts = TurnFacts { trace, ..self.facts(&ready) };
-        let turn = Turn::new(facts, Context::default(), events);
+        let context = context(&facts);
+        let turn = Turn::new(facts, context, events);
         let (sender, pieces) = mpsc::channel(reply::AHEAD);
         let wish = Wish { stream: self.stream.then_some(sender), raw: false };
         let (body, kept, is_json) = (self.body(&ready), &self.kept, self.out.is_json());
@@ -186,7 +190,7 @@ impl<'a> Conversation<'a> {
                 run.clone_from(&begun.id);
                 let _ = kept.set(begun.conversation.clone());
             };
-            match app.turn(&ready, body, &turn, wish, begun).await? {
+            match app.turn(&ready, ChatRequest::new(body)?, &turn, wish, begun).await? {
                 Reply::Answer(answer) => {
                     if is_json && let Some(chat_id) = kept.get() {
                         // An answer of ours takes any key.
@@ -268,8 +272,11 @@ impl<'a> Conversation<'a> {
             ("headers", Json::object()),
             ("client", Json::Null),
         ]);
+        let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
+            variables: ready.facts.get("variables").unwrap_or_default(),
+            client: own.collect::<Object>().into(),
             model: ready.facts.clone(),
             models: ready.models.clone(),
             request: request.freeze(),
@@ -278,6 +285,17 @@ impl<'a> Conversation<'a> {
             ..TurnFacts::default()
         }
     }
+}
+
+/// The variables that a turn begins with: the person's, over which those of the configuration count.
+fn context(facts: &TurnFacts) -> Context {
+    let context = Context::default();
+    for variables in [&facts.client, &facts.variables] {
+        for (name, value) in variables.as_object().map(Object::entries).unwrap_or_default() {
+            context.set(&name, value.copy());
+        }
+    }
+    context
 }
 
 /// What was done in a turn, to people and programs alike on stderr: the answer is the result.

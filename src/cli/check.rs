@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::{Config, FILE, Grants, Origin, UnreadSecret};
 use valvehouse_core::words::{count, did_you_mean};
-use valvehouse_host::app;
+use valvehouse_host::{app, chats_only, chats_only_in_words};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::testing::Suite;
@@ -48,6 +48,8 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
 struct Findings {
     files: BTreeSet<PathBuf>,
     problems: Vec<Problem>,
+    /// What is no mistake, and good to know.
+    notes: Vec<String>,
     /// Their places and messages.
     told: HashSet<(String, String)>,
     /// By command.
@@ -180,6 +182,17 @@ impl Findings {
                                 self.tools.entry(name.to_owned()).or_default().push(brought);
                             }
                         }
+                        if file.kind == Kind::Filter
+                            && config.server.pipelines
+                            && file.text.contains("security")
+                            && let Ok(script) = Script::compile(&file, &settings)
+                            && script.manifest.security
+                        {
+                            let hooks = chats_only(&script);
+                            if !hooks.is_empty() {
+                                self.notes.push(chats_only_in_words(&file.id, &hooks));
+                            }
+                        }
                         Script::check(&file, &settings)
                     }
                 }
@@ -259,8 +272,12 @@ impl Findings {
                 ("errors", errors.into()),
                 ("warnings", (self.problems.len() - errors).into()),
                 ("problems", report::all_as_json(&self.problems)),
+                ("notes", self.notes.iter().map(|note| Json::from(note.as_str())).collect::<Vec<_>>().into()),
             ]))?;
             return Ok(());
+        }
+        for note in &self.notes {
+            out.say(&format!("note: {note}"));
         }
         for problem in &self.problems {
             out.line(&format!("{}\n", report::shown(problem, out.results())))?;

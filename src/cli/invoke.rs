@@ -30,7 +30,8 @@ async fn invoke(
     out: &Output,
 ) -> Result<(), Failure> {
     let snapshot = app.host.snapshot();
-    let kernel = snapshot.invoking();
+    let ready = asked.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
+    let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
     if kernel.find_tool(&asked.tool).is_none() {
         // What is wrong with its file says more than that there is no such tool.
         let about = |problem: &valvehouse_script::Problem| {
@@ -41,7 +42,8 @@ async fn invoke(
         }
     }
     let (events, questions) = questions::listening(Some(&app.questions), out);
-    let turn = Turn::new(facts(asked, &snapshot), context, events);
+    let model = ready.map(|ready| ready.facts).unwrap_or_default();
+    let turn = Turn::new(TurnFacts { model, ..facts(asked, &snapshot) }, context, events);
     // When the arguments came from stdin nobody is left there to answer.
     let mut lines = if asked.args.as_deref() == Some("-") { Lines::none() } else { Lines::of_stdin() };
     let Invoked { value, context } = tokio::select! {

@@ -8,13 +8,18 @@ use super::{providers, report, stats};
 use valvehouse_config::Config;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::tool::Tool;
-use valvehouse_host::{Plugin, Snapshot, Standing, State};
+use valvehouse_host::{Plugin, Snapshot, Standing, State, chats_only_in_words};
 use valvehouse_json::{Json, Object};
 use valvehouse_script::{Code, Kind, Problem};
 
 pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
     let snapshot = &project.snapshot;
+    if asked.tools {
+        show_tools(snapshot, out)?;
+        project.store.close().await;
+        return Ok(Exit::Done);
+    }
     let standing = project.standing().await?;
     if out.is_json() {
         let plugins: Vec<Json> = snapshot.plugins.values().map(|plugin| as_json(plugin, &standing)).collect();
@@ -38,6 +43,12 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
         for problem in problems(snapshot) {
             out.line(&format!("\n{}", report::shown(&problem, out.results())))?;
         }
+        for plugin in snapshot.plugins.values().filter(|_| config.server.pipelines) {
+            let hooks = plugin.hooks_of_chats_only();
+            if plugin.enabled && !hooks.is_empty() {
+                out.say(&format!("note: {}", chats_only_in_words(&plugin.id, &hooks)));
+            }
+        }
         for (plugin, open) in resting(snapshot, &standing) {
             out.line(&format!("\n{}: {}", out.results().yellow(&plugin.id), rests_in_words(plugin, open)))?;
         }
@@ -45,6 +56,40 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
     }
     project.store.close().await;
     Ok(Exit::Done)
+}
+
+/// The tools, a line each, or with their schemas for programs.
+fn show_tools(snapshot: &Snapshot, out: &Output) -> Result<(), Failure> {
+    let tools = snapshot.tool_list(None);
+    if out.is_json() {
+        return Ok(out.json(&Json::from([("tools", tools.into())]))?);
+    }
+    if tools.is_empty() {
+        out.say("no tools yet: drop a script into tools/");
+        return Ok(());
+    }
+    let paint = out.results();
+    let words = |tool: &Json, key: &str| {
+        let words = tool.get(key).unwrap_or_default().items();
+        let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
+        if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+    };
+    let mut rows =
+        vec![["TOOL", "ARGUMENTS", "TAGS", "MODELS", "DESCRIPTION"].map(|word| paint.dim(word)).to_vec()];
+    for tool in &tools {
+        let text = |key: &str| clean(&tool.text(key).unwrap_or_default()).replace('\n', " ");
+        let arguments = tool.at_path("parameters.properties");
+        let arguments = arguments.as_object().map(Object::keys).unwrap_or_default().join(" ");
+        rows.push(vec![
+            paint.bold(&text("name")),
+            if arguments.is_empty() { "-".to_owned() } else { arguments },
+            words(tool, "tags"),
+            words(tool, "models"),
+            text("description"),
+        ]);
+    }
+    out.line(&table(&rows))?;
+    Ok(())
 }
 
 /// The plugins that rest on some host.
@@ -79,6 +124,7 @@ fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
         ("enabled", plugin.enabled.into()),
         ("global", plugin.global.into()),
         ("security", plugin.security.into()),
+        ("chats_only", plugin.hooks_of_chats_only().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("priority", plugin.priority().into()),
         ("hooks", plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("tools", plugin.tool_names().into_iter().map(Json::from).collect::<Vec<_>>().into()),

@@ -779,7 +779,7 @@ fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() 
     let listens = "const callbacks = true;\nfn on_tool_start(event) {}\nfn on_tool_begin(event) {}";
     let project = Project::new().filter("listens", listens);
     project.run("list").ends(0).prints("on_tool_start");
-    project.run("explain --model demo").ends(0).prints("listens").prints("nobody calls them");
+    project.run("explain --model demo").ends(0).prints("listens").prints("runs for every model");
     let checked = project.run("check").ends(0);
     checked.prints("`on_tool_begin` is no callback and never called").prints("did you mean `on_tool_");
 }

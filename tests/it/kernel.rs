@@ -2,7 +2,7 @@
 //! with a client at the other end.
 
 use std::sync::Arc;
-use valvehouse::chat::{Call, message};
+use valvehouse::chat::{Call, ChatRequest, message};
 use valvehouse::context::{Context, Turn};
 use valvehouse::fault::Fault;
 use valvehouse::filter::{Filter, FilterContext, Hook, Run, Verdict};
@@ -151,6 +151,11 @@ pub struct Streamed {
     pub turn: Turn,
 }
 
+/// A body that is a chat request.
+pub fn request(body: Json) -> ChatRequest {
+    ChatRequest::new(body).unwrap()
+}
+
 /// A turn whose client wants the answer in pieces.
 pub async fn stream(kernel: &Kernel) -> Streamed {
     stream_body(kernel, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#).await
@@ -160,7 +165,7 @@ pub async fn stream(kernel: &Kernel) -> Streamed {
 pub async fn stream_body(kernel: &Kernel, body: &str) -> Streamed {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
     let turn = Turn::default();
-    let reply = kernel.turn(json(body), &turn, Wish { stream: Some(sender), raw: false }).await;
+    let reply = kernel.turn(request(json(body)), &turn, Wish { stream: Some(sender), raw: false }).await;
     let answer = reply.map(|reply| match reply {
         Answered::Answer(answer) => answer,
         Answered::Raw(_) => panic!("nobody wished for raw bytes"),

@@ -639,7 +639,9 @@ async fn a_turn_is_one_line_of_the_log() {
         let kernel = asking([Reply::whole(two)]).0.filter(shipped("chat_log", valves)).build();
         let wish = Wish { stream: None, raw: false };
         let turn = turn_of(r#"{"id":"ann","email":"ann@example.com"}"#);
-        let Answered::Answer(_) = kernel.turn(saying("how are you"), &turn, wish).await.unwrap() else {
+        let Answered::Answer(_) =
+            kernel.turn(crate::kernel::request(saying("how are you")), &turn, wish).await.unwrap()
+        else {
             panic!()
         };
         drop(guard);
@@ -675,7 +677,8 @@ async fn what_an_answer_says_beside_its_choices_is_redacted_as_in_a_stream() {
     let kernel = asking([Reply::whole(whole)]).0.filter(shipped("redact", "{}")).build();
     let body = saying("hello");
     let turn = Turn::default();
-    let Answered::Answer(answer) = kernel.turn(body, &turn, Wish { stream: None, raw: false }).await.unwrap()
+    let Answered::Answer(answer) =
+        kernel.turn(crate::kernel::request(body), &turn, Wish { stream: None, raw: false }).await.unwrap()
     else {
         panic!("unread")
     };

@@ -122,7 +122,7 @@ async fn a_piece_arrives_before_the_next_one_exists() {
         texts
     };
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
-    let (answer, texts) = futures::join!(kernel.turn(body, &turn, wish), client);
+    let (answer, texts) = futures::join!(kernel.turn(request(body), &turn, wish), client);
     assert_eq!((answer.is_ok(), texts.concat().as_str()), (true, "one two"));
 }
 
@@ -153,7 +153,7 @@ async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
     let body = || json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"n":1.0,"files":[]}"#);
     let wish = || Wish { stream: None, raw: true };
     let kernel = Kernel::builder().provider(wire()).filter(prompt).build();
-    let Ok(Answered::Raw(forwarded)) = kernel.turn(body(), &Turn::default(), wish()).await else {
+    let Ok(Answered::Raw(forwarded)) = kernel.turn(request(body()), &Turn::default(), wish()).await else {
         panic!("not raw")
     };
     let sent: Vec<_> = forwarded.body.into_stream().collect().await;
@@ -163,7 +163,7 @@ async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
     for name in ["stream(event)", "stream_end(state)", "post_chat(ctx)", "outlet(body)"] {
         let looks = script("looks", &format!("fn {name} {{ }}"));
         let kernel = Kernel::builder().provider(wire()).filter(looks).build();
-        let reply = kernel.turn(body(), &Turn::default(), wish()).await;
+        let reply = kernel.turn(request(body()), &Turn::default(), wish()).await;
         assert!(matches!(reply, Ok(Answered::Answer(_))), "{name} has to see the answer");
     }
 }
@@ -570,6 +570,6 @@ async fn a_client_that_goes_away_ends_the_turn() {
     drop(receiver);
     let kernel = Kernel::builder().provider(Arc::new(Canned::new(["one two"]))).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
-    let ended = kernel.turn(body, &Turn::default(), Wish { stream: Some(sender), raw: false }).await;
+    let ended = kernel.turn(request(body), &Turn::default(), Wish { stream: Some(sender), raw: false }).await;
     assert!(matches!(ended, Err(Fault::Host(_))));
 }

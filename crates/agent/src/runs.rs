@@ -14,9 +14,11 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
-use valvehouse_core::context::{Context, Events, TurnFacts};
+use valvehouse_core::chat::history::is_role;
+use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::kernel::Progress;
+use valvehouse_core::kernel::{Progress, Reply, Wish};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
@@ -61,8 +63,8 @@ pub struct Ended {
 pub struct Begin {
     /// The conversation.
     pub conversation: String,
-    /// The request's body.
-    pub body: Json,
+    /// The request.
+    pub request: ChatRequest,
     /// What the door knows.
     pub facts: TurnFacts,
     /// The request's variables.
@@ -71,7 +73,7 @@ pub struct Begin {
     pub events: Events,
     /// Where pieces of the answer go.
     pub stream: Option<Sender<Piece>>,
-    /// What the body's messages are.
+    /// What its messages are.
     pub given: Given,
     /// So many messages the model's filters begin with at most.
     pub window: Option<usize>,
@@ -130,9 +132,41 @@ impl Runs {
         self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
     }
 
+    /// Runs a turn that is not stored, and tells those who listen of it. Its run has an id for them alone.
+    ///
+    /// # Errors
+    /// Returns the fault of the turn.
+    pub async fn unstored(
+        &self,
+        setup: &Setup,
+        request: ChatRequest,
+        turn: &Turn,
+        wish: Wish,
+    ) -> Result<Reply, Fault> {
+        let run = uuid::Uuid::now_v7().to_string();
+        let Some(teller) = teller(setup, &run, turn) else {
+            return setup.kernel.turn(request, turn, wish).await;
+        };
+        let turn = teller.watch(turn.clone());
+        teller.started(&new_messages(&request).into());
+        // Bytes that pass unread tell nothing.
+        let wish = Wish { raw: false, ..wish };
+        let reply = setup.kernel.turn(request, &turn, wish).await;
+        match &reply {
+            Ok(Reply::Answer(answer)) => {
+                teller.ended(&message::text_of(&response::message_of(answer)), answer);
+            }
+            Ok(Reply::Raw(_)) => {}
+            Err(fault) => teller.failed(&fault.to_string()),
+        }
+        // Who asked need not wait until every script has heard of it.
+        self.afterwards(async move { teller.drain().await });
+        reply
+    }
+
     async fn begin_run(&self, setup: &Setup, begin: &Begin) -> Result<(Run, Recalled, Saved), Fault> {
         let id = &begin.conversation;
-        let said: Vec<Json> = begin.body.get("messages").unwrap_or_default().items();
+        let said: Vec<Json> = begin.request.messages().items();
         let run = uuid::Uuid::now_v7().to_string();
         for _ in 0..TRIES {
             let said = said.iter().map(Json::copy).collect();
@@ -302,6 +336,13 @@ impl Runs {
     }
 }
 
+/// The messages of a request that no answer follows.
+fn new_messages(request: &ChatRequest) -> Vec<Json> {
+    let messages = request.messages().items();
+    let answered = messages.iter().rposition(|message| is_role(message, "assistant"));
+    messages.into_iter().skip(answered.map_or(0, |at| at + 1)).collect()
+}
+
 /// Checkpoints that nobody goes back to any more would take ever more room.
 async fn drop_old(store: Arc<dyn Store>, conversation: String) {
     if let Err(error) = store.prune(Some(&conversation), Prune::default()).await {
@@ -311,14 +352,13 @@ async fn drop_old(store: Arc<dyn Store>, conversation: String) {
 
 /// Where a run stands that begins with what a request says.
 fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
-    // A new list in a body that is ours: it fits.
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);
-    let _ = begin.body.set("messages", working.iter().map(Json::copy).collect::<Vec<_>>());
+    let request = begin.request.clone().with_messages(working.iter().map(Json::copy).collect());
     let length = recalled.length + u64::try_from(recalled.new.len()).unwrap_or_default();
     let variables = memory::variables(&recalled.kept, begin.context.variables());
     let facts = TurnFacts { chat_id: recalled.id.clone(), ..begin.facts.clone() };
-    let progress = Progress::new(begin.body.clone());
+    let progress = Progress::new(request);
     let saved = Saved::new(progress, &facts, variables, recalled.states.copy(), length);
     Saved { metadata: begin.context.metadata().copy(), ..saved }
 }

@@ -21,8 +21,6 @@ pub enum Decision {
     Idle,
     /// It runs around these tools only.
     ForTools(Vec<String>),
-    /// It has callbacks alone, and the model has no memory: nobody calls them.
-    Silent,
 }
 
 impl Decision {
@@ -38,7 +36,6 @@ impl Decision {
             Self::NoHooks => "no_hooks",
             Self::Idle => "idle",
             Self::ForTools(_) => "tools",
-            Self::Silent => "silent",
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_core::tool::Tool;
+use valvehouse_json::{Json, Object};
 use valvehouse_script::Kind;
 
 /// A filter's part in the requests of a model.
@@ -46,23 +47,42 @@ impl Snapshot {
         selected.chain.filters().iter().filter(is_host).cloned().collect()
     }
 
+    /// The tools, each with what a model reads of it, its tags, its script and the models that are offered it:
+    /// `{name, description, parameters, tags, metadata, plugin, timeout_ms, idempotent, models}`. With a tag only those
+    /// that have it.
+    pub fn tool_list(&self, tag: Option<&str>) -> Vec<Json> {
+        let is_meant = |tool: &&Tool| tag.is_none_or(|tag| tool.spec.tags.iter().any(|own| own == tag));
+        let listed = self.tools.iter().filter(is_meant).map(|tool| {
+            let offers = |model: &&String| self.offered(model).iter().any(|own| own.name() == tool.name());
+            let names = self.model_names();
+            let models: Vec<Json> = names.iter().filter(offers).map(|name| name.as_str().into()).collect();
+            let timeout = i64::try_from(tool.spec.timeout.as_millis()).unwrap_or(i64::MAX);
+            let own = [
+                ("plugin".into(), tool.spec.module.clone().into()),
+                ("timeout_ms".into(), timeout.into()),
+                ("idempotent".into(), tool.spec.idempotent.into()),
+                ("models".into(), models.into()),
+            ];
+            let described = tool.spec.describe();
+            let described = described.as_object().map(Object::entries).unwrap_or_default();
+            described.into_iter().chain(own).collect::<Object>().into()
+        });
+        listed.collect()
+    }
+
     /// The tools of a model around which a filter runs that is not in its chain.
     fn tools_around(&self, id: &str, model: &str) -> Vec<String> {
         let has = |tool: &&Tool| tool.filters.iter().any(|filter| filter.name() == id);
         self.offered(model).iter().filter(has).map(|tool| tool.name().to_owned()).collect()
     }
 
-    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools, and one
-    /// with callbacks alone needs its memory.
+    /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools.
     fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
-        let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
-        let has_hooks = plugin.script.as_ref().is_some_and(|script| script.hooks().next().is_some());
         match decision {
             Decision::NotListed | Decision::NotAskedFor => {
                 let tools = self.tools_around(&plugin.id, model);
                 if tools.is_empty() { decision } else { Decision::ForTools(tools) }
             }
-            Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
             decision => decision,
         }
     }
@@ -113,19 +133,8 @@ impl Snapshot {
             Decision::Runs if matches!(plugin.state, State::Stale(_)) => {
                 format!("its last good version runs: see valvehouse check {id}")
             }
-            Decision::Runs => {
-                let why = match plugin.global {
-                    true => "runs for every model".to_owned(),
-                    false => format!("listed by the model `{model}`"),
-                };
-                let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
-                let listens =
-                    plugin.script.as_ref().is_some_and(|script| script.callbacks().next().is_some());
-                match listens && !has_memory {
-                    true => format!("{why}; its callbacks are not called, since the model has no `memory`"),
-                    false => why,
-                }
-            }
+            Decision::Runs if plugin.global => "runs for every model".to_owned(),
+            Decision::Runs => format!("listed by the model `{model}`"),
             Decision::Refuses(why) => format!("refuses every request: {why}"),
             Decision::Off if !self.plan().plugin(plugin.kind, id).enabled => {
                 format!("switched off: [filters.{id}] enabled = false")
@@ -137,9 +146,6 @@ impl Snapshot {
             }
             Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
             Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
-            Decision::Silent => {
-                format!("has callbacks alone, and the model `{model}` has no `memory`: nobody calls them")
-            }
             Decision::NoHooks => "has no hooks, so that there is nothing to run".to_owned(),
             Decision::Idle => {
                 let needs = plugin.needs();

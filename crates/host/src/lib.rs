@@ -27,7 +27,7 @@ pub use decision::Decision;
 pub use explanation::{HostPart, Part};
 pub use host::Host;
 pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
-pub use plugin::{Plugin, State};
+pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use reload::aside::{Owner, adoptable, owner};
 pub use report::{Change, Looks, Report};
 pub use snapshot::{Ready, Snapshot};

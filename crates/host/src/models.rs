@@ -4,7 +4,7 @@ use crate::snapshot::Snapshot;
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use valvehouse_core::chat::{message, response};
+use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
@@ -56,7 +56,8 @@ async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -
     let facts = turn.facts().clone();
     let facts = TurnFacts { model: ready.facts, models: ready.models, callers, states: None, ..facts };
     let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
-    let Reply::Answer(answer) = kernel.turn(request.clone(), &own, Wish { stream: None, raw: false }).await?
+    let Reply::Answer(answer) =
+        kernel.turn(ChatRequest::new(request.clone())?, &own, Wish { stream: None, raw: false }).await?
     else {
         return Err(Fault::Host("the answer came unread, which was not asked for".into()));
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::filter::Filter;
+use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{
@@ -209,6 +209,12 @@ impl Plugin {
         self.script.iter().flat_map(|script| script.tool_names()).collect()
     }
 
+    /// The hooks of a guard that an Open WebUI cannot ask for one by one: they run in chats of this host's models only.
+    /// Empty for other filters.
+    pub fn hooks_of_chats_only(&self) -> Vec<&'static str> {
+        self.script.as_ref().filter(|_| self.security).map(|script| chats_only(script)).unwrap_or_default()
+    }
+
     /// What a user's own valves are, secrets masked; null where it declares none.
     pub fn valves_of_user(&self, user: &str) -> Json {
         let schema = self.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
@@ -236,6 +242,21 @@ impl Plugin {
     pub fn is_toggle(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.manifest.toggle)
     }
+}
+
+/// The hooks of a script that run in chats only, not where a pipelines server is asked for single hooks.
+pub fn chats_only(script: &Script) -> Vec<&'static str> {
+    let hooks = script.hooks().filter(|hook| !matches!(hook, Hook::Inlet | Hook::Outlet));
+    hooks.map(Hook::name).collect()
+}
+
+/// What hooks of a guard that run in chats only mean for an Open WebUI.
+pub fn chats_only_in_words(id: &str, hooks: &[&str]) -> String {
+    format!(
+        "the guard `{id}` does not run its {} where an Open WebUI asks for filters one by one (pipelines); it does in \
+         chats with models of this host",
+        hooks.join(", ")
+    )
 }
 
 /// Returns `true` if a valve's value asks for nothing.

@@ -123,6 +123,11 @@ impl Json {
         }
     }
 
+    /// The value of a key that is there and not null.
+    pub fn given(&self, key: &str) -> Option<Self> {
+        self.get(key).filter(|value| !value.is_null())
+    }
+
     /// The element at an index, when this is an array that long; negative counts from the end.
     pub fn at(&self, index: i64) -> Option<Self> {
         match self {

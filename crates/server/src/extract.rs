@@ -5,6 +5,7 @@ use crate::reply::OpenAiError;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use bytes::Bytes;
 use std::collections::HashMap;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::app::App;
@@ -57,11 +58,15 @@ pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
 
 /// A body that is an object; none is an empty one.
 pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
-    let bytes = read(body, app.config.server.max_body_mb).await?;
+    object_of(&read(body, app.config.server.max_body_mb).await?)
+}
+
+/// Bytes that are an object; none are an empty one.
+pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Fault> {
     if bytes.is_empty() {
         return Ok(Json::object());
     }
-    match parsed(&bytes)? {
+    match parsed(bytes)? {
         object @ Json::Object(_) => Ok(object),
         other => {
             Err(Fault::invalid(format!("the request body must be an object, not {}", other.kind()), None))

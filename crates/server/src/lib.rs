@@ -27,6 +27,7 @@ mod responses;
 mod router;
 mod session;
 mod traces;
+mod turn;
 
 pub use reply::status as status_of;
 pub use router::{router, serve};

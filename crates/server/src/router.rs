@@ -35,7 +35,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(openai::models::models))
         .route("/v1/models/{*id}", get(openai::models::model))
         .route("/v1/chat/completions", post(openai::chat::chat))
-        .route("/v1/messages", post(messages::turn::messages))
+        .route("/v1/messages", post(messages::endpoint::messages))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(responses::endpoint::routes())
         .merge(agents::routes(&app))

@@ -68,6 +68,9 @@ pub(in crate::cli) struct List {
     /// Show what the calls of each hook and tool have cost on the hosts that run
     #[arg(long)]
     pub(in crate::cli) stats: bool,
+    /// List the tools instead: their arguments, tags and models
+    #[arg(long, conflicts_with = "stats")]
+    pub(in crate::cli) tools: bool,
 }
 
 /// How results are written.
@@ -232,6 +235,9 @@ pub(in crate::cli) struct Chat {
     /// Write the answer when it is whole
     #[arg(long)]
     pub(in crate::cli) no_stream: bool,
+    /// Set a variable of the turn, over which one that the configuration sets for the model counts
+    #[arg(long = "variable", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) variables: Vec<(String, String)>,
     /// Show on stderr what every filter, model and tool did, what it cost and what it changed
     #[arg(long)]
     pub(in crate::cli) trace: bool,
@@ -266,6 +272,9 @@ pub(in crate::cli) struct Invoke {
     /// The id of the chat it happens in
     #[arg(long, value_name = "CHAT")]
     pub(in crate::cli) chat: Option<String>,
+    /// Run the filters and the middleware of this model [default: the filters of all models]
+    #[arg(long, short, value_name = "MODEL")]
+    pub(in crate::cli) model: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Kernel, Reply as Answered, Route, Routes, Wish};
@@ -28,6 +29,7 @@ const AHEAD: usize = 32;
 /// Runs the turn of a request again; what came of it. `Err` says why that cannot be.
 pub(super) async fn again(app: &App, trace: &Trace, models: Models) -> Result<Arc<Trace>, String> {
     let body = trace.body().ok_or("nothing is kept of what it asked")?;
+    let request = ChatRequest::new(body.copy()).map_err(|fault| fault.to_string())?;
     let records = trace.records();
     if models == Models::Recorded && !trace.is_whole() {
         return Err("it is too large for all of it to be kept; --replay=live asks the model again".into());
@@ -48,7 +50,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: Models) -> Result<Ar
     let (sender, mut pieces) = mpsc::channel(AHEAD);
     let wish = Wish { stream: trace.asked.stream.then_some(sender), raw: false };
     let unheard = async { while pieces.recv().await.is_some() {} };
-    let replied = async { tokio::join!(kernel.turn(body.copy(), &turn, wish), unheard).0 };
+    let replied = async { tokio::join!(kernel.turn(request, &turn, wish), unheard).0 };
     let replied = tokio::time::timeout(PATIENCE, replied).await;
     let replied = replied.map_err(|_| format!("it did not end within {} s", PATIENCE.as_secs()))?;
     recording.answered(match replied {

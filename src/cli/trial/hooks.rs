@@ -6,7 +6,7 @@ use super::super::output::Output;
 use super::body::{self, Body};
 use super::outcome::{self, Came};
 use super::stage::{self, Stage, Tried};
-use valvehouse_core::chat::{message, request};
+use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
 
@@ -38,7 +38,7 @@ struct Seen {
 async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Seen, Failure> {
     let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
-        request::check(&before)?;
+        ChatRequest::new(before.clone())?;
     }
     let chain = Chain::new(vec![stage.script.clone().into_filter(stage.users.clone())]);
     let work = chain.run(hook, before.copy(), &tried.turn);

@@ -9,7 +9,7 @@ use super::outcome::{self, Came};
 use super::stage::{self, Tried};
 use std::sync::Arc;
 use valvehouse_config::Config;
-use valvehouse_core::chat::{message, request, response};
+use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
 use valvehouse_host::app::{App, Keys};
@@ -47,11 +47,11 @@ async fn turn(
     let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // Values of ours in an object of ours: they fit.
     let _ = body.set("model", model.as_str());
-    request::check(&body)?;
+    let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
     let asked = &args::Run { model: Some(model), ..asked.clone() };
     let Tried { turn, recording } = stage::turn(asked, snapshot)?;
-    let answered = turn.lasting(answer(&ready, body, &turn, app)).await;
+    let answered = turn.lasting(answer(&ready, request, &turn, app)).await;
     let (answer, came) = match answered {
         Ok(answer) => (Some(answer), Came { word: "continue", value: None, fault: None }),
         Err(fault) => (None, Came::failed(fault)),
@@ -87,14 +87,14 @@ fn said(answer: &Json) -> String {
 /// As a host would; what is rehearsed is not remembered.
 async fn answer(
     ready: &Ready,
-    body: Json,
+    request: ChatRequest,
     turn: &valvehouse_core::context::Turn,
     app: Option<&App>,
 ) -> Result<Json, Fault> {
     let wish = Wish { stream: None, raw: false };
     let reply = match app {
-        Some(app) => app.turn(ready, body, turn, wish, |_| {}).await?,
-        None => ready.kernel.turn(body, turn, wish).await?,
+        Some(app) => app.turn(ready, request, turn, wish, |_| {}).await?,
+        None => ready.kernel.turn(request, turn, wish).await?,
     };
     match reply {
         Reply::Answer(answer) => Ok(answer),

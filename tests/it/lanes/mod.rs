@@ -302,7 +302,8 @@ async fn a_turn_of_several_rounds_has_one_text_and_the_usage_of_all() {
     let kernel = asking(replies()).0.tool(crate::kernel::echo()).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
     let wish = Wish { stream: None, raw: false };
-    let Ok(Answered::Answer(whole)) = kernel.turn(body, &Turn::default(), wish).await else {
+    let Ok(Answered::Answer(whole)) = kernel.turn(crate::kernel::request(body), &Turn::default(), wish).await
+    else {
         panic!("no answer")
     };
     assert_eq!(whole.at_path("choices.0.message.content"), "Look.\n\nfinal".into());

@@ -3,7 +3,7 @@
 
 mod filters;
 
-use crate::kernel::json;
+use crate::kernel::{json, request};
 use crate::sdk::upstream::{self, Round, completion, whole, wire};
 use crate::sdk::{DOOR, LOOK};
 use fastrand::Rng;
@@ -98,7 +98,7 @@ impl Case {
         let turn = Turn::default();
         let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
         let wish = Wish { stream: stream.then_some(sender), raw: false };
-        let reply = self.kernel.turn(json(&body.to_string()), &turn, wish).await;
+        let reply = self.kernel.turn(request(json(&body.to_string())), &turn, wish).await;
         let answer = match reply {
             Ok(Reply::Answer(answer)) => choices(&value(&answer)),
             Ok(Reply::Raw(_)) => panic!("nobody wished for raw bytes"),

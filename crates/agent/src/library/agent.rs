@@ -213,8 +213,7 @@ impl Agent {
             Some(summary) => Json::from([(SUMMARIZATION, summary.copy())]),
             None => Json::object(),
         };
-        let mut progress = Progress::new(self.body(Vec::new()));
-        progress.next = Next::End;
+        let progress = Progress::ended(self.body(Vec::new()));
         let facts = TurnFacts { chat_id: self.conversation.clone(), ..TurnFacts::default() };
         Saved::new(progress, &facts, self.variables.copy(), states, length)
     }

@@ -12,7 +12,7 @@ use crate::summary::NAME as SUMMARIZATION;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Sender;
-use valvehouse_core::chat::message;
+use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Progress;
@@ -57,7 +57,7 @@ impl Agent {
         let _ = summary.set("offset", 0i64);
         let working = memory::through(self.window(), self.state.messages.clone(), &summary);
         let states = Json::from([(SUMMARIZATION, summary)]);
-        let progress = Progress::new(self.body(working));
+        let progress = Progress::new(ChatRequest::new(self.body(working))?);
         let length = u64::try_from(self.state.messages.len()).unwrap_or_default();
         let saved = Saved::new(progress, &facts, self.variables.copy(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
@@ -101,7 +101,7 @@ impl Agent {
         let Some(runs) = &self.runs else { return Err(no_storage()) };
         let begin = Begin {
             conversation: self.conversation.clone(),
-            body: self.body(messages),
+            request: ChatRequest::new(self.body(messages))?,
             facts,
             context: Context::new(self.variables.copy()),
             events: Events::default(),

@@ -4,7 +4,7 @@ use super::definition::{Middleware, NeedsApproval, Parts};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{Call, ChatRequest, message};
 use valvehouse_core::context::{
     Context, Event, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
 };
@@ -194,7 +194,8 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
     let events = Events::listening(listen, Some(questions));
     let turn = Turn::new(TurnFacts::default(), Context::default(), events);
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
-    let reply = kernel.turn(body.clone(), &turn, Wish { stream: None, raw: false }).await;
+    let reply =
+        kernel.turn(ChatRequest::new(body.clone()).unwrap(), &turn, Wish { stream: None, raw: false }).await;
     let told = reply.map(|reply| match reply {
         Answered::Answer(_) => message::text_of(&body.at_path("messages.2")).into(),
         Answered::Raw(_) => panic!("raw"),
@@ -514,7 +515,10 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
     let wish = Wish { stream: None, raw: false };
     let retried = kernel(&model, pay().1, std::slice::from_ref(&again));
-    let Answered::Answer(answer) = retried.turn(body, &turn, wish).await.unwrap() else { panic!() };
+    let Answered::Answer(answer) = retried.turn(ChatRequest::new(body).unwrap(), &turn, wish).await.unwrap()
+    else {
+        panic!()
+    };
     assert_eq!(answer.at_path("choices.0.message.content").as_str(), Some("late"));
     assert_eq!(*heard.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
 

@@ -2,7 +2,7 @@
 
 use super::blocks;
 use super::ending;
-use super::extra::{given, others, with_others};
+use super::extra::{others, with_others};
 use super::reader::Reader;
 use crate::chat::{Fold, response};
 use valvehouse_json::Json;
@@ -31,7 +31,7 @@ fn events(message: &Json) -> Vec<Json> {
         events.push(Json::from([("type", "content_block_stop".into()), ("index", index)]));
     }
     let stop = ["stop_reason", "stop_sequence", "stop_details"];
-    let said = stop.into_iter().filter_map(|key| Some((key.into(), given(message, key)?.copy())));
+    let said = stop.into_iter().filter_map(|key| Some((key.into(), message.given(key)?.copy())));
     let said: valvehouse_json::Object = said.collect();
     events.push(Json::from([("type", "message_delta".into()), ("delta", said.into())]));
     events

@@ -1,6 +1,6 @@
 //! A chat request as a request for Anthropic's Messages.
 
-use super::extra::{ONLY_ANTHROPIC, given, others};
+use super::extra::{ONLY_ANTHROPIC, others};
 use super::talk::{self, Talk};
 use super::tools;
 use crate::fault::Fault;
@@ -85,10 +85,10 @@ pub fn ask(request: &Json, stream: bool) -> Result<Asked, Fault> {
     if let Some(choice) = tools::choice(request)? {
         set("tool_choice", choice);
     }
-    if let Some(temperature) = given(request, "temperature") {
+    if let Some(temperature) = request.given("temperature") {
         set("temperature", temperature);
     }
-    if let Some(stop) = given(request, "stop") {
+    if let Some(stop) = request.given("stop") {
         let list = if stop.as_array().is_some() { stop.items() } else { vec![stop] };
         set("stop_sequences", list.into());
     }
@@ -127,7 +127,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
     {
         return cannot("logprobs", "they do not tell their probabilities");
     }
-    if given(request, "logit_bias").is_some_and(|bias| !bias.is_empty()) {
+    if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
         return cannot("logit_bias", "tokens cannot be weighted");
     }
     for field in ["frequency_penalty", "presence_penalty"] {
@@ -139,7 +139,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
         return cannot("temperature", &format!("it is {temperature}, and must be between 0 and 1"));
     }
     for field in ["functions", "function_call"] {
-        if given(request, field).is_some_and(|value| !value.is_empty() && value.as_str() != Some("none")) {
+        if request.given(field).is_some_and(|value| !value.is_empty() && value.as_str() != Some("none")) {
             return cannot(field, "send `tools` and `tool_choice` instead");
         }
     }
@@ -149,10 +149,10 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
         .items()
         .iter()
         .any(|kind| kind.as_str() != Some("text"));
-    if speaks || given(request, "audio").is_some() {
+    if speaks || request.given("audio").is_some() {
         return cannot("modalities", "they answer in text");
     }
-    if given(request, "web_search_options").is_some() {
+    if request.given("web_search_options").is_some() {
         return cannot(
             "web_search_options",
             "add the tool {\"type\": \"web_search_20250305\", \"name\": \"web_search\"}",
@@ -163,7 +163,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
 
 /// What was asked for; else as much as there is room for beside the thinking.
 fn max_tokens(request: &Json, only: &Json) -> Json {
-    let asked = given(request, "max_completion_tokens").or_else(|| given(request, "max_tokens"));
+    let asked = request.given("max_completion_tokens").or_else(|| request.given("max_tokens"));
     let thinking = |of: &Json| of.at_path("thinking.budget_tokens").as_i64();
     let budget = thinking(request).or(thinking(only)).unwrap_or(0);
     asked.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget).into())
@@ -176,7 +176,7 @@ fn metadata(request: &Json) -> Option<Json> {
 }
 
 fn service_tier(request: &Json) -> Result<Option<Json>, Fault> {
-    let Some(tier) = given(request, "service_tier") else { return Ok(None) };
+    let Some(tier) = request.given("service_tier") else { return Ok(None) };
     match tier.as_str() {
         Some("auto" | "standard_only") => Ok(Some(tier)),
         Some("default") => Ok(Some("standard_only".into())),
@@ -189,7 +189,7 @@ fn service_tier(request: &Json) -> Result<Option<Json>, Fault> {
 
 /// The form of the answer and the effort put into it, over what was said in Anthropic's own words.
 fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
-    let own = given(request, "output_config").or_else(|| given(only, "output_config"));
+    let own = request.given("output_config").or_else(|| only.given("output_config"));
     let config = own.as_ref().map_or_else(Json::object, Json::copy);
     match request.text("reasoning_effort").as_deref() {
         None | Some("none") => {}

@@ -5,13 +5,11 @@ use super::extra::{others, with_others};
 use super::part;
 use super::seal::{Seal, is_for, length_on, split_at};
 use crate::chat::delta::is_custom;
+use crate::chat::event::REASONING;
 use crate::chat::{Call, message};
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
 use valvehouse_json::Json;
-
-/// The names under which services send a model's thinking.
-pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// Fields of a remembered block that only say where its text is.
 const SEAL: [&str; 4] = ["type", "index", "length", "digest"];

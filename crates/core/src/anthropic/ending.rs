@@ -1,6 +1,6 @@
 //! How an answer ends, and what it took: stop reasons and token counts, both ways.
 
-use super::extra::{given, others, with_others};
+use super::extra::{others, with_others};
 use valvehouse_json::Json;
 
 /// Anthropic's words for why an answer ended. Other services have words of their own for it.
@@ -32,7 +32,7 @@ pub(super) fn put_on_choice(choice: &Json, said: &Json) {
     let _ = choice.set("finish_reason", finish_reason(&reason));
     let _ = choice.set("native_finish_reason", reason);
     for key in ["stop_sequence", "stop_details"] {
-        if let Some(value) = given(said, key) {
+        if let Some(value) = said.given(key) {
             let _ = choice.set(key, value.copy());
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
         ("stop_reason", reason),
         ("stop_sequence", choice.get("stop_sequence").unwrap_or_default()),
     ]);
-    if let Some(details) = given(choice, "stop_details") {
+    if let Some(details) = choice.given("stop_details") {
         let _ = stop.set("stop_details", details);
     }
     stop
@@ -83,7 +83,7 @@ pub(super) fn usage(counts: &Json) -> Json {
         let details = [("cached_tokens", read.into()), ("cache_write_tokens", written.into())];
         let _ = usage.set("prompt_tokens_details", Json::from(details));
     }
-    if let Some(details) = given(counts, "output_tokens_details") {
+    if let Some(details) = counts.given("output_tokens_details") {
         let thinking = details.get("thinking_tokens").unwrap_or_default();
         let details = with_others([("reasoning_tokens", thinking)], others(&details, &["thinking_tokens"]));
         let _ = usage.set("completion_tokens_details", details);
@@ -106,7 +106,7 @@ pub(super) fn counts(usage: &Json) -> Json {
     ]);
     let known = ["cache_creation", "inference_geo", "server_tool_use", "service_tier", "speed", "iterations"];
     for key in known {
-        if let Some(value) = given(usage, key) {
+        if let Some(value) = usage.given(key) {
             let _ = counts.set(key, value.copy());
         }
     }

@@ -24,8 +24,3 @@ pub(super) fn with_others<const N: usize>(
     let fields = fields.into_iter().map(|(key, value)| (key.into(), value));
     fields.chain(others).collect::<Object>().into()
 }
-
-/// The value of a key, where it is there and not null.
-pub(super) fn given(of: &Json, key: &str) -> Option<Json> {
-    of.get(key).filter(|value| !value.is_null())
-}

@@ -1,6 +1,6 @@
 //! Parts of a message's content: texts, images, documents.
 
-use super::extra::{given, others, with_others};
+use super::extra::{others, with_others};
 use crate::fault::Fault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -61,7 +61,7 @@ fn image(part: &Json, place: &str) -> Result<Json, Fault> {
 fn document(part: &Json, place: &str) -> Result<Json, Fault> {
     let file = part.get("file").unwrap_or_default();
     let wrong = |what: String| Fault::invalid(format!("{place}.file {what}"), Some("messages"));
-    let source = match (file.text("file_data"), given(&file, "file_id")) {
+    let source = match (file.text("file_data"), file.given("file_id")) {
         (Some(url), _) => {
             let data = DataUrl::read(&url);
             let data = data.ok_or_else(|| {
@@ -85,7 +85,7 @@ fn document(part: &Json, place: &str) -> Result<Json, Fault> {
     };
     let document =
         with_others([("type", "document".into()), ("source", source)], others(part, &["type", "file"]));
-    if let (None, Some(title)) = (document.get("title"), given(&file, "filename")) {
+    if let (None, Some(title)) = (document.get("title"), file.given("filename")) {
         // A text in an object just made.
         let _ = document.set("title", title);
     }
@@ -108,7 +108,7 @@ pub(super) fn part(block: &Json) -> Json {
         ("image", "base64") => image_part(block, data()),
         ("image", "url") => image_part(block, source.get("url").unwrap_or_default()),
         ("document", "base64") => {
-            let name = given(block, "title").unwrap_or_else(|| "document.pdf".into());
+            let name = block.given("title").unwrap_or_else(|| "document.pdf".into());
             let file = Json::from([("filename", name), ("file_data", data())]);
             with_others(
                 [("type", "file".into()), ("file", file)],

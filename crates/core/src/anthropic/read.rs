@@ -1,6 +1,6 @@
 //! A request for Anthropic's Messages as a chat request.
 
-use super::extra::{ONLY_ANTHROPIC, given, others};
+use super::extra::{ONLY_ANTHROPIC, others};
 use super::{answer, part, tools};
 use crate::chat::response;
 use crate::fault::Fault;
@@ -45,21 +45,21 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
         let _ = body.set(key, value);
     };
     for key in SAME {
-        if let Some(value) = given(request, key) {
+        if let Some(value) = request.given(key) {
             set(key, value.copy());
         }
     }
     set("messages", messages(request)?.into());
     // What counts towards it is the same: thinking too.
     set("max_completion_tokens", request.get("max_tokens").unwrap_or_default());
-    if let Some(stop) = given(request, "stop_sequences").filter(|stop| !stop.is_empty()) {
+    if let Some(stop) = request.given("stop_sequences").filter(|stop| !stop.is_empty()) {
         set("stop", stop.copy());
     }
     let list = request.get("tools").unwrap_or_default().items();
     if !list.is_empty() {
         set("tools", list.iter().map(tools::function).collect::<Vec<_>>().into());
     }
-    if let Some(choice) = given(request, "tool_choice") {
+    if let Some(choice) = request.given("tool_choice") {
         let (choice, parallel) = tools::openai_choice(&choice);
         set("tool_choice", choice);
         if let Some(parallel) = parallel {
@@ -100,7 +100,7 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
     let rest: Json =
         others(request, &[&SAME[..], &TRANSLATED].concat()).into_iter().collect::<Object>().into();
     let config = request.get("output_config").unwrap_or_default();
-    let format = given(&config, "format").or_else(|| given(request, "output_format"));
+    let format = config.given("format").or_else(|| request.given("output_format"));
     if let Some(format) = format {
         let schema = [
             ("name", "answer".into()),
@@ -137,7 +137,7 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
 
 fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
     let mut out = Vec::new();
-    if let Some(system) = given(request, "system").filter(|system| !system.is_empty()) {
+    if let Some(system) = request.given("system").filter(|system| !system.is_empty()) {
         out.push(message("system", content(&system)));
     }
     for (at, said) in request.get("messages").unwrap_or_default().items().iter().enumerate() {
@@ -177,7 +177,7 @@ fn user(content: &Json) -> Vec<Json> {
 
 fn result(block: &Json) -> Json {
     let said =
-        message("tool", given(block, "content").map_or_else(|| "".into(), |content| self::content(&content)));
+        message("tool", block.given("content").map_or_else(|| "".into(), |content| self::content(&content)));
     // New fields of an object just made.
     let _ = said.set("tool_call_id", block.get("tool_use_id").unwrap_or_default());
     for (key, value) in others(block, &["type", "tool_use_id", "content"]) {

@@ -1,6 +1,6 @@
 //! Tools and the choice among them, both ways.
 
-use super::extra::{given, others, with_others};
+use super::extra::{others, with_others};
 use crate::fault::Fault;
 use valvehouse_json::Json;
 
@@ -24,7 +24,7 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
         ));
     };
     let no_parameters = || Json::from([("type", "object".into()), ("properties", Json::object())]);
-    let schema = given(&function, "parameters").filter(|schema| !schema.is_empty());
+    let schema = function.given("parameters").filter(|schema| !schema.is_empty());
     let fields = [
         ("name", function.get("name").unwrap_or_default()),
         ("input_schema", schema.map_or_else(no_parameters, |schema| schema.copy())),
@@ -40,7 +40,7 @@ pub(super) fn function(tool: &Json) -> Json {
     }
     let function = Json::from([("name", tool.get("name").unwrap_or_default())]);
     for key in ["description", "strict"] {
-        if let Some(value) = given(tool, key) {
+        if let Some(value) = tool.given(key) {
             // A copy in an object just made, here and below.
             let _ = function.set(key, value.copy());
         }
@@ -57,7 +57,7 @@ pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
     }
     let one_at_a_time = body.get("parallel_tool_calls").and_then(|many| many.as_bool()) == Some(false);
     let word = |word: &str| Some(Json::from([("type", word.into())]));
-    let choice = match given(body, "tool_choice") {
+    let choice = match body.given("tool_choice") {
         None if one_at_a_time => word("auto"),
         None => None,
         Some(Json::Text(text)) => match &*text {

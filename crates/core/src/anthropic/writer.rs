@@ -1,11 +1,12 @@
 //! Chunks of a chat as the events of Anthropic's stream.
 
-use super::blocks::{REASONING, thinking_in, without_index};
+use super::blocks::{thinking_in, without_index};
 use super::calls::Calls;
 use super::ending;
 use super::events::Events;
 use super::extra::CONTENT_BLOCKS;
 use super::seal::{Seal, length_on, split_at};
+use crate::chat::event::REASONING;
 use crate::chat::message;
 use std::collections::VecDeque;
 use valvehouse_json::Json;

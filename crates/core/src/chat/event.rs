@@ -4,7 +4,7 @@ use compact_str::CompactString;
 use valvehouse_json::{Array, Json, Object};
 
 /// The names under which services send a model's thinking.
-const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+pub const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// Texts are looked for as deep as this.
 const DEEPEST: usize = 64;

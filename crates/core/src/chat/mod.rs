@@ -16,5 +16,6 @@ pub mod window;
 
 pub use call::Call;
 pub use delta::Fold;
+pub use request::ChatRequest;
 pub use response::Head;
 pub use split::split;

@@ -2,12 +2,65 @@
 
 use super::message;
 use crate::fault::Fault;
+use compact_str::CompactString;
 use valvehouse_json::Json;
+
+/// A chat request that was checked: `{model, messages, …}` in the shape of OpenAI's chat API.
+///
+/// The JSON stays inside, so that unknown fields, their order and the spelling of numbers travel. It is live: who holds
+/// the body it was made from sees what filters make of it.
+#[derive(Debug, Clone)]
+pub struct ChatRequest(Json);
+
+impl ChatRequest {
+    /// Takes a body that has a `model`, at least one of `messages`, each with a role, and whose `stream` is a boolean.
+    ///
+    /// # Errors
+    /// Returns a request fault that names what is wrong by its path, such as `messages[3].role`.
+    pub fn new(body: Json) -> Result<Self, Fault> {
+        check(&body)?;
+        Ok(Self(body))
+    }
+
+    /// The name of the model.
+    pub fn model(&self) -> CompactString {
+        self.0.text("model").unwrap_or_default()
+    }
+
+    /// The conversation, a list that is never empty.
+    pub fn messages(&self) -> Json {
+        self.0.get("messages").unwrap_or_default()
+    }
+
+    /// Returns `true` if the answer shall come in pieces.
+    pub fn is_streamed(&self) -> bool {
+        wants_stream(&self.0)
+    }
+
+    /// The whole body.
+    pub fn body(&self) -> &Json {
+        &self.0
+    }
+
+    /// The same request with other messages, at least one of which is there.
+    #[must_use]
+    pub fn with_messages(self, messages: Vec<Json>) -> Self {
+        if self.0.set("messages", messages).is_err() {
+            tracing::error!("cannot replace the messages of a request: its body is read-only");
+        }
+        self
+    }
+
+    /// The body, for who runs the request.
+    pub(crate) fn into_body(self) -> Json {
+        self.0
+    }
+}
 
 /// Checks the little that everything else relies on; the rest is the service's business.
 ///
 /// An error names the place: `messages[3].role`.
-pub fn check(body: &Json) -> Result<(), Fault> {
+fn check(body: &Json) -> Result<(), Fault> {
     check_all_but_messages(body)?;
     let messages = body.get("messages").unwrap_or_default();
     let Json::Array(list) = &messages else {

@@ -39,11 +39,17 @@ struct Shared {
     states: States,
     metadata: Json,
     ran: Mutex<Ran>,
+    answer: Mutex<Option<(String, Json)>>,
 }
 
 impl Default for Shared {
     fn default() -> Self {
-        Self { states: States::default(), metadata: Json::object(), ran: Mutex::default() }
+        Self {
+            states: States::default(),
+            metadata: Json::object(),
+            ran: Mutex::default(),
+            answer: Mutex::default(),
+        }
     }
 }
 
@@ -79,14 +85,32 @@ impl Parted {
         self.0.ran.lock().outlets.extend(filters);
     }
 
-    /// Whether the outlet of a filter ran where the whole turn did.
+    /// Returns `true` if the outlet of a filter has no part in what is left of the turn: it ran where the whole turn
+    /// did, or an inlet answered in the model's place.
     pub fn has_outlet_run(&self, filter: &str) -> bool {
-        self.0.ran.lock().outlets.contains(filter)
+        self.is_answered() || self.0.ran.lock().outlets.contains(filter)
+    }
+
+    /// Keeps the answer that the inlet of a filter gives in the model's place: the last part of the turn that runs
+    /// filters.
+    pub fn answered(&self, filter: &str, answer: &Json) {
+        *self.0.answer.lock() = Some((filter.to_owned(), answer.copy()));
+    }
+
+    /// The answer in the model's place, and the filter that gives it.
+    pub fn answer(&self) -> Option<(String, Json)> {
+        self.0.answer.lock().clone()
+    }
+
+    /// Returns `true` if an inlet answered in the model's place.
+    pub fn is_answered(&self) -> bool {
+        self.0.answer.lock().is_some()
     }
 
     fn weight(&self) -> usize {
         let states = self.0.states.all();
-        self.0.metadata.weight() + states.iter().map(|(_, state)| state.weight()).sum::<usize>()
+        let answer = self.0.answer.lock().as_ref().map_or(0, |(_, answer)| answer.weight());
+        answer + self.0.metadata.weight() + states.iter().map(|(_, state)| state.weight()).sum::<usize>()
     }
 }
 

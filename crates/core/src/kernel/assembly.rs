@@ -152,6 +152,12 @@ impl Kernel {
         Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() }))
     }
 
+    /// Another kernel whose model another provider serves; this one stays as it is.
+    #[must_use]
+    pub fn with_provider(&self, provider: Arc<dyn Provider>) -> Self {
+        Self(Arc::new(Parts { provider: Some(provider), ..self.parts() }))
+    }
+
     /// The kernel with those of its tools that a request's `tool_ids` mean; all where it has none.
     pub(super) fn narrowed(&self, body: &Json) -> Option<Self> {
         let Some(Json::Array(ids)) = body.get("tool_ids") else { return None };

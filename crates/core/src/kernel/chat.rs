@@ -4,7 +4,7 @@ use super::assembly::Kernel;
 use super::invocation;
 use super::progress::Progress;
 use super::turn::{Manner, Tools, run};
-use crate::chat::{message, response};
+use crate::chat::{ChatRequest, message, response};
 use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use valvehouse_json::Json;
@@ -87,7 +87,7 @@ impl Kernel {
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };
         let turn = Turn::new(facts, options.context.fork(), Events::default());
         let limit = options.max_tool_iterations.unwrap_or(self.settings().max_tool_iterations);
-        let mut progress = Progress::new(body);
+        let mut progress = Progress::new(ChatRequest::new(body)?);
         let manner = Manner { stream: None, tools, limit, journal: None };
         let done = turn.lasting(run(self, &mut progress, &turn, manner)).await?;
         Ok(Chatted { response: done.response, messages: done.messages, context: turn.context().clone() })

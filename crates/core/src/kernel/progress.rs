@@ -1,7 +1,7 @@
 //! A turn between two of its steps: what has to be known to go on with it, here or elsewhere.
 
 use crate::chat::history::is_role;
-use crate::chat::{Call, message, response};
+use crate::chat::{Call, ChatRequest, message, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use futures_util::future::BoxFuture;
@@ -72,9 +72,18 @@ pub struct Progress {
 
 impl Progress {
     /// A turn that has not begun.
-    pub fn new(body: Json) -> Self {
+    pub fn new(request: ChatRequest) -> Self {
+        Self::of(request.into_body(), Next::Inlet)
+    }
+
+    /// A turn that is over, with this body for the next.
+    pub fn ended(body: Json) -> Self {
+        Self::of(body, Next::End)
+    }
+
+    fn of(body: Json, next: Next) -> Self {
         Self {
-            next: Next::Inlet,
+            next,
             model: body.get("model").unwrap_or_default(),
             body,
             said: Json::array(),

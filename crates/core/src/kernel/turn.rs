@@ -7,7 +7,7 @@ use super::progress::{Journal, Next, Progress};
 use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{Call, call, delta, message, request, response};
+use crate::chat::{Call, ChatRequest, call, delta, message, request, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
@@ -46,13 +46,13 @@ pub(super) struct Done {
 }
 
 impl Kernel {
-    /// Runs a turn for a door. The body is live: what the filters made of it can be read after.
-    pub async fn turn(&self, body: Json, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
+    /// Runs a turn for an endpoint. The body of the request is live: what the filters made of it can be read after.
+    pub async fn turn(&self, request: ChatRequest, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
         if wish.raw && !self.looks_at_answers() {
-            let work = async { turn.flushed(self.forward(body, turn, wish).await).await };
+            let work = async { turn.flushed(self.forward(request.into_body(), turn, wish).await).await };
             return turn.lasting(work).await;
         }
-        let mut progress = Progress::new(body);
+        let mut progress = Progress::new(request);
         let answer = self.go_on(&mut progress, turn, wish.stream, None).await?;
         Ok(Reply::Answer(if answer.is_same(&progress.response) { progress.answer() } else { answer }))
     }
@@ -324,7 +324,6 @@ fn remember(turn: &Turn, messages: &Json) {
 
 /// The inlet chain, and what leaves the body after it.
 async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Fault> {
-    request::check(&body)?;
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
     }

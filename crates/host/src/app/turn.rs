@@ -2,14 +2,17 @@
 
 use super::lifecycle::App;
 use crate::snapshot::{Ready, Snapshot};
+use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use valvehouse_agent::callbacks::Callbacks;
 use valvehouse_agent::{Begin, Decision, Ended, Given, Saved, Setup};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
+use valvehouse_providers::Formatted;
 use valvehouse_store::Run;
 
 impl App {
@@ -18,7 +21,7 @@ impl App {
     pub async fn turn(
         &self,
         ready: &Ready,
-        body: Json,
+        request: ChatRequest,
         turn: &Turn,
         wish: Wish,
         begun: impl FnOnce(&Run),
@@ -30,11 +33,11 @@ impl App {
         // Open WebUI has titles and tags made of a chat: that is not said in it.
         let is_task = turn.metadata().get("task").is_some_and(|task| !task.is_empty());
         if !ready.memory || facts.chat_id.is_empty() || is_task {
-            return ready.kernel.turn(body, turn, wish).await;
+            return self.unremembered(ready, request, turn, wish).await;
         }
         let begin = Begin {
             conversation: facts.chat_id.clone(),
-            body,
+            request,
             facts: facts.clone(),
             context: turn.context().clone(),
             events: turn.events().clone(),
@@ -45,6 +48,27 @@ impl App {
         // Turns without a memory do not carry the room of one along.
         let ended = Box::pin(self.runs.begin(&setup(ready), begin, begun)).await?;
         Ok(Reply::Answer(ended.reply))
+    }
+
+    /// A turn that is not stored. Those who listen to agents hear of it, and its answer has the form that the request
+    /// asks for.
+    async fn unremembered(
+        &self,
+        ready: &Ready,
+        request: ChatRequest,
+        turn: &Turn,
+        wish: Wish,
+    ) -> Result<Reply, Fault> {
+        let is_formed = !ready.memory && Formatted::is_wanted(request.body());
+        if ready.callbacks.is_empty() && !is_formed {
+            return ready.kernel.turn(request, turn, wish).await;
+        }
+        let mut setup = setup(ready);
+        if let Some(provider) = ready.kernel.provider().filter(|_| is_formed) {
+            let formed = Formatted::new(provider.clone(), Formatted::RETRIES);
+            setup.kernel = setup.kernel.with_provider(Arc::new(formed));
+        }
+        Box::pin(self.runs.unstored(&setup, request, turn, wish)).await
     }
 
     /// Goes on with a run that waits, failed, or whose host died.

@@ -7,6 +7,7 @@ use super::words::saying;
 use crate::pipe::Pipes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::{Hook, Hooks, Outcome, Told, told};
 use valvehouse_core::kernel::{Kernel, ModelSettings, Reply, Wish};
@@ -123,7 +124,7 @@ impl Stage {
             }
             events
         };
-        let (reply, events) = futures::join!(kernel.turn(body, &turn, wish), collected);
+        let (reply, events) = futures::join!(kernel.turn(ChatRequest::new(body)?, &turn, wish), collected);
         match reply? {
             Reply::Answer(answer) => Ok((answer, events)),
             Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),

@@ -1,10 +1,9 @@
 //! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
 
 use crate::extract::Id;
-use crate::openai::keep_alive::KeepAlive;
-use crate::openai::streaming::as_events;
-use crate::openai::wire::named_event;
 use crate::reply::refused;
+use crate::turn::events::{as_events, named_event};
+use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};

@@ -1,47 +1,105 @@
 //! A run is begun, or gone on with: its answer at once, or streamed and then told how it ended.
 
 use super::runs::agent;
-use crate::extract::{Id, object, text};
-use crate::headers::{EVENTS, events_header, named, wants_events};
-use crate::openai::streaming::{Streaming, Told};
-use crate::openai::wire::named_event;
-use crate::reply::{json_response, refused};
-use crate::{auth, facts, recording};
+use crate::body::{read, unpacked};
+use crate::extract::{Id, object, object_of, text};
+use crate::headers::{named, wants_events};
+use crate::openai::encode::{encode_chunk, encode_end};
+use crate::reply::{OpenAiError, refused};
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
+use crate::turn::events::named_event;
+use crate::turn::run::RunSlot;
+use crate::turn::serve::{Way, respond, serve_turn};
+use crate::{auth, facts};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use parking_lot::Mutex;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_agent::{Decision, standing};
-use valvehouse_core::chat::{message, request, response};
-use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::chat::{ChatRequest, message, request, response};
+use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_core::kernel::Reply;
+use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// `POST /api/v1/agents/{agent}/runs`
 pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    // One snapshot for the whole run, a streamed answer to its end.
     let snapshot = app.host.snapshot();
     let begun = async {
-        let body = asked(&id, object(&app, body).await?)?;
-        let ready = agent(&snapshot, &id, &facts::asked_filters(&body)?)?;
-        let mut facts = facts::of_chat(&app, &parts, &body, &Json::Null, &ready);
-        let (context, told) = (facts::context_of_operator(&app, &facts, &body), Told::default());
-        let (host, hears, stream) = (app.clone(), told.hears(), request::wants_stream(&body));
-        let watch = recording::begin(&app, "agents", stream, snapshot.generation, &parts.headers, &mut facts);
-        let turn = move |events| Turn::new(facts, context, events);
-        let work = move |events: Events, stream| async move {
-            host.turn(&ready, body, &turn(events), Wish { stream, raw: false }, hears).await
-        };
-        Ok(recording::ended(watch, go(&app, &parts, told, stream, work).await, refused))
+        unpacked(&parts.headers)?;
+        let bytes = read(body, app.config.server.max_body_mb).await?;
+        serve_turn(&Runs { agent: id }, &Call::new(&app, &snapshot, &parts), &bytes, &Json::Null).await
     };
-    named(&snapshot, begun, refused).await
+    named(&snapshot, Box::pin(begun), refused).await
+}
+
+/// Runs of an agent.
+struct Runs {
+    agent: String,
+}
+
+impl Endpoint for Runs {
+    const NAME: &'static str = "agents";
+    type Encoder = Outcome;
+
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Outcome), Fault> {
+        Ok((ChatRequest::new(asked(&self.agent, object_of(bytes)?)?)?, Outcome::of(call)))
+    }
+
+    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Fault> {
+        agent(call.snapshot, &self.agent, &facts::asked_filters(chat.body())?)
+    }
+
+    fn context(&self, call: &Call<'_>, chat: &ChatRequest, _: &mut Ready, facts: &mut TurnFacts) -> Context {
+        facts::context_of_operator(call.app, facts, chat.body())
+    }
+
+    fn takes_events(&self, call: &Call<'_>, _: &ChatRequest) -> bool {
+        wants_events(&call.parts.headers)
+    }
+}
+
+/// Writes how a run ended, behind its chunks where it is streamed.
+struct Outcome {
+    app: Arc<App>,
+    run: RunSlot,
+    /// A user's own run may have failed for what only operators read.
+    is_operator: bool,
+}
+
+impl Outcome {
+    fn of(call: &Call<'_>) -> Self {
+        let is_operator = auth::operator(call.app, call.parts).is_ok();
+        Self { app: call.app.clone(), run: call.run.clone(), is_operator }
+    }
+}
+
+impl Encoder for Outcome {
+    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+        outcome(&self.app, &self.run, Some(&answer), self.is_operator).await
+    }
+
+    fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
+        encode_chunk(&chunk)
+    }
+
+    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+        Box::pin(async move {
+            let outcome = outcome(&self.app, &self.run, end.as_ref().ok(), self.is_operator).await;
+            let last = outcome.map_or_else(|_| Bytes::new(), |ended| named_event("run", &ended));
+            encode_end(end.as_ref().err(), &last)
+        })
+    }
+
+    fn encode_error(fault: Fault) -> Response {
+        OpenAiError(fault).into_response()
+    }
 }
 
 /// The body of a chat: what it says, and a conversation to say it in.
@@ -69,7 +127,6 @@ fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
     let chat_id = text(&body, "chat_id")?.filter(|id| !id.is_empty());
     fits(body.set("chat_id", chat_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())))?;
     fits(body.set("model", agent))?;
-    request::check(&body)?;
     Ok(body)
 }
 
@@ -84,80 +141,23 @@ async fn resumed(app: &Arc<App>, id: String, parts: &Parts, body: Body) -> Resul
     let body = object(app, body).await?;
     let decision = Decision::from_json(&body)?;
     let hash = text(&body, "hash")?;
-    let told = Told::default();
-    told.hears()(&app.runs.run(&id).await?);
+    let snapshot = app.host.snapshot();
+    let call = Call::new(app, &snapshot, parts);
+    call.run.on_begin()(&app.runs.run(&id).await?);
     let host = app.clone();
     let work = move |events, stream| async move {
         let ended = host.resume(&id, &decision, hash.as_deref(), events, stream).await?;
         Ok(Reply::Answer(ended.reply))
     };
-    go(app, parts, told, request::wants_stream(&body), work).await
-}
-
-/// Does the work of a run, and tells of it as the client wants it.
-async fn go<W>(
-    app: &Arc<App>,
-    parts: &Parts,
-    told: Told,
-    stream: bool,
-    work: impl FnOnce(Events, Option<tokio::sync::mpsc::Sender<valvehouse_core::provider::Piece>>) -> W,
-) -> Result<Response, Fault>
-where
-    W: Future<Output = Result<Reply, Fault>> + Send + 'static,
-{
-    // A user's own run may have failed for what only operators read.
-    let is_operator = auth::operator(app, parts).is_ok();
-    if !stream {
-        let events = Events::default();
-        let answered = work(events.clone(), None).await;
-        let mut response = match answered {
-            Ok(reply) => json_response(
-                StatusCode::OK,
-                &outcome(app, &told, Some(&answer_of(reply)), is_operator).await?,
-            ),
-            Err(fault) => refused(fault),
-        };
-        if let Some(events) = events_header(&events.take()) {
-            response.headers_mut().insert(EVENTS, events);
-        }
-        told.name(&mut response);
-        return Ok(response);
-    }
-    let answer = Arc::new(Mutex::new(None));
-    let (keep, run) = (answer.clone(), told.clone());
-    let working = |events, sender| {
-        let work = work(events, Some(sender));
-        async move {
-            let reply = work.await?;
-            if let Reply::Answer(answer) = &reply {
-                *keep.lock() = Some(answer.clone());
-            }
-            Ok(reply)
-        }
-    };
-    let (first, streaming) =
-        Streaming::of(app, &parts.headers, wants_events(&parts.headers), told, working).await?;
-    let host = app.clone();
-    let last = async move {
-        let answer = answer.lock().take();
-        outcome(&host, &run, answer.as_ref(), is_operator)
-            .await
-            .map_or_else(|_| Bytes::new(), |ended| named_event("run", &ended))
-    };
-    Ok(streaming.respond(first, app.config.server.keep_alive_ms, last))
-}
-
-fn answer_of(reply: Reply) -> Json {
-    match reply {
-        Reply::Answer(answer) => answer,
-        // Runs are kept, so their answers are read.
-        Reply::Raw(_) => Json::Null,
-    }
+    let stream = request::wants_stream(&body);
+    let takes_events = wants_events(&parts.headers);
+    let way = Way { stream, takes_events, is_held: false, trace: None };
+    Ok(respond(&call, Outcome::of(&call), way, None, work).await)
 }
 
 /// How a run ended, for now.
-async fn outcome(app: &App, told: &Told, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
-    let id = told.run().map(|run| run.id.clone()).unwrap_or_default();
+async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
+    let id = run.get().map(|run| run.id.clone()).unwrap_or_default();
     let run = app.runs.run(&id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
     // Of its own answer, not of what somebody said to it since.

@@ -1,6 +1,5 @@
-//! Anthropic's door: `/v1/messages`, for any model there is.
+//! Anthropic's endpoint: `/v1/messages`, for any model there is.
 
+pub(crate) mod endpoint;
 pub(crate) mod models;
 pub(crate) mod refusal;
-mod stream;
-pub(crate) mod turn;

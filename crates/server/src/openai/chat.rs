@@ -1,21 +1,21 @@
 //! `POST /v1/chat/completions`.
 
+use super::encode::Completion;
 use super::relay;
-use super::streaming::{Item, Streaming, Told};
 use crate::body::{parsed, read, unpacked};
-use crate::headers::{EVENTS, events_header, named};
-use crate::reply::{json_response, refused};
-use crate::{auth, facts, pipelines, recording};
+use crate::headers::named;
+use crate::reply::refused;
+use crate::turn::endpoint::{Call, Endpoint};
+use crate::turn::serve::serve_turn;
+use crate::{auth, pipelines, recording};
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
-use valvehouse_core::chat::request;
-use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish, is_ours};
+use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::Traced;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
@@ -54,48 +54,31 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         return Ok(recording::ended(watch, relayed.await, refused));
     }
     // A whole turn is larger: whoever forwards bytes does not carry its room along.
-    Box::pin(looked_at(app, snapshot, parts, bytes, key_user)).await
+    let call = Call::new(&app, snapshot, &parts);
+    Box::pin(serve_turn(&OpenAi, &call, &bytes, &key_user)).await
 }
 
-/// A turn in which somebody has a part.
-async fn looked_at(
-    app: Arc<App>,
-    snapshot: &Snapshot,
-    parts: Parts,
-    bytes: Bytes,
-    key_user: Json,
-) -> Result<Response, Fault> {
-    let may_pass = !app.traces.keeps_everything();
-    let body = parsed(&bytes)?;
-    request::check(&body)?;
-    let model = body.text("model").unwrap_or_default();
-    let mut ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
-    let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
-    let stream = request::wants_stream(&body);
-    let context = pipelines::split_turn::go_on(&app, snapshot, &parts, &body, &mut ready, &mut facts);
-    let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
-    if stream {
-        let streamed = streamed(&app, ready, body, facts, context, &parts).await;
-        return Ok(recording::ended(watch, streamed, refused));
+/// OpenAI's chats.
+struct OpenAi;
+
+impl Endpoint for OpenAi {
+    const NAME: &'static str = DOOR;
+    type Encoder = Completion;
+
+    async fn decode(&self, _: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Fault> {
+        Ok((ChatRequest::new(parsed(bytes)?)?, Completion))
     }
-    let turn = Turn::new(facts, context, Events::default());
-    let told = Told::default();
-    let wish = Wish { stream: None, raw: may_pass };
-    let reply = app.turn(&ready, body, &turn, wish, told.hears()).await;
-    let mut response = match reply {
-        Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &answer),
-        Ok(Reply::Raw(forwarded)) => {
-            let relayed =
-                relay::relay(forwarded, app.config.server.keep_alive_ms, turn.trace().cloned()).await;
-            relayed.unwrap_or_else(|fault| refused(watch.failed(fault)))
-        }
-        Err(fault) => refused(watch.failed(fault)),
-    };
-    if let Some(events) = events_header(&turn.events().take()) {
-        response.headers_mut().insert(EVENTS, events);
+
+    /// Earlier parts of the turn may have come here, from an Open WebUI.
+    fn context(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        ready: &mut Ready,
+        facts: &mut TurnFacts,
+    ) -> Context {
+        pipelines::split_turn::go_on(call.app, call.snapshot, call.parts, chat.body(), ready, facts)
     }
-    told.name(&mut response);
-    Ok(recording::until_end(watch, response))
 }
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
@@ -109,6 +92,8 @@ fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
+        // What is to have a form is checked.
+        "response_format" => is_plain &= !value.contains("json"),
         key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
     });
     if !(is_object && is_plain && has_messages) {
@@ -123,21 +108,4 @@ fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
     };
     let ready = snapshot.ready(model, &[]).ok()?;
     ready.is_untouched().then_some((ready, stream))
-}
-
-async fn streamed(
-    app: &Arc<App>,
-    ready: Ready,
-    body: Json,
-    facts: TurnFacts,
-    context: Context,
-    parts: &Parts,
-) -> Result<Response, Fault> {
-    let keep_alive_ms = app.config.server.keep_alive_ms;
-    let trace = facts.trace.clone();
-    let raw = !app.traces.keeps_everything();
-    match Streaming::begin(app, ready, body, facts, context, &parts.headers, raw).await? {
-        (Some(Item::Raw(forwarded)), _) => relay::relay(forwarded, keep_alive_ms, trace).await,
-        (first, streaming) => Ok(streaming.respond(first, keep_alive_ms, std::future::ready(Bytes::new()))),
-    }
 }

@@ -2,8 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod chat;
-pub(crate) mod keep_alive;
+pub(crate) mod encode;
 pub(crate) mod models;
-mod relay;
-pub(crate) mod streaming;
-pub(crate) mod wire;
+pub(crate) mod relay;
+mod wire;

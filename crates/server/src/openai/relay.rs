@@ -1,7 +1,7 @@
 //! A provider's answer, byte for byte; only a failure adds to it.
 
-use super::keep_alive::{End, KeepAlive};
 use super::wire;
+use crate::turn::keep_alive::{End, KeepAlive};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -20,7 +20,7 @@ const TAIL: usize = 16 * 1024;
 
 /// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
 /// there. How it fails is told in its trace.
-pub(super) async fn relay(
+pub(crate) async fn relay(
     forwarded: Forwarded,
     keep_alive_ms: u64,
     trace: Option<Arc<Trace>>,

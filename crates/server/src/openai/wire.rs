@@ -1,6 +1,7 @@
 //! Server-sent events as OpenAI writes them.
 
 use crate::reply;
+use crate::turn::events::encoded;
 use bytes::{Bytes, BytesMut};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
@@ -28,23 +29,12 @@ pub(super) fn emitted(event: &Json) -> Bytes {
     self::event(&Piece::new(envelope))
 }
 
+/// A failure in the middle of a stream.
+pub(super) fn error(fault: &Fault) -> Bytes {
+    event(&Piece::new(reply::body(fault)))
+}
+
 /// A failure in the middle of a stream, and the stream's end.
 pub(super) fn failed(fault: &Fault) -> Bytes {
-    let mut out = BytesMut::from(&event(&Piece::new(reply::body(fault)))[..]);
-    out.extend_from_slice(DONE);
-    out.freeze()
-}
-
-/// One event of a name.
-pub(crate) fn named_event(name: &str, value: &Json) -> Bytes {
-    let mut out = BytesMut::new();
-    sse::write(&mut out, Some(name), &encoded(value));
-    out.freeze()
-}
-
-fn encoded(event: &Json) -> Vec<u8> {
-    event.encode().unwrap_or_else(|error| {
-        tracing::error!("an event could not be written: {error}");
-        b"{}".to_vec()
-    })
+    [&error(fault)[..], DONE].concat().into()
 }

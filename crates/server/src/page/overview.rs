@@ -1,7 +1,8 @@
 //! `/api/v1/overview`: plugins, models, providers, and what is wrong with them, in one answer.
 
+use crate::extract::Words;
 use crate::problem;
-use crate::reply::json_response;
+use crate::reply::{self, json_response};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -29,6 +30,12 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
     json_response(StatusCode::OK, &overview)
 }
 
+/// `GET /api/v1/tools?tag=`
+pub(super) async fn tools(State(app): State<Arc<App>>, words: Words) -> Response {
+    let tools = app.host.snapshot().tool_list(words.text("tag").as_deref());
+    json_response(StatusCode::OK, &reply::list(tools))
+}
+
 fn of_plugin(app: &App, plugin: &Plugin) -> Json {
     let script = plugin.script.as_deref();
     let says = |key: &str| script.and_then(|script| script.manifest.get(key)).map(str::to_owned);
@@ -46,6 +53,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> Json {
         ("enabled", plugin.enabled.into()),
         ("global", plugin.global.into()),
         ("security", plugin.security.into()),
+        ("chats_only", list(plugin.hooks_of_chats_only()).into()),
         ("toggle", plugin.is_toggle().into()),
         ("priority", plugin.priority().into()),
         ("hooks", list(plugin.hooks()).into()),

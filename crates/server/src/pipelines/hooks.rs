@@ -89,6 +89,7 @@ async fn run(
         return Err(Fault::Unguarded { plugin: plugin.id.to_string(), message });
     }
     if !call.concerns(plugin) {
+        call.note_outlet(app, snapshot, plugin);
         return Ok(json_response(StatusCode::OK, &call.body));
     }
     call.of_filter(app, snapshot, plugin, &parts).await
@@ -118,6 +119,24 @@ impl Call {
         plugin.enabled && has_hook && is_wanted()
     }
 
+    /// Notes that a client asks for the inlet of a filter that has only an outlet: it will ask for that as well,
+    /// so that the chat between them does not run it.
+    fn note_outlet(&self, app: &App, snapshot: &Snapshot, plugin: &Plugin) {
+        let outlet = Self { hook: Hook::Outlet, body: self.body.clone(), user: self.user.clone() };
+        let has_only_outlet = self.hook == Hook::Inlet && outlet.concerns(plugin);
+        let has_inlet =
+            plugin.script.as_ref().is_some_and(|script| script.hooks().any(|own| own == Hook::Inlet));
+        if !has_only_outlet || has_inlet {
+            return;
+        }
+        if let Some(part) = split_turn::of_hook(snapshot, &self.body, &self.user, Hook::Inlet) {
+            split_turn::mark(snapshot, &self.body, &part);
+            let parted = app.parted.find(&part).unwrap_or_default();
+            parted.inlet_ran(&plugin.id);
+            app.parted.keep(part, &parted);
+        }
+    }
+
     async fn of_filter(
         &self,
         app: &Arc<App>,
@@ -128,7 +147,11 @@ impl Call {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
         let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
-        if *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id) {
+        let is_over = match hook {
+            Hook::Outlet => parted.has_outlet_run(&plugin.id),
+            _ => parted.is_answered() && !plugin.security,
+        };
+        if is_over {
             return Ok(json_response(StatusCode::OK, body));
         }
         let model = names::model(snapshot, &body.text("model").unwrap_or_default());
@@ -174,8 +197,11 @@ impl Call {
                 let script = plugin.script.as_ref();
                 (body, script.is_some_and(|script| script.manifest.file_handler))
             }
-            // The chat itself will ask it again, and there it can give its answer.
-            Outcome::Skipped(_) if self.hook == Hook::Inlet && comes_here => return Ok(self.body.clone()),
+            // The chat itself gives its answer.
+            Outcome::Skipped(value) if self.hook == Hook::Inlet && comes_here => {
+                parted.answered(&plugin.id, &value);
+                return Ok(self.body.clone());
+            }
             Outcome::Skipped(value) => return self.skipped(plugin, value),
         };
         if self.hook == Hook::Inlet {

@@ -45,7 +45,7 @@ fn fits_a_path(name: &str) -> bool {
 }
 
 /// Whether Open WebUI shall ask for the hooks of a filter: it has one that it knows, or is a guard that cannot
-/// run and must not be forgotten. A toggle cannot be chosen there.
+/// run there and must not be forgotten. A toggle cannot be chosen there.
 fn is_asked(plugin: &Plugin) -> bool {
     if !plugin.enabled {
         return false;
@@ -54,7 +54,10 @@ fn is_asked(plugin: &Plugin) -> bool {
         return true;
     }
     let script = plugin.script.as_ref().filter(|_| plugin.state != State::Missing && !plugin.is_toggle());
-    script.is_some_and(|script| script.hooks().any(|hook| matches!(hook.name(), "inlet" | "outlet")))
+    script.is_some_and(|script| {
+        let has_hook = script.hooks().any(|hook| matches!(hook.name(), "inlet" | "outlet"));
+        has_hook || !plugin.hooks_of_chats_only().is_empty()
+    })
 }
 
 fn entry(snapshot: &Snapshot, plugin: &Plugin) -> Json {
@@ -66,7 +69,7 @@ fn entry(snapshot: &Snapshot, plugin: &Plugin) -> Json {
     ]);
     Json::from([
         ("id", (*plugin.id).into()),
-        ("name", title(plugin).into()),
+        ("name", name(plugin).into()),
         ("object", "model".into()),
         ("created", 0_i64.into()),
         ("owned_by", "openai".into()),
@@ -100,6 +103,16 @@ fn title(plugin: &Plugin) -> &str {
     plugin.script.as_ref().map_or(&*plugin.id, |script| script.manifest.title(&plugin.id))
 }
 
+/// The title; that of a guard whose hooks cannot be asked for says so.
+fn name(plugin: &Plugin) -> String {
+    let hooks = plugin.hooks_of_chats_only();
+    let runs_here = |hook: &&str| matches!(*hook, "inlet" | "outlet");
+    match hooks.is_empty() || plugin.hooks().iter().any(runs_here) {
+        true => title(plugin).to_owned(),
+        false => format!("{} (guard: {} in chats of this host only)", title(plugin), hooks.join(", ")),
+    }
+}
+
 fn has_valves(plugin: &Plugin) -> bool {
     plugin.script.as_ref().is_some_and(|script| !script.manifest.valves.fields().is_empty())
 }
@@ -110,7 +123,7 @@ pub(super) async fn pipelines(extract::State(app): extract::State<Arc<App>>) -> 
     let filters = snapshot.filters().map(|plugin| {
         Json::from([
             ("id", (*plugin.id).into()),
-            ("name", title(plugin).into()),
+            ("name", name(plugin).into()),
             ("type", "filter".into()),
             ("valves", has_valves(plugin).into()),
         ])

@@ -6,7 +6,8 @@ use crate::{auth, facts};
 use axum::http::request::Parts;
 use valvehouse_core::chat::request;
 use valvehouse_core::context::{Context, Part, TurnFacts};
-use valvehouse_core::filter::{Hook, Hooks};
+use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Verdict};
+use valvehouse_core::kernel::Kernel;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -74,7 +75,11 @@ pub(crate) fn go_on(
     let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
     let Some(parted) = parted else { return facts::context(app, facts, body) };
     let is_guard = |id: &str| snapshot.plugins.get(id).is_some_and(|plugin| plugin.security);
-    let ran: Vec<String> = parted.inlets().into_iter().filter(|id| !is_guard(id)).collect();
+    let mut ran: Vec<String> = parted.inlets().into_iter().filter(|id| !is_guard(id)).collect();
+    if let Some((filter, answer)) = parted.answer() {
+        ready.kernel = answering(&ready.kernel, &filter, answer);
+        ran.push(filter);
+    }
     let mut spared = Hooks::default().with(Hook::Inlet);
     let is_task = !parted.metadata().get("task").unwrap_or_default().is_empty();
     let is_streamed = request::wants_stream(body) && !ready.kernel.settings().hold;
@@ -86,6 +91,15 @@ pub(crate) fn go_on(
     ready.kernel = ready.kernel.sparing(&ran, spared);
     facts.states = Some(parted.states().clone());
     facts::context_with(app, facts, body, parted.metadata().clone())
+}
+
+/// The kernel with an answer in the place of a filter's inlet, which gave it before.
+fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
+    let place = kernel.chain().filters().iter().find(|filter| filter.name() == id).map_or(0.0, Filter::place);
+    // By another name: the filter's own inlet is spared.
+    let name = format!("{id} (inlet)");
+    let answers = move |_: FilterContext| Ok(Verdict::Skip(answer.copy()));
+    kernel.with_filter(Filter::closure(&name, Hook::Inlet, answers).priority(place))
 }
 
 /// Whether it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.

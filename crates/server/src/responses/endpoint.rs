@@ -1,33 +1,29 @@
-//! The routes.
+//! The routes, and what a response is made of and written by.
 
-use super::field::given;
-use super::request::{self, ResponsesRequest};
+use super::failure::{code_of, message_of};
+use super::request;
 use super::resource::Resource;
 use super::storage::{self, Keeper};
-use super::stream;
 use super::writer::Writer;
-use crate::body::{parsed, read, unpacked};
+use crate::body::parsed;
 use crate::extract::{Id, Words};
-use crate::headers::{EVENTS, events_header, named};
-use crate::openai::streaming::{Streaming, Told};
-use crate::reply::{self, OpenAiError, json_response};
-use crate::{auth, facts, recording};
+use crate::reply::{self, OpenAiError, json_response, refused};
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint, with_choice};
+use crate::turn::events::typed_events;
+use crate::turn::serve::serve;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use std::sync::Arc;
-use valvehouse_core::chat::split;
-use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::chat::{ChatRequest, split};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::kernel::{Reply, Wish};
-use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The name of this endpoint in metrics and traces.
-const NAME: &str = "responses";
 /// Names hosted tools and items that no chat service can be sent.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
@@ -41,82 +37,89 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 }
 
 async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
-    // One snapshot for the whole turn, a streamed answer to its end.
-    let snapshot = app.host.snapshot();
-    named(&snapshot, answer(app, &snapshot, request), refused).await
+    serve(app, Responses, request).await
 }
 
-fn refused(fault: Fault) -> Response {
-    reply::log(&fault);
-    OpenAiError(fault).into_response()
+/// OpenAI's Responses.
+struct Responses;
+
+impl Endpoint for Responses {
+    const NAME: &'static str = "responses";
+    type Encoder = Answer;
+
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Answer), Fault> {
+        let (app, headers) = (call.app, &call.parts.headers);
+        let sent = parsed(bytes)?;
+        request::check(&sent)?;
+        let before = match sent.given("previous_response_id") {
+            Some(id) => storage::before(app, headers, id.as_str().unwrap_or_default()).await?,
+            None => Vec::new(),
+        };
+        storage::resolve(app, headers, &sent, &before).await?;
+        let request = request::read(sent, before)?;
+        let writer = Writer::new(Resource::new(&request));
+        let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
+        let keeper = keeps.then(|| Keeper::new(app, headers, request.conversation));
+        Ok((
+            ChatRequest::new(request.chat)?,
+            Answer { writer, keeper, left_out: left_out(&request.left_out) },
+        ))
+    }
 }
 
-async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
-    let (parts, body) = request.into_parts();
-    let key_user = auth::user_of_key(&app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    let sent = parsed(&read(body, app.config.server.max_body_mb).await?)?;
-    storage::resolve(&app, &parts.headers, &sent).await?;
-    let before = match given(&sent, "previous_response_id") {
-        Some(id) => storage::before(&app, &parts.headers, id.as_str().unwrap_or_default()).await?,
-        None => Vec::new(),
-    };
-    let request = request::read(sent, &before)?;
-    let chat = request.chat.clone();
-    let model = chat.text("model").unwrap_or_default();
-    let ready = snapshot.ready_for(&model, &facts::asked_filters(&chat)?)?;
-    let mut facts = facts::of_chat(&app, &parts, &chat, &key_user, &ready);
-    let context = facts::context(&app, &facts, &chat);
-    let stream = valvehouse_core::chat::request::wants_stream(&chat);
-    let watch = recording::begin(&app, NAME, stream, snapshot.generation, &parts.headers, &mut facts);
-    let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
-    let input: Vec<Json> = before.into_iter().chain(request.items.iter().cloned()).collect();
-    let keeper = keeps.then(|| Keeper::new(&app, &parts.headers, input));
-    let left_out = left_out(&request);
-    let mut writer = Writer::new(Resource::new(&request));
-    if stream {
-        // The bytes of a chat would not be understood here.
-        let begun = Streaming::begin(&app, ready, chat, facts, context, &parts.headers, false).await;
-        let keep_alive_ms = app.config.server.keep_alive_ms;
-        let streamed = begun.map(|(first, streaming)| {
-            let mut response = stream::respond(first, streaming, writer, keeper, keep_alive_ms);
-            response.headers_mut().extend(left_out);
-            response
-        });
-        return Ok(recording::ended(watch, streamed, refused));
-    }
-    let turn = Turn::new(facts, context, Events::default());
-    let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
-    let answered = app.turn(&ready, chat, &turn, wish, told.hears()).await;
-    let mut response = match answered {
-        // A response needs a choice to be made of.
-        Ok(Reply::Answer(answer)) if answer.get("choices").is_none_or(|choices| choices.is_empty()) => {
-            let message = "the answer of the provider has no choices";
-            refused(watch.failed(Fault::Provider { message: message.into(), timeout: false }))
+/// Writes a response, or its events.
+struct Answer {
+    writer: Writer,
+    /// Stores it, where it is to be stored.
+    keeper: Option<Keeper>,
+    left_out: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Answer {
+    /// The last events, the very last of which holds the response, stored.
+    async fn end(mut self) -> Vec<Json> {
+        let events = self.writer.end();
+        if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
+            keeper.keep(&last.get("response").unwrap_or_default()).await;
         }
-        Ok(Reply::Answer(answer)) => {
-            split(&answer, true).iter().for_each(|chunk| drop(writer.write(chunk)));
-            let last = writer.end().pop().unwrap_or_default();
-            let response = last.get("response").unwrap_or_default();
-            if let Some(keeper) = keeper {
-                keeper.keep(writer.id(), &writer.items(), &response).await;
-            }
-            json_response(StatusCode::OK, &response)
-        }
-        Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
-        Err(fault) => refused(watch.failed(fault)),
-    };
-    if let Some(events) = events_header(&turn.events().take()) {
-        response.headers_mut().insert(EVENTS, events);
+        events
     }
-    response.headers_mut().extend(left_out);
-    told.name(&mut response);
-    Ok(recording::until_end(watch, response))
+}
+
+impl Encoder for Answer {
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        self.left_out.clone()
+    }
+
+    async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
+        split(&with_choice(answer)?, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
+        let last = self.end().await.pop().unwrap_or_default();
+        Ok(last.get("response").unwrap_or_default())
+    }
+
+    fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
+        typed_events(&match chunk {
+            Chunk::Piece(piece) => self.writer.write(&piece.event),
+            Chunk::Emitted(event) => self.writer.emitted(event),
+        })
+    }
+
+    fn encode_end(mut self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+        Box::pin(async {
+            typed_events(&match end {
+                Ok(_) => self.end().await,
+                Err(fault) => self.writer.fail(code_of(&fault), &message_of(&fault)),
+            })
+        })
+    }
+
+    fn encode_error(fault: Fault) -> Response {
+        OpenAiError(fault).into_response()
+    }
 }
 
 /// The header that names what a chat service could not be sent.
-fn left_out(request: &ResponsesRequest) -> Option<(HeaderName, HeaderValue)> {
-    let names = request::left_out(request);
+fn left_out(names: &[String]) -> Option<(HeaderName, HeaderValue)> {
     if names.is_empty() {
         return None;
     }
@@ -140,54 +143,34 @@ async fn upgrade() -> Response {
 }
 
 async fn show(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let found = async {
-        auth::user_of_key(&app, &headers)?;
-        storage::find(&app, &headers, &id).await
-    };
-    match found.await {
-        Ok(stored) => {
-            json_response(StatusCode::OK, &Json::parse(stored.response.as_bytes()).unwrap_or_default())
-        }
-        Err(fault) => refused(fault),
-    }
+    let found = storage::find(&app, &headers, &id).await;
+    reply::answer(found.map(|stored| Json::parse(stored.response.as_bytes()).unwrap_or_default()))
 }
 
 async fn delete(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let deleted = async {
-        auth::user_of_key(&app, &headers)?;
-        storage::delete(&app, &headers, &id).await
-    };
-    match deleted.await {
-        Ok(()) => {
-            let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
-            json_response(StatusCode::OK, &Json::from(body))
-        }
-        Err(fault) => refused(fault),
-    }
+    let deleted = storage::delete(&app, &headers, &id).await;
+    let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
+    reply::answer(deleted.map(|()| Json::from(body)))
 }
 
 async fn cancel(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let found = async {
-        auth::user_of_key(&app, &headers)?;
-        storage::find(&app, &headers, &id).await?;
-        let message = format!("cannot cancel `{id}`: it was not created with `background: true`");
-        Err(Fault::invalid(message, None))
-    };
-    found.await.map_or_else(refused, |never: std::convert::Infallible| match never {})
+    let found = storage::find(&app, &headers, &id).await;
+    refused(found.err().unwrap_or_else(|| {
+        Fault::invalid(format!("cannot cancel `{id}`: it was not created with `background: true`"), None)
+    }))
 }
 
 async fn input_items(State(app): State<Arc<App>>, Id(id): Id, page: Words, headers: HeaderMap) -> Response {
     let found = async {
-        auth::user_of_key(&app, &headers)?;
         let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
         Ok::<_, Fault>((storage::find(&app, &headers, &id).await?, usize::try_from(limit).unwrap_or(100)))
     };
-    let (mut items, limit): (Vec<Json>, usize) = match found.await {
-        Ok((stored, limit)) => {
-            (storage::items(&stored).into_iter().take(stored.input_items).collect(), limit)
-        }
+    let (stored, limit) = match found.await {
+        Ok(found) => found,
         Err(fault) => return refused(fault),
     };
+    let mut items = storage::items(&stored);
+    items.truncate(stored.input_items);
     // The latest first, as OpenAI lists them.
     if page.text("order").as_deref() != Some("asc") {
         items.reverse();

@@ -1,7 +1,7 @@
 //! Items of a conversation as messages of a chat.
 
-use super::field::given;
 use super::id::new_id;
+use super::object::object;
 use super::tools::Tools;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -59,7 +59,7 @@ fn whole(item: &Json) -> Json {
 
 /// The instructions of a request as its first message.
 pub(super) fn instructions(sent: &Json) -> Vec<Json> {
-    match given(sent, "instructions") {
+    match sent.given("instructions") {
         Some(Json::Text(text)) if !text.is_empty() => vec![message("system", text.into())],
         _ => Vec::new(),
     }
@@ -121,7 +121,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
     Ok(out)
 }
 
-/// What a model did between two messages of others.
+/// The words, thoughts and calls of a model between two messages of others.
 #[derive(Default)]
 struct Turn {
     text: Vec<String>,
@@ -129,12 +129,10 @@ struct Turn {
     thoughts: String,
     blocks: Option<Json>,
     calls: Vec<Json>,
-    began: bool,
 }
 
 impl Turn {
     fn say(&mut self, item: &Json) {
-        self.began = true;
         let parts = item.get("content").unwrap_or_default();
         if let Json::Text(text) = &parts {
             self.text.push(text.to_string());
@@ -148,7 +146,6 @@ impl Turn {
     }
 
     fn think(&mut self, item: &Json) {
-        self.began = true;
         if let Some((thoughts, blocks)) = item.text("encrypted_content").and_then(|text| opened(&text)) {
             self.thoughts.push_str(&thoughts);
             self.blocks = blocks;
@@ -164,7 +161,6 @@ impl Turn {
     }
 
     fn call(&mut self, item: &Json, at: usize, tools: &Tools) -> Result<(), Fault> {
-        self.began = true;
         let field = |key: &str| {
             item.text(key).filter(|text| !text.is_empty()).ok_or_else(|| {
                 Fault::invalid(
@@ -191,7 +187,7 @@ impl Turn {
     fn end(&mut self, out: &mut Vec<Json>) {
         let turn = std::mem::take(self);
         // Thoughts alone are no message: their service would refuse it.
-        if !turn.began || turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() {
+        if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() {
             return;
         }
         let text = turn.text.concat();
@@ -205,7 +201,7 @@ impl Turn {
         if !turn.calls.is_empty() {
             fields.push(("tool_calls", turn.calls.into()));
         }
-        out.push(fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into());
+        out.push(object(fields));
     }
 }
 
@@ -241,7 +237,7 @@ fn content(content: &Json) -> Json {
 }
 
 fn part(part: &Json) -> Json {
-    let field = |key: &str| given(part, key);
+    let field = |key: &str| part.given(key);
     match part.text("type").as_deref() {
         Some("input_text" | "output_text" | "text") => {
             Json::from([("type", "text".into()), ("text", field("text").unwrap_or_default())])
@@ -249,13 +245,12 @@ fn part(part: &Json) -> Json {
         Some("input_image") => {
             let mut image = vec![("url", field("image_url").unwrap_or_default())];
             image.extend(field("detail").map(|detail| ("detail", detail)));
-            let image: Object = image.into_iter().map(|(key, value)| (key.into(), value)).collect();
-            Json::from([("type", "image_url".into()), ("image_url", image.into())])
+            Json::from([("type", "image_url".into()), ("image_url", object(image))])
         }
         Some("input_file") => {
             let file = ["file_id", "file_data", "filename", "file_url"];
-            let file = file.iter().filter_map(|key| Some(((*key).into(), field(key)?)));
-            Json::from([("type", "file".into()), ("file", file.collect::<Object>().into())])
+            let file = file.into_iter().filter_map(|key| Some((key, field(key)?)));
+            Json::from([("type", "file".into()), ("file", object(file))])
         }
         _ => part.copy(),
     }
@@ -298,5 +293,5 @@ pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
 fn opened(text: &str) -> Option<(String, Option<Json>)> {
     let packed = URL_SAFE_NO_PAD.decode(text.strip_prefix(OWN)?).ok()?;
     let packed = Json::parse(&packed).ok()?;
-    Some((packed.text("text").map(String::from).unwrap_or_default(), given(&packed, "blocks")))
+    Some((packed.text("text").map(String::from).unwrap_or_default(), packed.given("blocks")))
 }

@@ -5,13 +5,12 @@
 
 pub(crate) mod endpoint;
 mod failure;
-mod field;
 mod id;
 mod input;
+mod object;
 mod output;
 mod request;
 mod resource;
 mod storage;
-mod stream;
 mod tools;
 mod writer;

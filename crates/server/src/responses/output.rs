@@ -1,6 +1,7 @@
 //! The items of an answer.
 
 use super::input::sealed;
+use super::object::object;
 use valvehouse_json::Json;
 
 /// An item of reasoning.
@@ -63,8 +64,4 @@ pub(super) fn call(id: &str, call_id: &str, name: &str, given: &str, is_custom: 
         ("name", name.into()),
         (key, given.into()),
     ])
-}
-
-fn object(fields: impl Iterator<Item = (&'static str, Json)>) -> Json {
-    fields.map(|(key, value)| (key.into(), value)).collect::<valvehouse_json::Object>().into()
 }

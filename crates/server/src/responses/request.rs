@@ -1,7 +1,7 @@
 //! A request of the Responses API as a chat request.
 
-use super::field::given;
 use super::input;
+use super::object::object;
 use super::tools::Tools;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
@@ -35,39 +35,39 @@ pub(super) struct ResponsesRequest {
     pub(super) chat: Json,
     /// The request as it came.
     pub(super) sent: Json,
-    /// The items of its input, a text as a message.
-    pub(super) items: Vec<Json>,
-    /// The tools that a model may call.
-    pub(super) tools: Tools,
+    /// The items of the conversation, those of this request at its end, a text as a message.
+    pub(super) conversation: Vec<Json>,
+    /// The names of what a chat service cannot be sent: hosted tools and items of theirs.
+    pub(super) left_out: Vec<String>,
 }
 
-/// Reads a request; `before` are the items of the conversation that it continues.
+/// Reads a request that was checked; `before` are the items of the conversation that it continues.
 ///
 /// # Errors
-/// Returns a request fault that names the field if one is missing, of another type, or cannot be had.
-pub(super) fn read(sent: Json, before: &[Json]) -> Result<ResponsesRequest, Fault> {
-    check(&sent)?;
+/// Returns a request fault that names the field if an item or a tool cannot be read.
+pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fault> {
     let items = input::items(&sent.get("input").unwrap_or_default())?;
     let tools = Tools::read(&sent)?;
+    let left_out = left_out(&items, &tools);
+    let mut conversation = before;
+    conversation.extend(items);
     let mut messages = input::instructions(&sent);
-    let all: Vec<Json> = before.iter().chain(&items).cloned().collect();
-    messages.extend(input::messages(&all, &tools)?);
+    messages.extend(input::messages(&conversation, &tools)?);
     let mut fields: Vec<(&str, Json)> = Vec::new();
     for key in SAME {
-        if let Some(value) = given(&sent, key) {
+        if let Some(value) = sent.given(key) {
             fields.push((key, value.copy()));
         }
     }
     fields.push(("messages", messages.into()));
     for (key, field) in [("max_output_tokens", "max_completion_tokens"), ("verbosity", "verbosity")] {
-        let value = given(&sent, key).or_else(|| given(&sent.get("text").unwrap_or_default(), key));
+        let value = sent.given(key).or_else(|| sent.get("text").unwrap_or_default().given(key));
         fields.extend(value.map(|value| (field, value)));
     }
     fields.extend(
-        given(&sent.get("reasoning").unwrap_or_default(), "effort")
-            .map(|effort| ("reasoning_effort", effort)),
+        sent.get("reasoning").unwrap_or_default().given("effort").map(|effort| ("reasoning_effort", effort)),
     );
-    if let Some(count) = given(&sent, "top_logprobs").filter(|count| count.as_i64() != Some(0)) {
+    if let Some(count) = sent.given("top_logprobs").filter(|count| count.as_i64() != Some(0)) {
         fields.extend([("logprobs", true.into()), ("top_logprobs", count)]);
     }
     fields.extend(response_format(&sent).map(|format| ("response_format", format)));
@@ -76,9 +76,7 @@ pub(super) fn read(sent: Json, before: &[Json]) -> Result<ResponsesRequest, Faul
     if sent.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
         fields.push(("stream_options", Json::from([("include_usage", true.into())])));
     }
-    let chat =
-        fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<valvehouse_json::Object>();
-    Ok(ResponsesRequest { chat: chat.into(), sent, items, tools })
+    Ok(ResponsesRequest { chat: object(fields), sent, conversation, left_out })
 }
 
 /// Fields of one type each: name, expectation, test.
@@ -114,7 +112,11 @@ fn is_number(value: &Json) -> bool {
     value.as_f64().is_some()
 }
 
-fn check(sent: &Json) -> Result<(), Fault> {
+/// Checks the fields of a request, but not its items and tools.
+///
+/// # Errors
+/// Returns a request fault that names the field if one is missing, of another type, or cannot be had.
+pub(super) fn check(sent: &Json) -> Result<(), Fault> {
     let invalid = |field: &'static str, expected: &str| {
         Err(Fault::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
     };
@@ -130,7 +132,7 @@ fn check(sent: &Json) -> Result<(), Fault> {
         return invalid("stream", "true or false");
     }
     for (field, expected, is_such) in FIELDS {
-        if given(sent, field).is_some_and(|value| !is_such(&value)) {
+        if sent.given(field).is_some_and(|value| !is_such(&value)) {
             return invalid(field, expected);
         }
     }
@@ -139,7 +141,7 @@ fn check(sent: &Json) -> Result<(), Fault> {
     if !matches!(&*kind, "text" | "json_object" | "json_schema") {
         return invalid("text.format.type", "text, json_object or json_schema");
     }
-    if kind == "json_schema" && (format.text("name").is_none() || given(&format, "schema").is_none()) {
+    if kind == "json_schema" && (format.text("name").is_none() || format.given("schema").is_none()) {
         return invalid("text.format", "a name and a schema");
     }
     if sent.get("background").and_then(|background| background.as_bool()) == Some(true) {
@@ -149,7 +151,7 @@ fn check(sent: &Json) -> Result<(), Fault> {
         ));
     }
     for field in ["prompt", "conversation"] {
-        if given(sent, field).is_some() {
+        if sent.given(field).is_some() {
             let message = format!(
                 "cannot use `{field}`: this host keeps none; send the items in `input`, or `previous_response_id`"
             );
@@ -168,9 +170,8 @@ fn response_format(sent: &Json) -> Option<Json> {
     match &*format.text("type")? {
         "json_schema" => {
             let keys = ["name", "description", "schema", "strict"];
-            let schema = keys.iter().filter_map(|key| Some(((*key).into(), given(&format, key)?.copy())));
-            let schema: Json = schema.collect::<valvehouse_json::Object>().into();
-            Some(Json::from([("type", "json_schema".into()), ("json_schema", schema)]))
+            let schema = keys.into_iter().filter_map(|key| Some((key, format.given(key)?.copy())));
+            Some(Json::from([("type", "json_schema".into()), ("json_schema", object(schema))]))
         }
         "json_object" => Some(Json::from([("type", "json_object".into())])),
         _ => None,
@@ -180,15 +181,14 @@ fn response_format(sent: &Json) -> Option<Json> {
 /// The keys of `metadata` that are the host's: a chat service accepts the rest only with `store`.
 fn host_metadata(sent: &Json) -> Option<Json> {
     let metadata = sent.get("metadata")?;
-    let own = HOST_METADATA.iter().filter_map(|key| Some(((*key).into(), given(&metadata, key)?.copy())));
-    let own: valvehouse_json::Object = own.collect();
-    (!own.is_empty()).then(|| own.into())
+    let own = HOST_METADATA.into_iter().filter_map(|key| Some((key, metadata.given(key)?.copy())));
+    let own = object(own);
+    (!own.is_empty()).then_some(own)
 }
 
-/// The names of what could not be passed to a chat service: hosted tools and items of theirs.
-pub(super) fn left_out(request: &ResponsesRequest) -> Vec<String> {
-    let mut names: Vec<String> = request.tools.left_out.clone();
-    names.extend(request.items.iter().filter_map(input::unsupported));
+fn left_out(items: &[Json], tools: &Tools) -> Vec<String> {
+    let mut names: Vec<String> = tools.left_out.clone();
+    names.extend(items.iter().filter_map(input::unsupported));
     names.sort();
     names.dedup();
     names

@@ -1,16 +1,15 @@
 //! The response as a resource: its status, its items, its usage, and the settings of its request.
 
-use super::field::given;
 use super::id::new_id;
+use super::object::object;
 use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
-/// What stays the same of a response from its first event to its last.
-#[derive(Clone)]
+/// The parts that stay the same of a response from its first event to its last.
 pub(super) struct Resource {
     /// `resp_…`.
-    pub(super) id: String,
+    id: String,
     created_at: i64,
     /// The fields of the request, each as it was sent or with its default.
     settings: Vec<(&'static str, Json)>,
@@ -32,14 +31,14 @@ pub(super) enum End {
 impl Resource {
     pub(super) fn new(request: &ResponsesRequest) -> Self {
         let sent = &request.sent;
-        let or = |key: &str, default: Json| given(sent, key).map_or(default, |value| value.copy());
+        let or = |key: &str, default: Json| sent.given(key).map_or(default, |value| value.copy());
         let format = sent.at_path("text.format");
         let format = if format.is_null() { Json::from([("type", "text".into())]) } else { format.copy() };
-        let verbosity = given(&sent.get("text").unwrap_or_default(), "verbosity");
+        let verbosity = sent.get("text").unwrap_or_default().given("verbosity");
         let text =
             Json::from([("format", format), ("verbosity", verbosity.unwrap_or_else(|| "medium".into()))]);
         let reasoning = sent.get("reasoning").unwrap_or_default();
-        let reasoning = ["effort", "summary"].map(|key| (key, given(&reasoning, key).unwrap_or_default()));
+        let reasoning = ["effort", "summary"].map(|key| (key, reasoning.given(key).unwrap_or_default()));
         let settings = vec![
             ("background", false.into()),
             ("frequency_penalty", or("frequency_penalty", 0.0.into())),
@@ -97,8 +96,7 @@ impl Resource {
             ("output", output.to_vec().into()),
             ("usage", usage.clone()),
         ];
-        let all = own.into_iter().chain(self.settings.iter().cloned());
-        all.map(|(key, value)| (key.into(), value)).collect::<Object>().into()
+        object(own.into_iter().chain(self.settings.iter().cloned()))
     }
 }
 

@@ -16,7 +16,6 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 const MAX_SIZE: usize = 16 << 20;
 
 /// A response to be stored when it is over.
-#[derive(Clone)]
 pub(super) struct Keeper {
     app: Arc<App>,
     asker: String,
@@ -30,31 +29,34 @@ impl Keeper {
     }
 
     /// Stores a response. One that cannot be stored is logged, and says `store: false`: its client has its answer.
-    pub(super) async fn keep(&self, id: &str, output: &[Json], response: &Json) {
+    pub(super) async fn keep(self, response: &Json) {
         // A response that was just made takes any value.
-        if !self.stored(id, output, response).await && response.set("store", false).is_err() {
-            tracing::error!("cannot say that the response {id} is not stored: it is read-only");
+        if !self.stored(response).await && response.set("store", false).is_err() {
+            tracing::error!("cannot say that a response is not stored: it is read-only");
         }
     }
 
-    async fn stored(&self, id: &str, output: &[Json], response: &Json) -> bool {
-        let items: Vec<Json> = self.input.iter().chain(output).cloned().collect();
+    async fn stored(self, response: &Json) -> bool {
+        let id = response.text("id").map(String::from).unwrap_or_default();
+        let input_items = self.input.len();
+        let output = response.get("output").unwrap_or_default().items();
+        let items: Vec<Json> = self.input.into_iter().chain(output).collect();
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
         let stored = StoredResponse {
-            id: id.to_owned(),
-            owner: self.asker.clone(),
+            id,
+            owner: self.asker,
             expires_ms: now().saturating_add(kept),
-            input_items: self.input.len(),
+            input_items,
             items: Json::from(items).to_string(),
             response: response.to_string(),
         };
         if stored.items.len() + stored.response.len() > MAX_SIZE {
-            tracing::warn!("cannot store the response {id}: it is larger than {MAX_SIZE} bytes");
+            tracing::warn!("cannot store the response {}: it is larger than {MAX_SIZE} bytes", stored.id);
             return false;
         }
         let saved = self.app.host.store().save_response(&stored).await;
         if let Err(error) = &saved {
-            tracing::warn!("cannot store the response {id}: {error}");
+            tracing::warn!("cannot store the response {}: {error}", stored.id);
         }
         saved.is_ok()
     }
@@ -63,8 +65,10 @@ impl Keeper {
 /// The response of this id, if it is the caller's.
 ///
 /// # Errors
-/// Returns a request fault with status 404 if there is none, and a store's fault if it cannot be read.
+/// Returns a request fault with status 401 for a key that is not one of the host's and with 404 if there is no such
+/// response, and a store's fault if it cannot be read.
 pub(super) async fn find(app: &App, headers: &HeaderMap, id: &str) -> Result<StoredResponse, Fault> {
+    auth::user_of_key(app, headers)?;
     let stored = app.host.store().response(id).await?;
     let asker = auth::asker(app, headers);
     stored.filter(|stored| stored.owner == asker).ok_or_else(|| not_found(id))
@@ -88,7 +92,7 @@ pub(super) async fn before(app: &App, headers: &HeaderMap, id: &str) -> Result<V
         Ok(stored) => Ok(items(&stored)),
         Err(Fault::Request { .. }) => Err(Fault::Request {
             message: format!(
-                "previous response `{id}` not found: it was not stored, has expired, or is another key's"
+                "previous response `{id}` not found: it was not stored, has expired, or is another caller's"
             ),
             param: Some("previous_response_id"),
             code: Some("previous_response_not_found"),
@@ -98,17 +102,24 @@ pub(super) async fn before(app: &App, headers: &HeaderMap, id: &str) -> Result<V
     }
 }
 
-/// Puts the items themselves in place of references to them in the input of a request.
+/// Puts the items themselves in place of references to them in the input of a request. Looks first in `before`, the
+/// items of the conversation that it continues.
 ///
 /// # Errors
 /// Returns a request fault with status 400 for an item that none of the caller's latest responses has.
-pub(super) async fn resolve(app: &App, headers: &HeaderMap, sent: &Json) -> Result<(), Fault> {
+pub(super) async fn resolve(
+    app: &App,
+    headers: &HeaderMap,
+    sent: &Json,
+    before: &[Json],
+) -> Result<(), Fault> {
     let is_reference = |item: &Json| item.text("type").is_some_and(|kind| kind == "item_reference");
     let input = sent.get("input").unwrap_or_default().items();
     if !input.iter().any(is_reference) {
         return Ok(());
     }
     let owner = auth::asker(app, headers);
+    let mut known = before.to_vec();
     let mut resolved = Vec::with_capacity(input.len());
     for (at, item) in input.into_iter().enumerate() {
         if !is_reference(&item) {
@@ -116,13 +127,17 @@ pub(super) async fn resolve(app: &App, headers: &HeaderMap, sent: &Json) -> Resu
             continue;
         }
         let id = item.text("id").filter(|id| id.len() > 3).unwrap_or_default();
-        let stored = match id.is_empty() {
-            true => None,
-            false => app.host.store().response_items_with(&owner, &format!("\"{id}\"")).await?,
+        let with_id = |items: &[Json]| {
+            let found = items.iter().find(|item| item.text("id").is_some_and(|own| own == id));
+            found.filter(|_| !id.is_empty()).cloned()
         };
-        let items = stored.map(|items| Json::parse(items.as_bytes()).unwrap_or_default().items());
-        let is_it = |item: &Json| item.text("id").is_some_and(|own| own == id);
-        resolved.push(items.into_iter().flatten().find(is_it).ok_or_else(|| Fault::Request {
+        let mut found = with_id(&known);
+        if found.is_none() && !id.is_empty() {
+            let stored = app.host.store().response_items_with(&owner, &format!("\"{id}\"")).await?;
+            known.extend(stored.map(|items| parsed_items(&items)).unwrap_or_default());
+            found = with_id(&known);
+        }
+        resolved.push(found.ok_or_else(|| Fault::Request {
             message: format!("unknown item `{id}` in input[{at}]: none of the latest responses has it; send the item itself"),
             param: Some("input"),
             code: Some("item_not_found"),
@@ -137,12 +152,16 @@ pub(super) async fn resolve(app: &App, headers: &HeaderMap, sent: &Json) -> Resu
 
 /// The items of a conversation up to and with a response.
 pub(super) fn items(stored: &StoredResponse) -> Vec<Json> {
-    Json::parse(stored.items.as_bytes()).unwrap_or_default().items()
+    parsed_items(&stored.items)
+}
+
+fn parsed_items(items: &str) -> Vec<Json> {
+    Json::parse(items.as_bytes()).unwrap_or_default().items()
 }
 
 fn not_found(id: &str) -> Fault {
     Fault::Request {
-        message: format!("unknown response `{id}`: it was not stored, has expired, or is another key's"),
+        message: format!("unknown response `{id}`: it was not stored, has expired, or is another caller's"),
         param: None,
         code: Some("response_not_found"),
         kind: RequestFault::NotFound,

@@ -1,14 +1,14 @@
 //! Tools of a request, and calls of them, in the words of chat services.
 
-use super::field::given;
+use super::object::object;
 use std::collections::HashSet;
 use valvehouse_core::fault::Fault;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The tools of a request that a chat service can have.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// As tools of a chat request.
+    /// As a chat request lists them.
     functions: Vec<Json>,
     /// The names of those that are custom tools, called with a text.
     custom: HashSet<String>,
@@ -45,20 +45,19 @@ impl Tools {
         let kind = if is_custom { "custom" } else { "function" };
         if is_custom {
             self.custom.insert(name.into());
-            fields.extend(given(tool, "description").map(|text| ("description", text)));
-            fields.extend(given(tool, "format").map(|format| ("format", grammar(&format))));
+            fields.extend(tool.given("description").map(|text| ("description", text)));
+            fields.extend(tool.given("format").map(|format| ("format", grammar(&format))));
         } else {
             for key in ["description", "parameters", "strict"] {
-                fields.extend(given(tool, key).map(|value| (key, value.copy())));
+                fields.extend(tool.given(key).map(|value| (key, value.copy())));
             }
         }
-        let fields: Object = fields.into_iter().map(|(key, value)| (key.into(), value)).collect();
-        self.functions.push(Json::from([("type", kind.into()), (kind, fields.into())]));
+        self.functions.push(Json::from([("type", kind.into()), (kind, object(fields))]));
         Ok(())
     }
 
     fn choice_of(&mut self, sent: &Json) -> Result<Option<Json>, Fault> {
-        let Some(choice) = given(sent, "tool_choice") else { return Ok(None) };
+        let Some(choice) = sent.given("tool_choice") else { return Ok(None) };
         if choice.as_str().is_some() {
             return Ok((!self.functions.is_empty()).then_some(choice));
         }

@@ -1,14 +1,13 @@
 //! Chunks of a chat as the events of a response.
 
 use super::id::new_id;
+use super::object::object;
 use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::message;
-use valvehouse_json::{Json, Object};
-
-/// The fields in which services send a model's thoughts.
-const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
+use valvehouse_json::Json;
 
 /// Writes the chunks of a chat, one after the other, as events: `response.created`, items with their parts, and one
 /// last event with the whole response. Ids and places of items stay the same from their first event to the last.
@@ -23,12 +22,14 @@ pub(super) struct Writer {
     usage: Json,
 }
 
+/// The status of an item that may still grow.
+const OPEN: &str = "in_progress";
+
 /// An item of the output.
 struct Item {
     id: String,
     kind: Kind,
-    is_open: bool,
-    /// The status with which it was closed.
+    /// [`OPEN`] until it is closed, with another one.
     status: &'static str,
 }
 
@@ -89,14 +90,12 @@ impl Writer {
     pub(super) fn end(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
-        let is_cut = incomplete_reason(&self.finish).is_some();
-        self.close_all(if is_cut { "incomplete" } else { "completed" }, &mut events);
-        let end = End::Finished(std::mem::take(&mut self.finish));
-        let name = match &end {
-            End::Finished(reason) if incomplete_reason(reason).is_some() => "response.incomplete",
-            _ => "response.completed",
+        let (status, name) = match incomplete_reason(&self.finish) {
+            Some(_) => ("incomplete", "response.incomplete"),
+            None => ("completed", "response.completed"),
         };
-        let response = self.response(&end);
+        self.close_all(status, &mut events);
+        let response = self.response(&End::Finished(self.finish.clone()));
         events.push(self.event(name, vec![("response", response)]));
         events
     }
@@ -122,13 +121,8 @@ impl Writer {
         events
     }
 
-    /// The items as they stand in a conversation.
-    pub(super) fn items(&self) -> Vec<Json> {
-        self.items.iter().map(|item| self.item(item, item.status)).collect()
-    }
-
-    pub(super) fn id(&self) -> &str {
-        &self.resource.id
+    fn items(&self) -> Vec<Json> {
+        self.items.iter().map(|item| self.item(item)).collect()
     }
 
     fn begin(&mut self, events: &mut Vec<Json>) {
@@ -149,7 +143,7 @@ impl Writer {
     fn event(&mut self, name: &str, fields: Vec<(&str, Json)>) -> Json {
         let own = [("type", name.into()), ("sequence_number", self.sequence.into())];
         self.sequence += 1;
-        own.into_iter().chain(fields).map(|(key, value)| (key.into(), value)).collect::<Object>().into()
+        object(own.into_iter().chain(fields))
     }
 
     /// An event about an item: `output_index` and `item_id` beside what is given.
@@ -161,8 +155,8 @@ impl Writer {
 
     fn open(&mut self, prefix: &str, kind: Kind, events: &mut Vec<Json>) -> usize {
         let at = self.items.len();
-        self.items.push(Item { id: new_id(prefix), kind, is_open: true, status: "in_progress" });
-        let item = self.item(&self.items[at], "in_progress");
+        self.items.push(Item { id: new_id(prefix), kind, status: OPEN });
+        let item = self.item(&self.items[at]);
         events.push(
             self.event("response.output_item.added", vec![("output_index", at.into()), ("item", item)]),
         );
@@ -257,7 +251,7 @@ impl Writer {
     }
 
     fn last_open(&self, is: impl Fn(&Kind) -> bool) -> Option<usize> {
-        self.items.iter().rposition(|item| item.is_open && is(&item.kind))
+        self.items.iter().rposition(|item| item.status == OPEN && is(&item.kind))
     }
 
     /// Ends texts and thoughts: another item begins. Calls may still grow.
@@ -274,7 +268,7 @@ impl Writer {
     }
 
     fn close(&mut self, at: usize, status: &'static str, events: &mut Vec<Json>) {
-        if !std::mem::replace(&mut self.items[at].is_open, false) {
+        if self.items[at].status != OPEN {
             return;
         }
         self.items[at].status = status;
@@ -317,12 +311,13 @@ impl Writer {
                 }
             }
         }
-        let item = self.item(&self.items[at], status);
+        let item = self.item(&self.items[at]);
         events
             .push(self.event("response.output_item.done", vec![("output_index", at.into()), ("item", item)]));
     }
 
-    fn item(&self, item: &Item, status: &str) -> Json {
+    fn item(&self, item: &Item) -> Json {
+        let status = item.status;
         match &item.kind {
             Kind::Reasoning(text) => {
                 let blocks = (!self.blocks.is_empty()).then(|| Json::from(self.blocks.clone()));

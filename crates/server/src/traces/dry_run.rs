@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use valvehouse_core::chat::{message, request};
+use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
@@ -26,12 +26,13 @@ pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Respon
 }
 
 async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault> {
-    let body = asked(object(app, body).await?)?;
+    let chat = asked(object(app, body).await?)?;
+    let body = chat.body().clone();
     let user = user(&body)?;
     let snapshot = app.host.snapshot();
-    let model = body.text("model").unwrap_or_default();
+    let model = chat.model();
     let ready = snapshot.ready_for(&model, &facts::asked_filters(&body)?)?;
-    let stream = request::wants_stream(&body);
+    let stream = chat.is_streamed();
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
     let context = facts::context(app, &facts, &body);
     let mut watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
@@ -39,7 +40,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
     let (sender, mut pieces) = mpsc::channel(AHEAD);
     let wish = Wish { stream: stream.then_some(sender), raw: false };
     let told = async { while pieces.recv().await.is_some() {} };
-    let (replied, ()) = tokio::join!(app.turn(&ready, body, &turn, wish, |_| {}), told);
+    let (replied, ()) = tokio::join!(app.turn(&ready, chat, &turn, wish, |_| {}), told);
     let (status, answer, error) = match replied {
         Ok(Reply::Answer(answer)) => (200, answer, Json::Null),
         Ok(Reply::Raw(_)) => {
@@ -62,15 +63,14 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
 }
 
 /// The body of a chat: `text` is one message of the user.
-fn asked(body: Json) -> Result<Json, Fault> {
+fn asked(body: Json) -> Result<ChatRequest, Fault> {
     if let Some(text) = text(&body, "text")? {
         let given = body.get("messages").unwrap_or_default().items();
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
         body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
     }
     body.remove("text");
-    request::check(&body)?;
-    Ok(body)
+    ChatRequest::new(body)
 }
 
 /// Who it is tried as: an id, or whatever is known of somebody. No service is told more than the id.

@@ -1,8 +1,7 @@
 //! `GET /api/v1/events`: what happens, as it happens, until the listener leaves or this host stops.
 
-use crate::openai::keep_alive::KeepAlive;
-use crate::openai::streaming::as_events;
-use crate::openai::wire::named_event;
+use crate::turn::events::{as_events, named_event};
+use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;

@@ -57,7 +57,7 @@ export function pluginPanel(place, id, first) {
       say(about, plugin.description ?? "");
       about.hidden = !plugin.description;
       say(facts, [plugin.kind, plugin.id, plugin.version && `version ${plugin.version}`, plugin.author && `by ${plugin.author}`, plugin.path,
-        plugin.priority !== null && `priority ${plugin.priority}`, plugin.security && "a guard", plugin.toggle && "only for requests that ask for it",
+        plugin.priority !== null && `priority ${plugin.priority}`, plugin.security && "a guard", plugin.chats_only?.length > 0 && `not at pipelines: ${plugin.chats_only.join(", ")}`, plugin.toggle && "only for requests that ask for it",
         plugin.hooks.length && `acts at ${plugin.hooks.join(", ")}`, plugin.tools.length && `tools: ${plugin.tools.join(", ")}`].filter(Boolean).join(" · "));
       switches.update(plugin);
     }

@@ -1,4 +1,4 @@
-//! A comment line whenever a stream has been silent for long: what stands between a client and us
+//! A word whenever a stream has been silent for long: what stands between a client and us
 //! takes silence for an end.
 
 use bytes::Bytes;
@@ -8,24 +8,31 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
-const COMMENT: &[u8] = b": keep-alive\n\n";
+/// A comment, which clients skip.
+pub(crate) const COMMENT: &[u8] = b": keep-alive\n\n";
 
-/// The same bytes; comments come between events only, so that no event is torn.
+/// The same bytes; words of ours come between events only, so that no event is torn.
 pub(crate) struct KeepAlive<S> {
     bytes: S,
     every: Duration,
+    word: &'static [u8],
     timer: Pin<Box<Sleep>>,
     heard: Instant,
     end: End,
 }
 
 impl<S> KeepAlive<S> {
-    /// A comment after so many milliseconds of silence; 0: never.
+    /// The same bytes, with a comment after so many milliseconds of silence; 0: never.
     pub(crate) fn new(bytes: S, every_ms: u64) -> Self {
+        Self::with_word(bytes, every_ms, COMMENT)
+    }
+
+    /// The same with other bytes in the place of the comment.
+    pub(crate) fn with_word(bytes: S, every_ms: u64, word: &'static [u8]) -> Self {
         // A year is never.
         let never = Duration::from_secs(365 * 24 * 3600);
         let every = if every_ms == 0 { never } else { Duration::from_millis(every_ms) };
-        Self { bytes, every, timer: Box::pin(sleep(every)), heard: Instant::now(), end: End::default() }
+        Self { bytes, every, word, timer: Box::pin(sleep(every)), heard: Instant::now(), end: End::default() }
     }
 
     /// Whether it is time for a comment. The timer is only wound up again when it has run down:
@@ -56,7 +63,7 @@ impl<S: Stream<Item = Bytes> + Unpin> Stream for KeepAlive<S> {
                 Poll::Ready(Some(bytes))
             }
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending if self.is_time(context) => Poll::Ready(Some(Bytes::from_static(COMMENT))),
+            Poll::Pending if self.is_time(context) => Poll::Ready(Some(Bytes::from_static(self.word))),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -64,7 +71,7 @@ impl<S: Stream<Item = Bytes> + Unpin> Stream for KeepAlive<S> {
 
 /// The last bytes that went out.
 #[derive(Default)]
-pub(super) struct End {
+pub(crate) struct End {
     bytes: Vec<u8>,
 }
 
@@ -72,13 +79,13 @@ impl End {
     /// As many bytes tell whether an event is over.
     const LENGTH: usize = 4;
 
-    pub(super) fn follow(&mut self, bytes: &[u8]) {
+    pub(crate) fn follow(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::LENGTH)..]);
         self.bytes.drain(..self.bytes.len().saturating_sub(Self::LENGTH));
     }
 
     /// Whether nothing went out or the last that did was an empty line.
-    pub(super) fn is_between_events(&self) -> bool {
+    pub(crate) fn is_between_events(&self) -> bool {
         let ends = |end: &[u8]| self.bytes.ends_with(end);
         self.bytes.is_empty() || ends(b"\n\n") || ends(b"\r\r") || ends(b"\n\r\n") || ends(b"\r\n\r")
     }

@@ -1,0 +1,132 @@
+//! The contract of endpoints. A protocol of chats is one file with these two: how its requests become chats, and how
+//! an answer is written, whole or as a stream.
+
+use super::keep_alive::COMMENT;
+use super::run::RunSlot;
+use crate::facts;
+use crate::headers::wants_events;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::context::{Context, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Piece;
+use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
+use valvehouse_json::Json;
+
+/// A request at an endpoint.
+pub(crate) struct Call<'a> {
+    /// The host.
+    pub(crate) app: &'a Arc<App>,
+    /// The snapshot of the whole turn, a streamed answer to its end.
+    pub(crate) snapshot: &'a Snapshot,
+    /// The head of the request.
+    pub(crate) parts: &'a Parts,
+    /// The run that the turn becomes, where its model remembers.
+    pub(crate) run: RunSlot,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(app: &'a Arc<App>, snapshot: &'a Snapshot, parts: &'a Parts) -> Self {
+        Self { app, snapshot, parts, run: RunSlot::default() }
+    }
+}
+
+/// A protocol: how its requests become chats.
+pub(crate) trait Endpoint: Sync {
+    /// Its name in metrics and traces.
+    const NAME: &'static str;
+
+    /// Writes its answers.
+    type Encoder: Encoder;
+
+    /// Reads a request: the chat that it is, and what writes its answer.
+    ///
+    /// # Errors
+    /// Returns a request fault that names what cannot be read.
+    fn decode(
+        &self,
+        call: &Call<'_>,
+        bytes: &Bytes,
+    ) -> impl Future<Output = Result<(ChatRequest, Self::Encoder), Fault>> + Send;
+
+    /// The model that a chat is for, with its filters and tools.
+    ///
+    /// # Errors
+    /// Returns a request fault if there is no such model or filter.
+    fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Fault> {
+        call.snapshot.ready_for(&chat.model(), &facts::asked_filters(chat.body())?)
+    }
+
+    /// The variables and the metadata that the turn begins with.
+    fn context(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        ready: &mut Ready,
+        facts: &mut TurnFacts,
+    ) -> Context {
+        let _ = ready;
+        facts::context(call.app, facts, chat.body())
+    }
+
+    /// Returns `true` if a client that streams takes what plugins emit.
+    fn takes_events(&self, call: &Call<'_>, chat: &ChatRequest) -> bool {
+        let headers = &call.parts.headers;
+        wants_events(headers) || facts::is_open_webui(headers, chat.body())
+    }
+}
+
+/// A part of a streamed answer.
+pub(crate) enum Chunk {
+    /// An event of the model's.
+    Piece(Piece),
+    /// An event that a plugin emitted.
+    Emitted(Json),
+}
+
+/// Writes the answer to one request.
+pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
+    /// Whether the own bytes of a service that speaks OpenAI's chats are an answer of this protocol.
+    const TAKES_RAW: bool = false;
+
+    /// The bytes that go out, between events, when a stream has been silent for long.
+    const KEEP_ALIVE: &'static [u8] = COMMENT;
+
+    /// A header of the answer.
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        None
+    }
+
+    /// The whole answer.
+    ///
+    /// # Errors
+    /// Returns a fault if it cannot be said in this protocol.
+    fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Fault>> + Send;
+
+    /// A part of a streamed answer; no bytes where it is not to be seen yet.
+    fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;
+
+    /// The end of a streamed answer: the answer as a whole, or the reason for which it broke off.
+    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes>;
+
+    /// A fault before anything was sent, with its status.
+    fn encode_error(fault: Fault) -> Response;
+}
+
+/// Ensures that an answer has a choice, for protocols whose answers are made of one.
+///
+/// # Errors
+/// Returns a provider's fault if there is none.
+pub(crate) fn with_choice(answer: Json) -> Result<Json, Fault> {
+    if answer.get("choices").is_none_or(|choices| choices.is_empty()) {
+        let message = "the answer of the provider has no choices";
+        return Err(Fault::Provider { message: message.into(), timeout: false });
+    }
+    Ok(answer)
+}

@@ -1,0 +1,42 @@
+//! Server-sent events that have names.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::stream::{Stream, StreamExt};
+use std::convert::Infallible;
+use valvehouse_json::Json;
+use valvehouse_net::sse;
+
+/// Makes an answer one of server-sent events.
+pub(crate) fn as_events(response: &mut Response, bytes: impl Stream<Item = Bytes> + Send + 'static) {
+    *response.body_mut() = Body::from_stream(bytes.map(Ok::<_, Infallible>));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+}
+
+/// One event of a name.
+pub(crate) fn named_event(name: &str, value: &Json) -> Bytes {
+    let mut out = BytesMut::new();
+    sse::write(&mut out, Some(name), &encoded(value));
+    out.freeze()
+}
+
+/// Events, each under the name of its `type`.
+pub(crate) fn typed_events(events: &[Json]) -> Bytes {
+    let mut out = BytesMut::new();
+    for event in events {
+        sse::write(&mut out, Some(&event.text("type").unwrap_or_default()), &encoded(event));
+    }
+    out.freeze()
+}
+
+/// The data of an event; an empty object, with an entry in the log, for one that cannot be written.
+pub(crate) fn encoded(event: &Json) -> Vec<u8> {
+    event.encode().unwrap_or_else(|error| {
+        tracing::error!("an event could not be written: {error}");
+        b"{}".to_vec()
+    })
+}

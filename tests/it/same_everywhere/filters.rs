@@ -1,0 +1,267 @@
+//! Filters out of a small grammar, each act written twice: in Rhai, and in Rust. What looks at one event works
+//! letter by letter, and text that has been sent is only added to, so that all of them mean the same for a streamed
+//! answer and for a whole one.
+
+use fastrand::Rng;
+use std::sync::Arc;
+use valvehouse::chat::{event, message};
+use valvehouse::context::Turn;
+use valvehouse::fault::{Breakage, Refusal};
+use valvehouse::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse::json::Json;
+
+/// One thing that a hook does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    AsksMore,
+    Stresses,
+    RemembersLength,
+    AnswersItself,
+    Emits,
+    Counts,
+    AnswersTheSecondCall,
+    Refuses,
+    RefusesForNow,
+    RefusesDrei,
+    Breaks,
+    Shouts,
+    DropsSpaces,
+    DropsThoughts,
+    CountsLetters,
+    StopsAtJapanese,
+    Ends,
+    EndsWithCount,
+    Reads,
+    SetsSeven,
+    NeedsNoTool,
+    ForbidsTheTool,
+    Frames,
+    Signs,
+    SignsWithLength,
+}
+
+/// The acts of a hook, the usual ones first: the last of them end the turn.
+fn acts(hook: Hook) -> (&'static [Act], &'static [Act]) {
+    use Act::*;
+    match hook {
+        Hook::Inlet => (
+            &[AsksMore, Stresses, RemembersLength, Emits],
+            &[AnswersItself, Refuses, RefusesForNow, RefusesDrei, Breaks],
+        ),
+        Hook::PreChat => {
+            (&[AsksMore, Counts, Emits], &[AnswersItself, AnswersTheSecondCall, Refuses, Breaks])
+        }
+        Hook::Stream => (&[Shouts, DropsSpaces, DropsThoughts, CountsLetters], &[StopsAtJapanese, Breaks]),
+        Hook::StreamEnd => (&[Ends, EndsWithCount], &[]),
+        Hook::PostChat => (&[Reads, Emits], &[Refuses, RefusesForNow, Breaks]),
+        Hook::PreInvocation => (&[SetsSeven, Emits], &[NeedsNoTool, ForbidsTheTool]),
+        Hook::PostInvocation => (&[Frames], &[]),
+        Hook::Outlet => (&[Signs, SignsWithLength, Emits], &[Refuses, Breaks]),
+    }
+}
+
+const HOOKS: [Hook; 8] = [
+    Hook::Inlet,
+    Hook::PreChat,
+    Hook::Stream,
+    Hook::StreamEnd,
+    Hook::PostChat,
+    Hook::PreInvocation,
+    Hook::PostInvocation,
+    Hook::Outlet,
+];
+
+/// A filter of the grammar.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    pub(super) id: String,
+    pub(super) priority: usize,
+    hooks: Vec<(Hook, Vec<Act>)>,
+}
+
+/// None to three filters, in running order. A case in which turns may end early is rarer than one in which none does.
+pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<Drawn> {
+    let may_end = rng.u8(0..3) == 0;
+    let filter = |rng: &mut Rng, place: usize| {
+        let mut hooks = Vec::new();
+        for hook in HOOKS {
+            if rng.u8(0..10) >= 3 {
+                continue;
+            }
+            let (usual, ending) = acts(hook);
+            let mut own = vec![usual[rng.usize(..usual.len())]];
+            if rng.bool() {
+                own.push(usual[rng.usize(..usual.len())]);
+            }
+            if may_end && !ending.is_empty() && rng.bool() {
+                own.push(ending[rng.usize(..ending.len())]);
+            }
+            own.dedup();
+            hooks.push((hook, own));
+        }
+        if hooks.is_empty() {
+            hooks.push((Hook::Outlet, vec![Act::Signs]));
+        }
+        Drawn { id: format!("{case}_f{place}"), priority: 10 * (place + 1), hooks }
+    };
+    (0..rng.usize(0..=3)).map(|place| filter(rng, place)).collect()
+}
+
+impl Drawn {
+    pub(super) fn has(&self, hook: Hook) -> bool {
+        self.hooks.iter().any(|(own, _)| *own == hook)
+    }
+
+    /// The filter as a script that runs only for the models that name it.
+    pub(super) fn script(&self) -> String {
+        let mut text = format!("/*\nglobal: false\n*/\nconst Valves = #{{ priority: {} }};\n", self.priority);
+        for (hook, acts) in &self.hooks {
+            let head = match hook {
+                Hook::Inlet => "inlet(body, state, __metadata__)",
+                Hook::PreChat => "pre_chat(ctx)",
+                Hook::Stream => "stream(event, state)",
+                Hook::StreamEnd => "stream_end(state)",
+                Hook::PostChat => "post_chat(ctx)",
+                Hook::PreInvocation => "pre_invocation(ctx)",
+                Hook::PostInvocation => "post_invocation(ctx)",
+                _ => "outlet(body, __metadata__)",
+            };
+            let (before, after) = if *hook == Hook::StreamEnd { ("let out = [];", "out") } else { ("", "") };
+            let acts: Vec<&str> = acts.iter().map(|act| act.in_rhai(*hook)).collect();
+            text += &format!("fn {head} {{ {before} {} {after} }}\n", acts.join(" "));
+        }
+        text
+    }
+
+    /// The same filter in Rust.
+    pub(super) fn native(&self) -> Filter {
+        let hooks: Hooks = self.hooks.iter().map(|(hook, _)| *hook).collect();
+        Filter::new(self.id.as_str(), hooks, Arc::new(self.clone())).priority(self.priority as f64)
+    }
+}
+
+impl Act {
+    fn in_rhai(self, hook: Hook) -> &'static str {
+        match (self, hook) {
+            (Self::AsksMore, Hook::Inlet) => {
+                "body.messages.push(#{ role: \"user\", content: \"and more\" });"
+            }
+            (Self::AsksMore, _) => "ctx.messages.push(#{ role: \"user\", content: \"kindly\" });",
+            (Self::Stresses, _) => "body.messages[-1].text += \"!\";",
+            (Self::RemembersLength, _) => "__metadata__.length = body.messages[-1].text.len();",
+            (Self::AnswersItself, _) => "return skip(\"out of the cache\");",
+            (Self::Emits, _) => "emit(#{ type: \"status\", data: #{ description: \"at it\" } });",
+            (Self::Counts, _) => "ctx.context.set(\"asked\", ctx.context.get(\"asked\", 0) + 1);",
+            (Self::AnswersTheSecondCall, _) => {
+                "if ctx.context.get(\"asked\", 0) == 2 { return skip(\"enough\"); }"
+            }
+            (Self::Refuses, _) => "throw \"not this\";",
+            (Self::RefusesForNow, _) => "throw #{ status: 429, message: \"not now\", retry_after: 3 };",
+            (Self::RefusesDrei, _) => {
+                "if body.messages[-1].text.contains(\"drei\") { throw #{ status: 403, message: \"no drei\" }; }"
+            }
+            (Self::Breaks, _) => "no_such_function(1);",
+            (Self::Shouts, _) => "event.text = event.text.to_upper();",
+            (Self::DropsSpaces, _) => "event.text = text::replace(event.text, \" \", \"\");",
+            (Self::DropsThoughts, _) => "event.reasoning = \"\";",
+            (Self::CountsLetters, _) => "state.count = (state.count ?? 0) + event.text.len();",
+            (Self::StopsAtJapanese, _) => "if event.text.contains(\"日\") { throw \"no Japanese\"; }",
+            (Self::Ends, _) => "out.push(#{ text: \" the end\" });",
+            (Self::EndsWithCount, _) => "out.push(#{ text: `[${state.count ?? 0}]` });",
+            (Self::Reads, _) => "ctx.result.text += \" (read)\";",
+            (Self::SetsSeven, _) => "ctx.args.n = 7;",
+            (Self::NeedsNoTool, _) => "return skip(\"not needed\");",
+            (Self::ForbidsTheTool, _) => "return error(\"forbidden\");",
+            (Self::Frames, _) => "ctx.result = `<${ctx.result}>`;",
+            (Self::Signs, _) => "body.messages[-1].text += \" -- signed\";",
+            (Self::SignsWithLength, _) => "body.messages[-1].text += ` (${__metadata__.length ?? 0})`;",
+        }
+    }
+}
+
+impl Run for Drawn {
+    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
+        let acts = self.hooks.iter().find(|(own, _)| *own == hook).map(|(_, acts)| acts.as_slice());
+        let mut out = Vec::new();
+        let turn = ctx.turn.clone();
+        let state = turn.state(&self.id);
+        let count = || state.get("count").and_then(|count| count.as_i64()).unwrap_or(0);
+        for act in acts.unwrap_or_default() {
+            let last = || ctx.messages().at(-1).unwrap();
+            let add =
+                |more: &str| message::set_text(&last(), &format!("{}{more}", message::text_of(&last())));
+            match act {
+                Act::AsksMore => {
+                    let text = if hook == Hook::Inlet { "and more" } else { "kindly" };
+                    ctx.messages().as_array().unwrap().push(message::user(text)).unwrap();
+                }
+                Act::Stresses => add("!"),
+                Act::RemembersLength => {
+                    let length = message::text_of(&last()).chars().count();
+                    turn.metadata().set("length", i64::try_from(length).unwrap()).unwrap();
+                }
+                Act::AnswersItself => return Ok(Verdict::Skip("out of the cache".into())),
+                Act::Emits => emit(&turn, &self.id),
+                Act::Counts => drop(turn.context().set("asked", asked(&turn) + 1)),
+                Act::AnswersTheSecondCall if asked(&turn) == 2 => return Ok(Verdict::Skip("enough".into())),
+                Act::Refuses => return refuse(Refusal::new("not this")),
+                Act::RefusesForNow => {
+                    let refusal = Refusal { retry_after: Some(3.0), ..Refusal::new("not now") };
+                    return refuse(refusal.with_status(429));
+                }
+                Act::RefusesDrei if message::text_of(&last()).contains("drei") => {
+                    return refuse(Refusal::new("no drei").with_status(403));
+                }
+                Act::Breaks => return Err(Breakage::new("broken on purpose")),
+                Act::Shouts => event::set_text(&ctx.value, &event::text(&ctx.value).to_uppercase()),
+                Act::DropsSpaces => {
+                    event::set_text(&ctx.value, &event::text(&ctx.value).replace(' ', ""));
+                }
+                Act::DropsThoughts => event::set_reasoning(&ctx.value, ""),
+                Act::CountsLetters => {
+                    let letters = event::text(&ctx.value).chars().count();
+                    state.set("count", count() + i64::try_from(letters).unwrap()).unwrap();
+                }
+                Act::StopsAtJapanese if event::text(&ctx.value).contains('日') => {
+                    return refuse(Refusal::new("no Japanese"));
+                }
+                Act::Ends => out.push(Json::from([("text", " the end".into())])),
+                Act::EndsWithCount => out.push(Json::from([("text", format!("[{}]", count()).into())])),
+                Act::Reads => {
+                    let result = ctx.result();
+                    message::set_text(&result, &format!("{} (read)", message::text_of(&result)));
+                }
+                Act::SetsSeven => ctx.args().set("n", 7_i64).unwrap(),
+                Act::NeedsNoTool => return Ok(Verdict::Skip("not needed".into())),
+                Act::ForbidsTheTool => return refuse(Refusal::new("forbidden")),
+                Act::Frames => {
+                    let framed = format!("<{}>", ctx.result().as_str().unwrap_or_default());
+                    ctx = ctx.with_result(framed);
+                }
+                Act::Signs => add(" -- signed"),
+                Act::SignsWithLength => {
+                    let length = turn.metadata().get("length").and_then(|length| length.as_i64());
+                    add(&format!(" ({})", length.unwrap_or(0)));
+                }
+                Act::AnswersTheSecondCall | Act::RefusesDrei | Act::StopsAtJapanese => {}
+            }
+        }
+        if hook == Hook::StreamEnd {
+            ctx.value = out.into();
+        }
+        Ok(Verdict::Continue(ctx))
+    }
+}
+
+fn refuse(refusal: Refusal) -> Result<Verdict, Breakage> {
+    Ok(Verdict::Error(refusal))
+}
+
+fn asked(turn: &Turn) -> i64 {
+    turn.context().get_or("asked", 0_i64).as_i64().unwrap()
+}
+
+fn emit(turn: &Turn, by: &str) {
+    let data = Json::from([("description", "at it".into())]);
+    turn.emit(by, Json::from([("type", "status".into()), ("data", data)])).unwrap();
+}

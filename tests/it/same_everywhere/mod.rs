@@ -1,0 +1,180 @@
+//! A turn is the same at every endpoint: random filters, bodies and answers of a service, sent through each row of
+//! the table of endpoints, streamed and whole, remembered and not.
+
+mod case;
+mod filters;
+mod rows;
+mod seen;
+
+use crate::host::TestHost;
+use crate::sdk::LOOK;
+use crate::upstream::Reply;
+use case::Case;
+use rows::{ROWS, Way};
+use seen::{Seen, plain_message};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
+const CASES: usize = 500;
+/// Cases that share a host.
+const GROUP: usize = 50;
+
+/// One of so many cases is also said to models that remember, which takes longer.
+const REMEMBERED: usize = 4;
+
+/// The host's tool in Rhai; [`looked`] is the same in Rust.
+const LOOKS: &str = "/*\ndescription: Looks.\n*/\n\
+    const parameters = #{ n: #{ type: \"integer\" }, said: #{ type: \"string\" } };\n\
+    fn handler(args) { `seen ${args.n}` }\n";
+
+fn looked(n: Option<i64>) -> String {
+    format!("seen {}", n.unwrap_or_default())
+}
+
+/// What a client reads of a filter that broke.
+fn broken(plugin: &str, hook: &str) -> String {
+    format!("the plugin `{plugin}` failed in its {hook}; its operator finds the reason in the log")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_endpoint_runs_the_same_turn() {
+    let cases = crate::sdk::cases(CASES);
+    let mut wrong = Vec::new();
+    if let Ok(numbers) = std::env::var("VALVEHOUSE_CASE") {
+        let of = |number: &str| Case::new(number.parse().expect("numbers with commas between them"));
+        Group::start(numbers.split(',').map(of).collect()).await.check(&mut wrong).await;
+        return report(&wrong, numbers.split(',').count());
+    }
+    for from in (0..cases).step_by(GROUP) {
+        Group::start((from..cases.min(from + GROUP)).map(Case::new).collect()).await.check(&mut wrong).await;
+    }
+    report(&wrong, cases);
+}
+
+fn report(wrong: &[(String, String)], cases: usize) {
+    let all: Vec<&str> = wrong.iter().map(|(why, _)| why.as_str()).collect();
+    let first = wrong.first().map(|(_, case)| case.as_str()).unwrap_or_default();
+    assert!(
+        all.is_empty(),
+        "{} of {cases} cases went wrong:\n\n{}\n\nthe first:\n{first}",
+        all.len(),
+        all.join("\n")
+    );
+}
+
+/// Cases on one host.
+struct Group {
+    host: TestHost,
+    cases: Arc<Vec<Case>>,
+    /// What the service was asked, since it was last looked at.
+    asked: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Group {
+    async fn start(cases: Vec<Case>) -> Self {
+        let mut setup = TestHost::new().tool(LOOK, LOOKS);
+        for case in &cases {
+            for filter in &case.filters {
+                setup = setup.filter(&filter.id, filter.script());
+            }
+            setup = setup.config(&case.config());
+        }
+        let host = setup.config("[breaker]\nbreaks = 0").start().await;
+        let (cases, asked) = (Arc::new(cases), Arc::new(Mutex::new(Vec::new())));
+        let (known, keeps) = (cases.clone(), asked.clone());
+        host.upstream.script(move |request| {
+            let body = request.json();
+            let model = body["model"].as_str().unwrap_or_default().to_owned();
+            let case = known.iter().find(|case| model == format!("up{}", case.number));
+            let answer = case.expect("a model of a case").answer(&body);
+            let is_stream = body["stream"] == true;
+            keeps.lock().unwrap().push(body);
+            match answer {
+                Ok(text) if is_stream => Reply::raw("text/event-stream", text),
+                Ok(text) => Reply::raw("application/json", text),
+                Err(failure) => Reply::json(&failure.body).status(failure.status),
+            }
+        });
+        Self { host, cases, asked }
+    }
+
+    async fn check(&self, wrong: &mut Vec<(String, String)>) {
+        for case in self.cases.iter() {
+            if let Err(why) = self.check_one(case).await {
+                wrong.push((format!("case {}: {why}", case.number), case.shown()));
+            }
+        }
+    }
+
+    async fn check_one(&self, case: &Case) -> Result<(), String> {
+        let mut first: Option<(String, Seen)> = None;
+        let mut remembered: Option<(String, Value)> = None;
+        for row in ROWS {
+            for (stream, memory) in [(false, false), (true, false), (false, true), (true, true)] {
+                if memory && !case.number.is_multiple_of(REMEMBERED) {
+                    continue;
+                }
+                let chat_id = memory.then(|| format!("{}-{}-{stream}", row.name(), case.number));
+                let way = Way { stream, chat_id };
+                if !row.speaks(case, &way) {
+                    continue;
+                }
+                let name = format!("{} (stream: {stream}, memory: {memory})", row.name());
+                let mut seen = row.ask(&self.host, case, &way).await;
+                seen.sent = self.asked.lock().unwrap().drain(..).map(|body| plain_request(&body)).collect();
+                if let Some(chat_id) = &way.chat_id {
+                    seen.stored = Some(self.stored(chat_id).await);
+                }
+                let Some((reference, expected)) = &first else {
+                    first = Some((name, seen));
+                    continue;
+                };
+                // Thoughts of earlier rounds are streamed, and no part of a whole answer.
+                if let Some(answer) = seen.answer.as_mut().filter(|_| case.has_look) {
+                    answer.thoughts = None;
+                }
+                let mut expected = expected.clone();
+                for (request, known) in seen.sent.iter_mut().zip(&mut expected.sent) {
+                    row.cannot_ask_for().iter().for_each(|part| request[part] = known[part].clone());
+                }
+                if let Some(difference) = expected.differs_from(&seen) {
+                    return Err(format!("{reference} and {name} differ in {difference}"));
+                }
+                if let Some(stored) = seen.stored {
+                    match &remembered {
+                        Some((other, known)) if *known != stored => {
+                            return Err(format!(
+                                "{other} and {name} differ in the stored conversation:\n  {known}\n  {stored}"
+                            ));
+                        }
+                        Some(_) => {}
+                        None => remembered = Some((name, stored)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The conversation as the store has it.
+    async fn stored(&self, chat_id: &str) -> Value {
+        let path = format!("/api/v1/agents/conversations/{}", chat_id.replace(' ', "%20"));
+        let answer = self.host.get(&path).await;
+        let messages = answer.json()["full_messages"].as_array().cloned().unwrap_or_default();
+        messages.iter().map(plain_message).collect()
+    }
+}
+
+/// A request to the service as every endpoint means it.
+fn plain_request(body: &Value) -> Value {
+    let messages = body["messages"].as_array().into_iter().flatten();
+    let limit = body.get("max_completion_tokens").or_else(|| body.get("max_tokens"));
+    json!({
+        "messages": messages.map(plain_message).collect::<Vec<_>>(),
+        "temperature": body["temperature"], "limit": limit,
+        "tools": body["tools"].as_array().map(|tools| {
+            tools.iter().map(|tool| tool["function"]["name"].clone()).collect::<Vec<_>>()
+        }),
+    })
+}

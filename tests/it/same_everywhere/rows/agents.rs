@@ -1,0 +1,44 @@
+//! Runs of agents: `/api/v1/agents/{id}/runs`.
+
+use super::{Row, Way, emitted, named_events, openai, post};
+use crate::host::TestHost;
+use crate::same_everywhere::case::Case;
+use crate::same_everywhere::seen::Seen;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub(super) struct Agents;
+
+impl Row for Agents {
+    fn name(&self) -> &'static str {
+        "agents"
+    }
+
+    fn speaks(&self, _: &Case, way: &Way) -> bool {
+        way.chat_id.is_some()
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let mut body = openai::body(case, way);
+            let fields = body.as_object_mut().unwrap();
+            fields.remove("model");
+            let mut messages = fields.remove("messages").unwrap();
+            messages.as_array_mut().unwrap().pop();
+            body["messages"] = messages;
+            body["input"] = json!(case.says);
+            body["chat_id"] = json!(way.chat_id);
+            let answer = post(host, &format!("/api/v1/agents/{}/runs", case.model(true)), way, &body).await;
+            if !answer.is_stream() {
+                let body = answer.json();
+                let events = Some(emitted(&answer));
+                let told = if answer.status == 200 { &body["response"] } else { &body };
+                return Seen { events, ..openai::of_body(answer.status, told) };
+            }
+            let events = named_events(answer.body());
+            let of_chat: Vec<Value> =
+                events.into_iter().filter(|(name, _)| name != "run").map(|(_, event)| event).collect();
+            openai::of_stream(&of_chat)
+        })
+    }
+}

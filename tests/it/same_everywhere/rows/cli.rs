@@ -1,0 +1,56 @@
+//! `valvehouse chat`.
+
+use super::{Row, Way, openai};
+use crate::host::TestHost;
+use crate::same_everywhere::broken;
+use crate::same_everywhere::case::Case;
+use crate::same_everywhere::seen::{Class, Refusal, Seen};
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+pub(super) struct Cli;
+
+/// A process takes as long as many cases: one of so many goes through one.
+const EVERY: usize = 25;
+
+impl Row for Cli {
+    fn name(&self) -> &'static str {
+        "valvehouse chat"
+    }
+
+    fn speaks(&self, case: &Case, way: &Way) -> bool {
+        case.is_plain() && way.chat_id.is_none() && case.number.is_multiple_of(EVERY)
+    }
+
+    fn cannot_ask_for(&self) -> &'static [&'static str] {
+        &["limit"]
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+            command.current_dir(host.folder()).args(["chat", "--format", "json", "--model"]);
+            command.arg(case.model(false));
+            if !way.stream {
+                command.arg("--no-stream");
+            }
+            let output = command.arg("--").arg(&case.says).output().await.unwrap();
+            if output.status.success() {
+                return openai::of_body(200, &serde_json::from_slice(&output.stdout).unwrap());
+            }
+            let told = String::from_utf8(output.stderr).unwrap();
+            let told: Value = serde_json::from_str(told.lines().last().unwrap()).expect(&told);
+            Seen { refusal: Some(refusal(told["error"]["message"].as_str().unwrap())), ..Seen::default() }
+        })
+    }
+}
+
+/// `refused (403) by ID: WHY`, `ID broke in HOOK: …`, `… answered 429: WHY`.
+fn refusal(text: &str) -> Refusal {
+    if let Some((plugin, rest)) = text.split_once(" broke in ") {
+        return Refusal::new(Class::Server, &broken(plugin, rest.split_once(':').unwrap().0));
+    }
+    let status = text.split(|letter: char| !letter.is_ascii_digit()).find(|part| part.len() == 3);
+    let status = status.and_then(|status| status.parse().ok()).unwrap_or(500);
+    Refusal::new(Class::of_status(status), text.rsplit_once(": ").map_or(text, |(_, why)| why))
+}

@@ -1,0 +1,132 @@
+//! A program that has a kernel and no server.
+
+use super::{Row, Way, openai};
+use crate::host::TestHost;
+use crate::kernel::{json, request};
+use crate::same_everywhere::case::Case;
+use crate::same_everywhere::seen::{Class, Refusal, Seen, text_of};
+use crate::sdk::LOOK;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use valvehouse::context::{Events, Turn as CoreTurn, TurnFacts};
+use valvehouse::fault::Fault;
+use valvehouse::json::Json;
+use valvehouse::kernel::{ChatOptions, Kernel, Reply, Wish};
+use valvehouse::tool::Tool;
+
+/// A turn of a kernel, with the filters in Rhai or in Rust.
+pub(super) struct Turn {
+    pub(super) native: bool,
+}
+
+impl Row for Turn {
+    fn name(&self) -> &'static str {
+        if self.native { "turn in Rust" } else { "turn" }
+    }
+
+    fn speaks(&self, _: &Case, way: &Way) -> bool {
+        way.chat_id.is_none()
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let kernel = if self.native { native(host, case) } else { scripted(host, case) };
+            let turn = CoreTurn::new(facts(case), Default::default(), Events::default());
+            let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
+            let wish = Wish { stream: way.stream.then_some(sender), raw: false };
+            let reply = kernel.turn(request(json(&openai::body(case, way).to_string())), &turn, wish).await;
+            let events: Vec<Value> = turn.events().take().iter().map(|event| value(&event.0)).collect();
+            let mut seen = match reply {
+                Ok(Reply::Answer(answer)) if !way.stream => openai::of_body(200, &value(&answer)),
+                Ok(_) => {
+                    let mut pieces = Vec::new();
+                    while let Some(piece) = receiver.recv().await {
+                        pieces.push(value(&piece.event));
+                    }
+                    openai::of_stream(&pieces)
+                }
+                Err(fault) => refused(&fault),
+            };
+            seen.events = Some(events);
+            seen
+        })
+    }
+}
+
+/// `invoke_chat` where the host has no tool, `chat_with_tools` where it has one.
+pub(super) struct Chat;
+
+impl Row for Chat {
+    fn name(&self) -> &'static str {
+        "chat of the library"
+    }
+
+    fn speaks(&self, _: &Case, way: &Way) -> bool {
+        way.chat_id.is_none() && !way.stream
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let kernel = native(host, case);
+            let body = json(&openai::body(case, way).to_string());
+            let messages = body.get("messages").unwrap().items();
+            body.remove("messages");
+            let options =
+                ChatOptions { model: Some(case.model(false)), request: Some(body), ..ChatOptions::default() };
+            let chatted = match case.has_look {
+                true => kernel.chat_with_tools(messages, options).await,
+                false => kernel.invoke_chat(messages, options).await,
+            };
+            match chatted {
+                Ok(chatted) => {
+                    let mut answer = openai::of_completion(&value(&chatted.response));
+                    // Its text is the last model call's; what a client reads is those of all.
+                    let new = chatted.messages.iter().skip(case.messages().len()).map(value);
+                    let texts = new.filter(|message| message["role"] == "assistant");
+                    let texts: Vec<String> = texts.map(|message| text_of(&message["content"])).collect();
+                    let texts: Vec<&str> =
+                        texts.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+                    answer.text = texts.join("\n\n");
+                    Seen { answer: Some(answer), ..Seen::default() }
+                }
+                Err(fault) => refused(&fault),
+            }
+        })
+    }
+}
+
+fn scripted(host: &TestHost, case: &Case) -> Kernel {
+    host.snapshot().ready(&case.model(false), &[]).unwrap().kernel
+}
+
+fn native(host: &TestHost, case: &Case) -> Kernel {
+    let scripted = scripted(host, case);
+    let builder = Kernel::builder()
+        .provider(scripted.provider().unwrap().clone())
+        .settings(scripted.settings().clone())
+        .filters(case.filters.iter().map(super::super::filters::Drawn::native));
+    let look = Tool::from_fn(LOOK, |args| {
+        Ok(super::super::looked(args.get("n").and_then(|n| n.as_i64())).as_str().into())
+    });
+    if case.has_look { builder.tool(look) } else { builder }.build()
+}
+
+fn facts(case: &Case) -> TurnFacts {
+    TurnFacts { model: Json::from([("id", case.model(false).into())]), ..TurnFacts::default() }
+}
+
+fn refused(fault: &Fault) -> Seen {
+    let (class, message) = match fault {
+        Fault::Refused(refusal) => (Class::of_status(refusal.status), refusal.message.clone()),
+        Fault::Answered { status, body, .. } => {
+            (Class::of_status(*status), value(body)["error"]["message"].as_str().unwrap_or_default().into())
+        }
+        Fault::Broken(breakage) => (Class::Server, super::super::broken(&breakage.plugin, &breakage.hook)),
+        other => (Class::Server, other.to_string()),
+    };
+    Seen { refusal: Some(Refusal::new(class, &message)), ..Seen::default() }
+}
+
+fn value(json: &Json) -> Value {
+    serde_json::from_str(&json.to_string()).unwrap()
+}

@@ -1,0 +1,89 @@
+//! The table of endpoints: a row says how a case is sent there, and what came back in the words of all.
+
+mod agents;
+mod cli;
+mod library;
+mod messages;
+mod openai;
+mod pipelines;
+mod responses;
+
+use super::case::Case;
+use super::seen::Seen;
+use crate::host::{Answer, TestHost};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+/// How a turn is asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    pub(super) stream: bool,
+    /// The conversation, where the model is one that remembers.
+    pub(super) chat_id: Option<String>,
+}
+
+/// An endpoint.
+pub(super) trait Row: Sync {
+    fn name(&self) -> &'static str;
+
+    /// Returns `true` if a client of this endpoint can say that, in that way.
+    fn speaks(&self, case: &Case, way: &Way) -> bool {
+        let _ = (case, way);
+        true
+    }
+
+    /// The parts of a request to the service that a client of this endpoint has no say in.
+    fn cannot_ask_for(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen>;
+}
+
+/// All endpoints, the first of which is compared with the others. A new endpoint is a row.
+pub(super) const ROWS: [&dyn Row; 9] = [
+    &openai::OpenAi,
+    &messages::Messages,
+    &responses::Responses,
+    &pipelines::Pipelines,
+    &agents::Agents,
+    &library::Turn { native: false },
+    &library::Turn { native: true },
+    &library::Chat,
+    &cli::Cli,
+];
+
+/// Sends a body, to a client that wants to see what plugins emit.
+async fn post(host: &TestHost, path: &str, way: &Way, body: &Value) -> Answer {
+    let mut request = host.request("POST", path).header("content-type", "application/json");
+    request = request.header("x-valvehouse-events", "1");
+    if let Some(chat_id) = &way.chat_id {
+        request = request.header("x-valvehouse-chat-id", chat_id);
+    }
+    Answer::of(request.body(body.to_string())).await
+}
+
+/// The events in the header of a whole answer.
+fn emitted(answer: &Answer) -> Vec<Value> {
+    let events = answer.header("x-valvehouse-events").map(|events| serde_json::from_str(events).unwrap());
+    events.unwrap_or_default()
+}
+
+/// The name of each event of a stream, with its data.
+fn named_events(body: &str) -> Vec<(String, Value)> {
+    let mut events = Vec::new();
+    for event in body.split("\n\n") {
+        let part = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        if let Some(data) = part("data:").filter(|data| *data != "[DONE]") {
+            let data = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
+            events.push((part("event:").unwrap_or_default().to_owned(), data));
+        }
+    }
+    events
+}
+
+/// A tool of the client's, as OpenAI's chats have it.
+fn door() -> Value {
+    let function = json!({"name": crate::sdk::DOOR, "parameters": {"type": "object"}});
+    json!({"type": "function", "function": function})
+}

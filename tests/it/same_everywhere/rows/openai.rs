@@ -1,0 +1,116 @@
+//! OpenAI's chats: `/v1/chat/completions`.
+
+use super::{Row, Way, door, emitted, post};
+use crate::host::{Answer, TestHost};
+use crate::same_everywhere::case::Case;
+use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
+use crate::well_formed;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub(super) struct OpenAi;
+
+impl Row for OpenAi {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move { read(&post(host, "/v1/chat/completions", way, &body(case, way)).await) })
+    }
+}
+
+/// A case as the body of a chat.
+pub(super) fn body(case: &Case, way: &Way) -> Value {
+    let mut body = json!({
+        "model": case.model(way.chat_id.is_some()), "messages": case.messages(),
+        "max_completion_tokens": case.max_tokens,
+    });
+    if way.stream {
+        body["stream"] = json!(true);
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    if let Some(temperature) = case.temperature {
+        body["temperature"] = json!(temperature);
+    }
+    if case.has_door {
+        body["tools"] = json!([door()]);
+    }
+    body
+}
+
+/// An answer of a chat, whole or as a stream.
+pub(super) fn read(answer: &Answer) -> Seen {
+    if !answer.is_stream() {
+        return Seen { events: Some(emitted(answer)), ..of_body(answer.status, &answer.json()) };
+    }
+    of_stream(&well_formed::lines_of(answer.body()))
+}
+
+/// A whole answer or an error.
+pub(super) fn of_body(status: u16, body: &Value) -> Seen {
+    if status != 200 {
+        let message = body["error"]["message"].as_str().unwrap_or_default();
+        return Seen { refusal: Some(Refusal::new(Class::of_status(status), message)), ..Seen::default() };
+    }
+    Seen { answer: Some(of_completion(body)), ..Seen::default() }
+}
+
+/// A `chat.completion`.
+pub(super) fn of_completion(body: &Value) -> seen::Answer {
+    let choice = &body["choices"][0];
+    seen::Answer {
+        text: seen::text_of(&choice["message"]["content"]),
+        thoughts: Some(seen::text_of(&choice["message"]["reasoning_content"])),
+        calls: seen::calls_of(&choice["message"]),
+        finish: choice["finish_reason"].as_str().map(str::to_owned),
+        usage: Some(usage(&body["usage"])),
+    }
+}
+
+fn usage(usage: &Value) -> (u64, u64) {
+    let count = |key: &str| usage[key].as_u64().unwrap_or(0);
+    (count("prompt_tokens"), count("completion_tokens"))
+}
+
+/// The events of a stream.
+pub(super) fn of_stream(events: &[Value]) -> Seen {
+    let mut seen = Seen::default();
+    let mut emitted = Vec::new();
+    let mut answer = seen::Answer::default();
+    let mut thoughts = String::new();
+    let mut calls: BTreeMap<u64, (String, String)> = BTreeMap::new();
+    for event in events {
+        if let Some(event) = event.get("event") {
+            emitted.push(event.clone());
+        }
+        if let Some(error) = event.get("error") {
+            let word = error["type"].as_str().unwrap_or_default();
+            let message = error["message"].as_str().unwrap_or_default();
+            seen.refusal = Some(Refusal::new(Class::of_word(word), message));
+        }
+        if let Some(given) = event.get("usage").filter(|usage| !usage.is_null()) {
+            answer.usage = Some(usage(given));
+        }
+        let choice = &event["choices"][0];
+        let delta = &choice["delta"];
+        answer.text += delta["content"].as_str().unwrap_or_default();
+        thoughts += delta["reasoning_content"].as_str().unwrap_or_default();
+        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
+            let call = calls.entry(piece["index"].as_u64().unwrap()).or_default();
+            call.0 += piece["function"]["name"].as_str().unwrap_or_default();
+            call.1 += piece["function"]["arguments"].as_str().unwrap_or_default();
+        }
+        if let Some(finish) = choice["finish_reason"].as_str() {
+            answer.finish = Some(finish.to_owned());
+        }
+    }
+    seen.events = Some(emitted);
+    answer.calls =
+        calls.into_values().map(|(name, given)| seen::call_of(&json!(name), &json!(given))).collect();
+    answer.thoughts = Some(thoughts);
+    answer.usage.get_or_insert_default();
+    seen.answer = seen.refusal.is_none().then_some(answer);
+    seen
+}

@@ -1,0 +1,138 @@
+//! What came of a turn, in the same words for every endpoint.
+
+use serde_json::{Map, Value, json};
+
+/// What a client, the service and the store saw of a turn. An endpoint that does not show something leaves it out.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Seen {
+    pub(super) answer: Option<Answer>,
+    pub(super) refusal: Option<Refusal>,
+    /// What plugins emitted.
+    pub(super) events: Option<Vec<Value>>,
+    /// The conversations that the service was asked with, call by call.
+    pub(super) sent: Vec<Value>,
+    /// The conversation as it is stored.
+    pub(super) stored: Option<Value>,
+}
+
+/// An answer as far as an endpoint shows it.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// The thoughts of the last model call.
+    pub(super) thoughts: Option<String>,
+    /// Names and arguments.
+    pub(super) calls: Vec<(String, Value)>,
+    /// `stop`, `length`, `tool_calls`.
+    pub(super) finish: Option<String>,
+    /// Tokens in and out.
+    pub(super) usage: Option<(u64, u64)>,
+}
+
+/// A turn that did not end well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) class: Class,
+    /// What the client reads, where all endpoints say the same.
+    pub(super) message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// It was the request.
+    Client,
+    /// It was too early.
+    Rate,
+    /// It was the host, or the service.
+    Server,
+}
+
+impl Class {
+    pub(super) fn of_status(status: u16) -> Self {
+        match status {
+            429 => Self::Rate,
+            400..=499 => Self::Client,
+            _ => Self::Server,
+        }
+    }
+
+    /// The same of a type or code, where the status has gone out before.
+    pub(super) fn of_word(word: &str) -> Self {
+        match word {
+            "rate_limit_error" | "rate_limit_exceeded" => Self::Rate,
+            "policy_violation" | "invalid_request_error" | "permission_error" | "invalid_prompt" => {
+                Self::Client
+            }
+            _ => Self::Server,
+        }
+    }
+}
+
+impl Refusal {
+    pub(super) fn new(class: Class, message: &str) -> Self {
+        Self { class, message: message.to_owned() }
+    }
+}
+
+impl Seen {
+    /// The first thing that is not the same, in words.
+    pub(super) fn differs_from(&self, other: &Self) -> Option<String> {
+        let differs =
+            |what: &str, one: &Value, two: &Value| (one != two).then(|| format!("{what}:\n  {one}\n  {two}"));
+        let refusal = |seen: &Self| json!(seen.refusal.as_ref().map(|it| format!("{it:?}")));
+        differs("the refusal", &refusal(self), &refusal(other))
+            .or_else(|| {
+                let (one, two) = (self.answer.as_ref()?, other.answer.as_ref()?);
+                let calls = |answer: &Answer| json!(answer.calls);
+                differs("the text", &json!(one.text), &json!(two.text))
+                    .or_else(|| differs("the calls", &calls(one), &calls(two)))
+                    .or_else(|| both("the thoughts", &one.thoughts, &two.thoughts))
+                    .or_else(|| both("the end", &one.finish, &two.finish))
+                    .or_else(|| both("the usage", &one.usage, &two.usage))
+            })
+            .or_else(|| differs("what the service was asked", &json!(self.sent), &json!(other.sent)))
+            .or_else(|| both("the events", &self.events, &other.events))
+            .or_else(|| both("the stored conversation", &self.stored, &other.stored))
+    }
+}
+
+/// Compares what both endpoints show.
+fn both<T: PartialEq + std::fmt::Debug>(what: &str, one: &Option<T>, two: &Option<T>) -> Option<String> {
+    let (one, two) = (one.as_ref()?, two.as_ref()?);
+    (one != two).then(|| format!("{what}:\n  {one:?}\n  {two:?}"))
+}
+
+/// A message as every endpoint means it: role, text, calls.
+pub(super) fn plain_message(message: &Value) -> Value {
+    let mut plain = Map::new();
+    plain.insert("role".into(), message["role"].clone());
+    plain.insert("text".into(), json!(text_of(&message["content"])));
+    let calls = calls_of(message);
+    if !calls.is_empty() {
+        plain.insert("calls".into(), json!(calls));
+    }
+    plain.into()
+}
+
+pub(super) fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+/// The calls of a message of OpenAI's.
+pub(super) fn calls_of(message: &Value) -> Vec<(String, Value)> {
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    calls.map(|call| call_of(&call["function"]["name"], &call["function"]["arguments"])).collect()
+}
+
+/// A call; arguments are compared as what they mean.
+pub(super) fn call_of(name: &Value, arguments: &Value) -> (String, Value) {
+    let arguments = match arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+        other => other.clone(),
+    };
+    (name.as_str().unwrap_or_default().to_owned(), arguments)
+}
