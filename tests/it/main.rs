@@ -39,6 +39,7 @@ mod language_server;
 mod long_talk;
 mod metrics;
 mod modules;
+mod one_request;
 mod page;
 mod pauses;
 mod pipelines;

@@ -4,6 +4,7 @@ mod address;
 mod agents;
 mod auth;
 mod body;
+mod exchange;
 mod extract;
 mod facts;
 mod fallback;

@@ -16,8 +16,15 @@ use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
 /// Headers that say who asks for what: two of them would say two things.
-const SINGLE: [HeaderName; 5] =
-    [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static("x-api-key"), CSRF];
+const SINGLE: [HeaderName; 7] = [
+    header::HOST,
+    header::ORIGIN,
+    header::AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    auth::HOST_KEY,
+    CSRF,
+];
 
 /// Headers of every answer.
 const SAFE: [(HeaderName, &str); 4] = [

@@ -7,7 +7,7 @@ use crate::body::{parsed, read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::Told;
 use crate::reply::json_response;
-use crate::{auth, facts, recording};
+use crate::{auth, exchange, facts, recording};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -46,8 +46,11 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let stream = request::wants_stream(&body);
     let watch = recording::begin(&app, "messages", stream, snapshot.generation, &parts.headers, &mut facts);
     if stream {
+        let exchange = facts.exchange.clone();
         let streamed = streamed(&app, ready, body, facts, context, &parts.headers).await;
-        return Ok(recording::ended(watch, streamed, refused));
+        let mut response = recording::ended(watch, streamed, refused);
+        exchange::answer(exchange.as_deref(), &mut response);
+        return Ok(response);
     }
     let turn = Turn::new(facts, context, Events::default());
     // Other services' bytes would not be understood here.
@@ -67,6 +70,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         response.headers_mut().insert(EVENTS, events);
     }
     told.name(&mut response);
+    exchange::answer(turn.exchange(), &mut response);
     Ok(recording::until_end(watch, response))
 }
 

@@ -11,7 +11,7 @@ use crate::extract::{Id, Words};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::{Streaming, Told};
 use crate::reply::{self, OpenAiError, json_response};
-use crate::{auth, facts, recording};
+use crate::{auth, exchange, facts, recording};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -76,6 +76,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut writer = Writer::new(Resource::new(&request));
     if stream {
         // The bytes of a chat would not be understood here.
+        let exchange = facts.exchange.clone();
         let begun = Streaming::begin(&app, ready, chat, facts, context, &parts.headers, false).await;
         let keep_alive_ms = app.config.server.keep_alive_ms;
         let streamed = begun.map(|(first, streaming)| {
@@ -83,7 +84,9 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             response.headers_mut().extend(left_out);
             response
         });
-        return Ok(recording::ended(watch, streamed, refused));
+        let mut response = recording::ended(watch, streamed, refused);
+        exchange::answer(exchange.as_deref(), &mut response);
+        return Ok(response);
     }
     let turn = Turn::new(facts, context, Events::default());
     let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
@@ -111,6 +114,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     }
     response.headers_mut().extend(left_out);
     told.name(&mut response);
+    exchange::answer(turn.exchange(), &mut response);
     Ok(recording::until_end(watch, response))
 }
 
