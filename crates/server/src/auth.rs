@@ -1,13 +1,14 @@
 //! Who may ask, and who that is.
 
 use crate::address::at_this_machine;
+use crate::credentials::given_key;
 use crate::facts;
 use crate::headers::CSRF;
 use crate::reply::OpenAiError;
 use crate::session::cookie;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
@@ -17,9 +18,6 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::access::{Digest, Holder};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-
-/// The key of this host, where the usual headers hold a credential for a service.
-pub(crate) const HOST_KEY: HeaderName = HeaderName::from_static("x-valvehouse-key");
 
 tokio::task_local! {
     /// Where the request under way comes from, for those who guess keys.
@@ -216,21 +214,4 @@ fn unauthenticated(message: &str) -> Fault {
         code: Some("invalid_api_key"),
         kind: RequestFault::Unauthenticated,
     }
-}
-
-/// The key of this host that a request shows: in a header of our own where its other ones are for a service.
-pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
-    let own = headers.get(&HOST_KEY).and_then(|value| value.to_str().ok());
-    own.or_else(|| credentials(headers).next().map(|(key, _)| key))
-}
-
-/// The credentials that a request shows in the usual headers, each with whether it came as `Bearer`.
-pub(crate) fn credentials(headers: &HeaderMap) -> impl Iterator<Item = (&str, bool)> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = text(header::AUTHORIZATION.as_str()).and_then(|value| {
-        let (scheme, key) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
-    });
-    let others = ["x-api-key", "api-key"].map(|name| text(name).map(|key| (key, false)));
-    bearer.map(|key| (key, true)).into_iter().chain(others.into_iter().flatten())
 }

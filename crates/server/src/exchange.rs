@@ -1,7 +1,7 @@
 //! The outer side of a request: the headers and the credential that may reach a service, and those of the service's
 //! answer that reach its client.
 
-use crate::auth::credentials;
+use crate::credentials::credentials;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use valvehouse_core::context::{Credential, Exchange};

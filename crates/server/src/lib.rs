@@ -4,6 +4,7 @@ mod address;
 mod agents;
 mod auth;
 mod body;
+mod credentials;
 mod exchange;
 mod extract;
 mod facts;
