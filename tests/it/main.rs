@@ -41,6 +41,7 @@ mod metrics;
 mod modules;
 mod one_request;
 mod page;
+mod passthrough;
 mod pauses;
 mod pipelines;
 mod pipes;

@@ -23,6 +23,8 @@ pub enum Decision {
     ForTools(Vec<String>),
     /// It has callbacks alone, and the model has no memory: nobody calls them.
     Silent,
+    /// It runs at other endpoints than chats only.
+    Elsewhere(Vec<String>),
 }
 
 impl Decision {
@@ -39,6 +41,7 @@ impl Decision {
             Self::Idle => "idle",
             Self::ForTools(_) => "tools",
             Self::Silent => "silent",
+            Self::Elsewhere(_) => "elsewhere",
         }
     }
 }

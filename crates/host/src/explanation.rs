@@ -8,7 +8,7 @@ use std::sync::Arc;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_core::tool::Tool;
-use valvehouse_script::Kind;
+use valvehouse_script::{CHAT, Kind};
 
 /// A filter's part in the requests of a model.
 #[derive(Debug, Clone)]
@@ -61,6 +61,9 @@ impl Snapshot {
             Decision::NotListed | Decision::NotAskedFor => {
                 let tools = self.tools_around(&plugin.id, model);
                 if tools.is_empty() { decision } else { Decision::ForTools(tools) }
+            }
+            Decision::Runs if !plugin.covers(CHAT) => {
+                Decision::Elsewhere(plugin.endpoints().into_iter().map(str::to_owned).collect())
             }
             Decision::Runs if !has_hooks && !has_memory => Decision::Silent,
             decision => decision,
@@ -121,6 +124,12 @@ impl Snapshot {
                 let has_memory = self.plan().models.iter().any(|plan| plan.name == model && plan.memory);
                 let listens =
                     plugin.script.as_ref().is_some_and(|script| script.callbacks().next().is_some());
+                let others: Vec<&str> =
+                    plugin.endpoints().into_iter().filter(|endpoint| *endpoint != CHAT).collect();
+                let why = match others.is_empty() {
+                    true => why,
+                    false => format!("{why}; covers {} as well", others.join(", ")),
+                };
                 match listens && !has_memory {
                     true => format!("{why}; its callbacks are not called, since the model has no `memory`"),
                     false => why,
@@ -137,6 +146,9 @@ impl Snapshot {
             }
             Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
             Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
+            Decision::Elsewhere(endpoints) => {
+                format!("covers {} only: `endpoints` does not list \"chat\"", endpoints.join(", "))
+            }
             Decision::Silent => {
                 format!("has callbacks alone, and the model `{model}` has no `memory`: nobody calls them")
             }
