@@ -12,6 +12,7 @@ mod memory;
 mod agents_api;
 mod agents_cli;
 mod anthropic;
+mod anthropic_lossless;
 mod as_clients_expect;
 mod any_stream;
 mod authoring;

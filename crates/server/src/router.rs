@@ -35,6 +35,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models/{*id}", get(openai::models::model))
         .route("/v1/chat/completions", post(openai::chat::chat))
         .route("/v1/messages", post(messages::turn::messages))
+        .route("/v1/messages/count_tokens", post(messages::count::count_tokens))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(responses::endpoint::routes())
         .merge(passthrough::routes())

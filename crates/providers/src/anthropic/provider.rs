@@ -88,7 +88,11 @@ impl Anthropic {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let with_usage = !request.stream || request::wants_usage(&request.body);
-                let pieces = stream::pieces(self.service.origin.clone(), response.into_stream(), with_usage);
+                let pieces = {
+                    let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
+                    let (origin, body) = (self.service.origin.clone(), response.into_stream());
+                    stream::pieces(origin, body, with_usage, of_anthropics && request.stream)
+                };
                 if request.stream {
                     return Ok(Answer::Stream(pieces));
                 }

@@ -1,6 +1,6 @@
 //! A turn whose answer is streamed in Anthropic's events.
 
-use super::refusal;
+use super::{count, refusal};
 use crate::openai::streaming::{Item, Streaming, as_events};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -25,14 +25,20 @@ pub(super) async fn streamed(
     context: Context,
     headers: &HeaderMap,
 ) -> Result<Response, Fault> {
+    // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
+    let estimate = (!count::has_counter(&ready, app)).then(|| tokio::spawn(count::estimate(body.copy())));
     // Other services' bytes would not be understood here.
     let (first, mut streaming) = Streaming::begin(app, ready, body, facts, context, headers, false).await?;
+    let estimate = match estimate {
+        Some(counting) => counting.await.ok().and_then(Result::ok).unwrap_or_default(),
+        None => 0,
+    };
     let mut response = Response::default();
     streaming.name(&mut response);
     let rest = stream::poll_fn(move |context| streaming.poll_next(context));
     let items = stream::iter(first).chain(rest).boxed();
     let quiet = Some(app.config.server.keep_alive_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
-    let sending = Sending { items, writer: Writer::default(), quiet };
+    let sending = Sending { items, writer: Writer::default().with_estimate(estimate), quiet };
     let bytes = stream::unfold(Some(sending), |sending| async { Some(sending?.next().await) });
     as_events(&mut response, bytes);
     Ok(response)

@@ -1,6 +1,7 @@
 //! `POST /v1/messages`: the same turn as at every other door, asked for and answered in Anthropic's
 //! words.
 
+use super::count;
 use super::refusal::AnthropicError;
 use super::stream::streamed;
 use crate::body::{parsed, read, unpacked};
@@ -9,7 +10,7 @@ use crate::openai::streaming::Told;
 use crate::reply::json_response;
 use crate::{auth, exchange, facts, recording};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::anthropic;
@@ -19,6 +20,10 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Reply, Wish};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// Names wishes of a request that no service with another API can be sent.
+const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
 /// One chat.
 pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -44,11 +49,13 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let mut facts = facts::of_chat(&app, &parts, &body, &key_user, &ready);
     let context = facts::context(&app, &facts, &body);
     let stream = request::wants_stream(&body);
+    let left_out = left_out(&body, count::has_counter(&ready, &app));
     let watch = recording::begin(&app, "messages", stream, snapshot.generation, &parts.headers, &mut facts);
     if stream {
         let exchange = facts.exchange.clone();
         let streamed = streamed(&app, ready, body, facts, context, &parts.headers).await;
         let mut response = recording::ended(watch, streamed, refused);
+        response.headers_mut().extend(left_out);
         exchange::answer(exchange.as_deref(), &mut response);
         return Ok(response);
     }
@@ -70,8 +77,19 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         response.headers_mut().insert(EVENTS, events);
     }
     told.name(&mut response);
+    response.headers_mut().extend(left_out);
     exchange::answer(turn.exchange(), &mut response);
     Ok(recording::until_end(watch, response))
+}
+
+/// The header that names what a service with another API is not sent.
+fn left_out(body: &Json, is_anthropics: bool) -> Option<(HeaderName, HeaderValue)> {
+    let names = if is_anthropics { Vec::new() } else { anthropic::left_out(body) };
+    if names.is_empty() {
+        return None;
+    }
+    tracing::info!("left out of a request for a service with another API: {}", names.join(", "));
+    HeaderValue::from_str(&names.join(", ")).ok().map(|names| (LEFT_OUT, names))
 }
 
 /// All that clients say in `anthropic-beta`, which may come several times.

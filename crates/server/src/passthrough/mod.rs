@@ -10,4 +10,5 @@ mod multipart;
 mod routes;
 mod target;
 
+pub(crate) use endpoint::through;
 pub(crate) use routes::routes;
