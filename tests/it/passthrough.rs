@@ -106,22 +106,33 @@ async fn files_go_to_the_one_provider_that_has_them_or_to_the_one_that_is_named(
 async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
     let host = TestHost::new().config("[server]\nkeys = [\"k\"]\nmax_body_mb = 1\n").start().await;
     let ask = async |path: &str, anthropic: bool, body: String| {
-        let request = post(&host, path, body).bearer_auth("k");
+        let request = match path {
+            "/v1/realtime" => host.request("GET", path),
+            path => post(&host, path, body),
+        };
+        let request = request.bearer_auth("k");
         Answer::of(if anthropic { request.header("anthropic-version", "2023-06-01") } else { request }).await
     };
     assert_eq!(Answer::of(post(&host, "/v1/embeddings", "{}")).await.status, 401);
     for (path, status, words) in [
         ("/v1/realtime", 404, "cannot open a realtime session"),
         ("/v1/files/%2e%2e%2fchat", 400, "lead upwards"),
-        ("/v1/embeddings", 400, "no valid JSON"),
+        ("/v1/embeddings", 400, "is no JSON"),
+        ("/v1/completions", 400, "`model` must be the name of a model"),
     ] {
-        let body = if path.ends_with("embeddings") { "{" } else { "{}" };
+        let body = match path {
+            "/v1/embeddings" => "{",
+            "/v1/completions" => r#"{"model":7}"#,
+            _ => "{}",
+        };
         let answer = ask(path, false, body.to_owned()).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.body());
-        assert!(answer.message().contains(words) || words == "no valid JSON", "{path}: {}", answer.body());
+        assert!(answer.message().contains(words), "{path}: {}", answer.body());
         let anthropic = ask(path, true, body.to_owned()).await.json();
         assert_eq!(anthropic["type"], "error", "{path}: {anthropic}");
     }
+    let packed = post(&host, "/v1/embeddings", "x").header("content-encoding", "gzip").bearer_auth("k");
+    Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");
     let large = json!({"model": MODEL, "input": "x".repeat(2 << 20)}).to_string();
     assert_eq!(ask("/v1/embeddings", false, large.clone()).await.status, 413);
     let pieces = futures::stream::iter(

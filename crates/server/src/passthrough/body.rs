@@ -221,8 +221,11 @@ fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Fault> {
         let message = format!("the request body must be a JSON object, not {}", json.kind());
         return Err(Fault::invalid(message, None));
     }
-    match count {
-        0 | 1 => Ok(found),
+    let value = found.clone().map(|at: Range<usize>| body[at].trim_ascii());
+    match (count, value) {
+        (0, _) | (1, Some(b"null")) => Ok(None),
+        (1, Some([b'"', ..])) => Ok(found),
+        (1, _) => Err(Fault::invalid("`model` must be the name of a model, a string", Some("model"))),
         _ => Err(Fault::invalid("`model` is named more than once", Some("model"))),
     }
 }

@@ -133,7 +133,11 @@ async fn pass_on(
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some((name.into(), value.into()))
     });
-    let length = sent.streamed_length().filter(|_| has_body);
+    // A request without a body says so, since some services want to know.
+    let length = match has_body {
+        true => sent.streamed_length(),
+        false => (parts.method == Method::POST).then_some(0),
+    };
     let length = length.map(|length| ("content-length".into(), length.to_string().into()));
     let headers = described.chain(length).collect();
     let overflow = sent.overflow();

@@ -195,5 +195,6 @@ fn json_texts(
 /// The texts of a form.
 fn form_texts(sent: &Sent, field: &str) -> Vec<Range<usize>> {
     let fields = sent.fields().into_iter();
-    fields.filter(|own| own.name == field && !own.is_file).map(|own| own.value).collect()
+    // Also one that calls itself a file: some services read it as a text.
+    fields.filter(|own| own.name == field).map(|own| own.value).collect()
 }

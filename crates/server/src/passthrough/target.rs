@@ -54,12 +54,14 @@ impl Target {
             [] => Err(without(path, &[], &having)),
             several => {
                 let names: Vec<&str> = several.iter().map(|plan| plan.provider.name()).collect();
+                let takes_model = !matches!(path.split('/').next(), Some("files" | "batches"));
                 let message = format!(
-                    "several providers may have /v1/{path}: {}; name one in the header {PROVIDER}, or let the \
-                     operator say with `routes` which have it",
-                    names.join(", ")
+                    "several providers may have /v1/{path}: {}; {}name one of them in the header {PROVIDER}, or let \
+                     the operator say with `routes` which have it",
+                    names.join(", "),
+                    if takes_model { "name a `model`, " } else { "" },
                 );
-                Err(Fault::invalid(message, None))
+                Err(Fault::invalid(message, takes_model.then_some("model")))
             }
         }
     }
