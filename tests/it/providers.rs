@@ -290,13 +290,13 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
     for looks in [false, true] {
         let rest = "retry = { times = 0 }\nbreaker = { breaks = 3, rest_ms = 3_000 }";
         let host = fails(3, busy(500), rest, looks).await;
-        for _ in 0..3 {
-            assert_eq!(host.ask("hi").await.status, 500);
+        for prompt in ["one", "two", "three"] {
+            assert_eq!(host.ask(prompt).await.status, 500);
         }
         for answer in [host.ask("hi").await, host.stream("hi").await] {
             answer.refused(
                 503,
-                "provider mock failed again and again and is left alone; it is tried again in ",
+                "provider mock failed again and again at model mock-1, which is left alone; it is tried again in ",
             );
             assert_eq!(answer.error()["code"], "upstream_resting");
             let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
@@ -402,12 +402,29 @@ async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_re
 }
 
 #[tokio::test]
+async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_others() {
+    let host = TestHost::new().provider("breaker = { breaks = 2, rest_ms = 60_000 }").start().await;
+    host.upstream.script(|asked| match (asked.json()["model"] == "down", asked.said().as_str()) {
+        (true, _) | (_, "poison") => busy(500),
+        _ => Reply::fitting(asked, "here I am"),
+    });
+    for _ in 0..5 {
+        assert_eq!(host.ask("poison").await.status, 500);
+    }
+    assert_eq!(host.ask("hi").await.text(), "here I am");
+    for (prompt, status) in [("one", 500), ("two", 500), ("three", 503)] {
+        assert_eq!(host.chat(&saying("down", prompt)).await.status, status, "{prompt}");
+    }
+    assert_eq!(host.ask("hi").await.text(), "here I am");
+}
+
+#[tokio::test]
 async fn a_service_that_is_left_alone_is_not_waited_for() {
     let backup = Upstream::start().await;
     let host = with_backup(&backup, "breaker = { breaks = 2, rest_ms = 60_000 }", false).await;
     host.upstream.reply(busy(500));
-    for _ in 0..5 {
-        assert_eq!(host.chat(&saying("assistant", "hi")).await.text(), "hello from upstream");
+    for prompt in ["one", "two", "three", "four", "five"] {
+        assert_eq!(host.chat(&saying("assistant", prompt)).await.text(), "hello from upstream");
     }
     assert_eq!((host.upstream.asked().len(), backup.asked().len()), (2, 5));
 }
@@ -416,15 +433,15 @@ async fn a_service_that_is_left_alone_is_not_waited_for() {
 async fn a_host_tells_which_provider_it_leaves_alone() {
     let host = fails(99, busy(500), "breaker = { breaks = 2, rest_ms = 60_000 }", false).await;
     assert_eq!(host.ready().await["providers"], json!({"demo": "used", "mock": "used"}));
-    for _ in 0..2 {
-        assert_eq!(host.ask("hi").await.status, 500);
+    for prompt in ["one", "two"] {
+        assert_eq!(host.ask(prompt).await.status, 500);
     }
     assert_eq!(host.ready().await["providers"]["mock"], "resting");
     let standing = || async { Standing::told(&host.store().hosts().await.unwrap()) };
     until("the host tells", || async { standing().await.provider("mock").is_some() }).await;
     let standing = standing().await;
     let open = standing.provider("mock").unwrap();
-    assert_eq!((open.breaks, open.cause.as_str()), (2, "provider mock answered 500"));
+    assert_eq!((open.breaks, open.cause.as_str()), (2, "model mock-1: provider mock answered 500"));
     assert!(open.next_try > Duration::from_secs(30) && standing.provider("demo").is_none());
 }
 
@@ -505,7 +522,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
             }
         }
         host.upstream.stop();
-        let answer = host.ask("hi").await;
+        let answer = host.ask("is anybody there?").await;
         assert!(answer.status >= 500 && !answer.body().contains(KEY));
         let listed = format!("{:?}", host.app().config);
         assert!(listed.contains("api_key: Some(Literal(***))") && !listed.contains(KEY), "{listed}");

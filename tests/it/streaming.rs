@@ -1,7 +1,6 @@
 //! What a streaming client sees of a turn, and what filters do to a stream.
 
 use crate::kernel::*;
-use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -12,7 +11,9 @@ use valvehouse::fault::{Breakage, Fault};
 use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings, Reply as Answered, Wish};
-use valvehouse::provider::{Answer, Canned, Forwarded, Passed, Piece, Provider, Reply, Request};
+use valvehouse::provider::{
+    Answer, Canned, ForwardRequest, Forwarded, Passed, Piece, Provider, Reply, Request,
+};
 
 /// A kernel whose model streams these pieces of text.
 fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = Filter>) -> Kernel {
@@ -83,7 +84,8 @@ impl Provider for Wire {
         Box::pin(async { Ok(Answer::Stream(pieces.boxed())) })
     }
 
-    fn forward(&self, body: Bytes, _: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        let body = request.body;
         let body = Passed::Stream(futures::stream::iter([Ok(body)]).boxed());
         Some(Box::pin(async {
             Ok(Forwarded { provider: "raw".into(), status: 200, content_type: None, body })

@@ -37,7 +37,7 @@ pub use grants::{Capability, Grant, Grants};
 pub use load::FILE;
 pub use network::Network;
 pub use origin::Origin;
-pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
+pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
 pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
 #[cfg(feature = "schema")]
 pub use schema::schema;

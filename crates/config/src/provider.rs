@@ -79,6 +79,10 @@ pub const KINDS: [ProviderKind; 32] = [
     like_openai("vllm", "http://127.0.0.1:8000/v1", ""),
 ];
 
+/// The first steps of the routes beside chats.
+pub const ROUTES: [&str; 9] =
+    ["embeddings", "completions", "moderations", "audio", "images", "files", "batches", "rerank", "messages"];
+
 impl ProviderKind {
     /// The kind of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -97,8 +101,12 @@ pub struct ProviderSettings {
     pub base_url: String,
     /// What it is paid with; without it see [`ProviderSettings::usual_key`].
     pub api_key: Option<SecretSource>,
+    /// Whether each caller pays with its own key: then there is no other.
+    pub is_paid_by_callers: bool,
     /// Which of its models may be asked for by their own names.
     pub models: Offered,
+    /// The first steps of its routes beside chats; `None` for all that its kind may have.
+    pub routes: Option<Vec<String>>,
     /// How long we wait for it.
     pub timeouts: Timeouts,
     /// When it is asked again.

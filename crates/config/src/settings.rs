@@ -62,6 +62,8 @@ impl Config {
             ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
             ("server.pipelines", now.pipelines != next.pipelines),
             ("server.client_variables", now.client_variables != next.client_variables),
+            ("server.request_headers", now.request_headers != next.request_headers),
+            ("server.response_headers", now.response_headers != next.response_headers),
             ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
@@ -94,6 +96,10 @@ pub struct Server {
     pub pipelines: bool,
     /// The variables that requests may set; others of theirs are under `client`.
     pub client_variables: Vec<String>,
+    /// The headers of a client that reach the service; one that ends in `*` stands for all that begin so.
+    pub request_headers: Vec<String>,
+    /// The headers of a service that reach its client, likewise.
+    pub response_headers: Vec<String>,
     /// The largest request, in megabytes.
     pub max_body_mb: u64,
     /// The longest text that a script may read or build, in megabytes.

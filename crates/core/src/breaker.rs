@@ -54,6 +54,8 @@ pub struct Open {
 pub struct Breaker {
     kind: Kind,
     name: String,
+    /// The model of a provider.
+    model: String,
     settings: BreakerSettings,
     /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
     retry_at: AtomicU64,
@@ -73,8 +75,8 @@ enum Kind {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The last breakages: when, and how many calls there had been.
-    breaks: VecDeque<(Instant, u64)>,
+    /// The last breakages: when, how many calls there had been, and at which request where that is known.
+    breaks: VecDeque<(Instant, u64, Option<u64>)>,
     cause: String,
     opened: Option<Instant>,
 }
@@ -85,9 +87,13 @@ impl Breaker {
         Self { name: plugin.into(), settings, ..Self::default() }
     }
 
-    /// A closed one, for a provider that the log will name.
-    pub fn of_provider(name: impl Into<String>, settings: BreakerSettings) -> Self {
-        Self { kind: Kind::Provider, ..Self::new(name, settings) }
+    /// Creates a closed breaker for a model of a provider.
+    pub fn of_model(
+        provider: impl Into<String>,
+        model: impl Into<String>,
+        settings: BreakerSettings,
+    ) -> Self {
+        Self { kind: Kind::Provider, model: model.into(), ..Self::new(provider, settings) }
     }
 
     /// Asks for one call. A probe that is never heard of again leaves it open until the next one.
@@ -114,14 +120,26 @@ impl Breaker {
             self.retry_at.store(0, Relaxed);
             match self.kind {
                 Kind::Plugin => tracing::info!(plugin = self.name, "it works again and is used again"),
-                Kind::Provider => tracing::info!(provider = self.name, "it answers again and is used again"),
+                Kind::Provider => {
+                    tracing::info!(
+                        provider = self.name,
+                        model = self.model,
+                        "it answers again and is used again"
+                    );
+                }
             }
         }
     }
 
     /// A call broke.
     pub fn broke(&self, cause: &str) {
-        if self.opens(cause) {
+        self.broke_at(cause, None);
+    }
+
+    /// Records a failure at a request, known by a digest of it. One request that fails again and again counts once:
+    /// it may be the request's fault.
+    pub fn broke_at(&self, cause: &str, request: Option<u64>) {
+        if self.opens(cause, request) {
             let (breaks, rest) = (self.settings.breaks, self.settings.rest.as_secs_f64());
             match self.kind {
                 Kind::Plugin => tracing::warn!(
@@ -130,7 +148,8 @@ impl Breaker {
                 ),
                 Kind::Provider => tracing::warn!(
                     provider = self.name,
-                    "it failed {breaks} times and is left alone: a call tries again in {rest} s; last: {cause}"
+                    model = self.model,
+                    "it failed at {breaks} requests and is left alone: a call tries again in {rest} s; last: {cause}"
                 ),
             }
         }
@@ -168,17 +187,17 @@ impl Breaker {
                 )
             }
             Kind::Provider => {
-                let cause = &self.record.lock().cause;
+                let (cause, model) = (&self.record.lock().cause, &self.model);
                 format!(
-                    "provider {name} failed again and again and is left alone; it is tried again in {seconds} s \
-                     (last failure: {cause})"
+                    "provider {name} failed again and again at model {model}, which is left alone; it is tried again \
+                     in {seconds} s (last failure: {cause})"
                 )
             }
         }
     }
 
     /// Whether this breakage opens it.
-    fn opens(&self, cause: &str) -> bool {
+    fn opens(&self, cause: &str, request: Option<u64>) -> bool {
         if self.settings.breaks == 0 {
             return false;
         }
@@ -189,15 +208,19 @@ impl Breaker {
             return false;
         }
         let (now, calls) = (Instant::now(), self.calls.load(Relaxed));
-        record.breaks.push_back((now, calls));
         let window = self.settings.window;
         let kept = self.settings.breaks;
-        while record.breaks.len() > kept
-            || record.breaks.front().is_some_and(|(at, _)| now.duration_since(*at) > window)
-        {
+        record.breaks.retain(|(at, ..)| now.duration_since(*at) <= window);
+        if request.is_some() && record.breaks.iter().any(|(.., known)| *known == request) {
+            // As if this call had not been: it is neither a further failure nor a success.
+            let _ = self.calls.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
+            return false;
+        }
+        record.breaks.push_back((now, calls, request));
+        while record.breaks.len() > kept {
             record.breaks.pop_front();
         }
-        let first = record.breaks.front().map_or(calls, |(_, calls)| *calls);
+        let first = record.breaks.front().map_or(calls, |(_, calls, _)| *calls);
         let calls_since = calls.saturating_sub(first) + 1;
         if record.breaks.len() < kept || calls_since > 2 * kept as u64 {
             return false;
@@ -250,7 +273,7 @@ mod tests {
 
     fn break_once(breaker: &Breaker) -> bool {
         assert_eq!(breaker.admit(), Admission::Usual);
-        breaker.opens("a bug")
+        breaker.opens("a bug", None)
     }
 
     #[test]
@@ -262,6 +285,19 @@ mod tests {
         assert!(matches!(breaker.admit(), Admission::Rests(rest) if rest > Duration::from_secs(3_500)));
         let open = breaker.open().unwrap();
         assert_eq!((open.breaks, open.cause.as_str()), (3, "a bug"));
+    }
+
+    #[test]
+    fn one_request_that_always_fails_counts_once() {
+        let breaker = breaker(3, LONG);
+        for _ in 0..10 {
+            assert_eq!(breaker.admit(), Admission::Usual);
+            assert!(!breaker.opens("its prompt", Some(1)));
+        }
+        for request in [2, 2, 3] {
+            assert_eq!(breaker.admit(), Admission::Usual);
+            assert_eq!(breaker.opens("the service", Some(request)), request == 3);
+        }
     }
 
     #[test]
@@ -294,7 +330,7 @@ mod tests {
         let probe = breaker.admit();
         assert_eq!(probe, Admission::Probe);
         assert!(matches!(breaker.admit(), Admission::Rests(_)), "only one tries");
-        assert!(!breaker.opens("still"), "it was open already");
+        assert!(!breaker.opens("still", None), "it was open already");
         assert_eq!(breaker.open().unwrap().cause, "still");
         std::thread::sleep(Duration::from_millis(30));
         let probe = breaker.admit();

@@ -21,6 +21,8 @@ pub enum Decision {
     Idle,
     /// It runs around these tools only.
     ForTools(Vec<String>),
+    /// It runs at other endpoints than chats only.
+    Elsewhere(Vec<String>),
 }
 
 impl Decision {
@@ -36,6 +38,7 @@ impl Decision {
             Self::NoHooks => "no_hooks",
             Self::Idle => "idle",
             Self::ForTools(_) => "tools",
+            Self::Elsewhere(_) => "elsewhere",
         }
     }
 }

@@ -9,7 +9,7 @@ use valvehouse_core::breaker::Open;
 use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::{Json, Object};
-use valvehouse_script::Kind;
+use valvehouse_script::{CHAT, Kind};
 
 /// A filter's part in the requests of a model.
 #[derive(Debug, Clone)]
@@ -83,6 +83,9 @@ impl Snapshot {
                 let tools = self.tools_around(&plugin.id, model);
                 if tools.is_empty() { decision } else { Decision::ForTools(tools) }
             }
+            Decision::Runs if !plugin.covers(CHAT) => {
+                Decision::Elsewhere(plugin.endpoints().into_iter().map(str::to_owned).collect())
+            }
             decision => decision,
         }
     }
@@ -133,8 +136,18 @@ impl Snapshot {
             Decision::Runs if matches!(plugin.state, State::Stale(_)) => {
                 format!("its last good version runs: see valvehouse check {id}")
             }
-            Decision::Runs if plugin.global => "runs for every model".to_owned(),
-            Decision::Runs => format!("listed by the model `{model}`"),
+            Decision::Runs => {
+                let why = match plugin.global {
+                    true => "runs for every model".to_owned(),
+                    false => format!("listed by the model `{model}`"),
+                };
+                let others: Vec<&str> =
+                    plugin.endpoints().into_iter().filter(|endpoint| *endpoint != CHAT).collect();
+                match others.is_empty() {
+                    true => why,
+                    false => format!("{why}; covers {} as well", others.join(", ")),
+                }
+            }
             Decision::Refuses(why) => format!("refuses every request: {why}"),
             Decision::Off if !self.plan().plugin(plugin.kind, id).enabled => {
                 format!("switched off: [filters.{id}] enabled = false")
@@ -146,6 +159,9 @@ impl Snapshot {
             }
             Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
             Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
+            Decision::Elsewhere(endpoints) => {
+                format!("covers {} only: `endpoints` does not list \"chat\"", endpoints.join(", "))
+            }
             Decision::NoHooks => "has no hooks, so that there is nothing to run".to_owned(),
             Decision::Idle => {
                 let needs = plugin.needs();

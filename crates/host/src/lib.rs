@@ -5,6 +5,7 @@ pub mod admin;
 pub mod app;
 pub mod builtin;
 mod catalog;
+mod coverage;
 mod decision;
 mod explanation;
 mod host;

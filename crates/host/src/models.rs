@@ -54,7 +54,9 @@ async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -
     let callers = [turn.facts().callers.clone(), vec![plugin]].concat();
     let kernel = ready.kernel.without(&callers);
     let facts = turn.facts().clone();
-    let facts = TurnFacts { model: ready.facts, models: ready.models, callers, states: None, ..facts };
+    let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
+    let facts =
+        TurnFacts { model: ready.facts, models: ready.models, callers, states: None, exchange, ..facts };
     let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
     let Reply::Answer(answer) =
         kernel.turn(ChatRequest::new(request.clone())?, &own, Wish { stream: None, raw: false }).await?

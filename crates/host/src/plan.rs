@@ -65,6 +65,10 @@ pub struct ProviderPlan {
     pub provider: Arc<dyn Provider>,
     /// Names that are passed through.
     pub passes: Passes,
+    /// The first steps of its routes beside chats; `None` for all that its kind may have.
+    pub routes: Option<Vec<String>>,
+    /// Whether each caller pays with its own key.
+    pub is_paid_by_callers: bool,
 }
 
 /// Which model names a provider passes through.
@@ -199,6 +203,11 @@ impl Plan {
 }
 
 impl Plan {
+    /// Returns `true` if callers pay some provider with keys of their own.
+    pub fn has_callers_keys(&self) -> bool {
+        self.providers.iter().any(|plan| plan.is_paid_by_callers)
+    }
+
     /// The models that are known without asking a provider.
     pub(super) fn listed(&self) -> Json {
         let configured = self.models.iter().map(|model| model.facts.clone());

@@ -17,7 +17,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_json::Json;
 use valvehouse_providers::Formatted;
-use valvehouse_script::{Kind, Offer, Pipes, Problem};
+use valvehouse_script::{CHAT, Kind, Offer, Pipes, Problem};
 
 /// One whole generation of the host.
 pub struct Snapshot {
@@ -163,6 +163,11 @@ impl Snapshot {
     }
 
     pub(crate) fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
+        self.select_at(CHAT, model, asked)
+    }
+
+    /// The same for any endpoint: the filters that run there. Middleware belongs to chats.
+    pub(crate) fn select_at(&self, endpoint: &str, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
@@ -170,8 +175,10 @@ impl Snapshot {
         let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).chain(still).collect();
         chosen.sort_by(|a, b| a.id.cmp(&b.id));
         chosen.dedup_by(|a, b| a.id == b.id);
-        chosen.retain(|plugin| {
-            matches!(self.decide_chosen(plugin, asked), Decision::Runs | Decision::Refuses(_))
+        chosen.retain(|plugin| match self.decide_chosen(plugin, asked) {
+            Decision::Runs => plugin.covers(endpoint),
+            Decision::Refuses(_) => true,
+            _ => false,
         });
         let says = |what: fn(&valvehouse_script::Manifest) -> bool| {
             chosen.iter().filter_map(|plugin| plugin.script.as_ref()).any(|script| what(&script.manifest))
@@ -187,8 +194,10 @@ impl Snapshot {
             self.absent(listed)
                 .map(|id| absent(id, model.map(|model| model.name.as_str()).unwrap_or_default())),
         );
-        filters.extend(Middleware::filters_of(middleware));
-        if !callbacks.is_empty() {
+        if endpoint == CHAT {
+            filters.extend(Middleware::filters_of(middleware));
+        }
+        if !callbacks.is_empty() && endpoint == CHAT {
             filters.extend(Callbacks::filters());
         }
         let offered = self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned();

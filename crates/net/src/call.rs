@@ -2,13 +2,16 @@
 
 use super::explain::shown;
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use hyper::Uri;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 use valvehouse_config::Secret;
+use valvehouse_core::fault::Fault;
 
 /// Where calls go: read once, however often it is called.
 #[derive(Debug, Clone)]
@@ -31,13 +34,29 @@ impl From<Url> for Address {
     }
 }
 
+/// What a call sends.
+pub(super) enum Payload {
+    Whole(Bytes),
+    /// As it comes; it can be sent once.
+    Stream(BoxStream<'static, Result<Bytes, Fault>>),
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Stream(_) => f.write_str("a stream"),
+        }
+    }
+}
+
 /// One call to be made.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Call {
     pub(super) method: Method,
     pub(super) to: Address,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Payload,
     pub(super) provider: Option<Arc<str>>,
     pub(super) total: Option<Duration>,
     pub(super) problem: Option<String>,
@@ -54,7 +73,33 @@ impl Call {
         Self::new(Method::POST, to.into(), body)
     }
 
+    /// Makes a request of any method, without a body yet.
+    pub fn of(method: &str, to: impl Into<Address>) -> Self {
+        match Method::from_bytes(method.as_bytes()) {
+            Ok(method) => Self::new(method, to.into(), Bytes::new()),
+            Err(_) => Self {
+                problem: Some(format!("`{method}` is no method of HTTP")),
+                ..Self::new(Method::GET, to.into(), Bytes::new())
+            },
+        }
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: Bytes) -> Self {
+        self.body = Payload::Whole(body);
+        self
+    }
+
+    /// Sets a body that is sent as it comes.
+    #[must_use]
+    pub fn streaming(mut self, body: BoxStream<'static, Result<Bytes, Fault>>) -> Self {
+        self.body = Payload::Stream(body);
+        self
+    }
+
     fn new(method: Method, to: Address, body: Bytes) -> Self {
+        let body = Payload::Whole(body);
         Self { method, to, headers: HeaderMap::new(), body, provider: None, total: None, problem: None }
     }
 

@@ -1,7 +1,7 @@
 //! The client: pooled, without proxies on loopback, silent about keys, never waiting for ever.
 
 use super::body::{Coming, Limits};
-use super::call::{Address, Call};
+use super::call::{Address, Call, Payload};
 use super::explain::{Failed, Peer};
 use super::plain::{self, KEEP_ALIVE, Plain, USER_AGENT};
 use super::response::Response;
@@ -112,7 +112,10 @@ impl Client {
             return Ok(self.answered(head.status, head.headers, body, peer, limits));
         }
         let client = self.trusting(&to).await?;
-        let request = client.request(method, Url::clone(&to.url)).headers(headers).body(body);
+        let request = client.request(method, Url::clone(&to.url)).headers(headers).body(match body {
+            Payload::Whole(body) => body.into(),
+            Payload::Stream(body) => reqwest::Body::wrap_stream(body),
+        });
         let sending = async { request.send().await.map_err(Failed::from) };
         let mut response = limits.within(answer, &peer, Box::pin(sending)).await?;
         let headers = std::mem::take(response.headers_mut());
@@ -243,10 +246,10 @@ mod tests {
     #[tokio::test]
     async fn a_key_that_fits_no_header_is_an_error_without_the_key() {
         let url = Url::parse("http://127.0.0.1:1/").unwrap();
-        let call = Call::get(url).bearer(&Secret::from("sk-\nsecret"));
-        let (message, _) = failure(Client::new().unwrap().send(call.clone()).await);
+        let call = || Call::get(url.clone()).bearer(&Secret::from("sk-\nsecret"));
+        let (message, _) = failure(Client::new().unwrap().send(call()).await);
         assert!(message.contains("authorization") && !message.contains("secret"), "{message}");
-        assert!(!format!("{:?}", call.bearer(&Secret::from("sk-fine"))).contains("sk-fine"));
+        assert!(!format!("{:?}", call().bearer(&Secret::from("sk-fine"))).contains("sk-fine"));
     }
 
     /// Where somebody answers every call so, and says nothing more.

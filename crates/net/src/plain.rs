@@ -1,14 +1,15 @@
 //! Calls without TLS and without a proxy, such as to a model's server on this machine: what the outward client
 //! does beside sending costs more there than the sending itself.
 
+use super::call::Payload;
 use super::explain::Failed;
 use super::yielding::Yielding;
 use async_compression::futures::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{AsyncRead, AsyncReadExt as _, Stream, StreamExt as _, TryStreamExt as _};
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
+use http_body_util::{Either, Full, StreamBody};
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -22,6 +23,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
 use valvehouse_config::Timeouts;
+use valvehouse_core::fault::Fault;
 
 /// How we are called.
 pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
@@ -31,8 +33,10 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const PIECE: usize = 16 * 1024;
 
 /// Its connections are kept and shared.
-pub(super) type Plain =
-    Client<MapResponse<HttpConnector, fn(Connection) -> Yielding<Connection>>, Full<Bytes>>;
+pub(super) type Plain = Client<MapResponse<HttpConnector, fn(Connection) -> Yielding<Connection>>, Outgoing>;
+
+/// What is sent: all at once, or as it comes.
+type Outgoing = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Fault>>>>;
 
 type Connection = TokioIo<TcpStream>;
 
@@ -51,11 +55,17 @@ pub(super) async fn send(
     method: Method,
     uri: hyper::Uri,
     mut headers: HeaderMap,
-    body: Bytes,
+    body: Payload,
 ) -> Result<hyper::Response<Incoming>, Failed> {
     headers.insert(NAME, HeaderValue::from_static(USER_AGENT));
     headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
-    let mut request = hyper::Request::new(Full::new(body));
+    let body = match body {
+        Payload::Whole(body) => Either::Left(Full::new(body)),
+        Payload::Stream(body) => {
+            Either::Right(StreamBody::new(body.map(|bytes| bytes.map(Frame::data)).boxed()))
+        }
+    };
+    let mut request = hyper::Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     *request.headers_mut() = headers;

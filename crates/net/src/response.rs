@@ -33,6 +33,11 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// The headers that are text, with their names in lower case.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+    }
+
     /// `content-type` without parameters, in lower case; "" where there is none.
     pub fn media_type(&self) -> String {
         let value = self.header("content-type").unwrap_or_default();

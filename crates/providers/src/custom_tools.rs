@@ -16,7 +16,9 @@ use valvehouse_core::chat::event;
 use valvehouse_core::chat::window::is_hollow;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
-use valvehouse_core::provider::{Answer, Forwarded, Piece, Provider, Request};
+use valvehouse_core::provider::{
+    Answer, ForwardRequest, Forwarded, Piece, Provider, RelayRequest, Relayed, Request,
+};
 use valvehouse_json::{Json, Object};
 
 /// The argument of the function that stands for a custom tool.
@@ -60,8 +62,16 @@ impl Provider for CustomTools {
         }
     }
 
-    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
-        self.0.forward(body, stream)
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        self.0.forward(request)
+    }
+
+    fn has_route(&self, path: &str) -> bool {
+        self.0.has_route(path)
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        self.0.relay(request)
     }
 
     fn takes_response_format(&self, format: &Json) -> bool {

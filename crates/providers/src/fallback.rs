@@ -9,8 +9,9 @@ use futures::{StreamExt, stream};
 use std::cell::RefCell;
 use std::sync::Arc;
 use valvehouse_core::breaker::Open;
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Forwarded, Passed, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Passed, Piece, Provider, Request};
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse;
 
@@ -58,9 +59,9 @@ impl Fallback {
     async fn pass_on(
         &self,
         first: BoxFuture<'_, Result<Forwarded, Fault>>,
-        body: Bytes,
-        stream: bool,
+        request: ForwardRequest<'_>,
     ) -> Result<Forwarded, Fault> {
+        let ForwardRequest { body, stream, exchange, .. } = request;
         let fault = match first.await {
             Err(fault) if is_unable(&fault) => fault,
             outcome => {
@@ -72,7 +73,7 @@ impl Fallback {
         let Ok(body) = Json::parse(&body) else { return Err(fault) };
         for other in self.instead_of(&fault) {
             let body = with_model(&body, &other.model);
-            if let Some(forwarded) = other.took_over(other.forwarded(body, stream).await) {
+            if let Some(forwarded) = other.took_over(other.forwarded(body, stream, exchange).await) {
                 self.replaced();
                 return Ok(forwarded);
             }
@@ -113,9 +114,10 @@ impl Choice {
     }
 
     /// Bytes as the first one would have passed them on, also from a service that speaks another wire.
-    async fn forwarded(&self, body: Json, stream: bool) -> Result<Forwarded, Fault> {
+    async fn forwarded(&self, body: Json, stream: bool, exchange: &Exchange) -> Result<Forwarded, Fault> {
         let bytes = body.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
-        if let Some(forwarded) = self.provider.forward(bytes.into(), stream) {
+        let request = ForwardRequest { body: bytes.into(), stream, model: &self.model, exchange };
+        if let Some(forwarded) = self.provider.forward(request) {
             return forwarded.await;
         }
         let answer = self.provider.chat(Request::new(body, stream)).await?;
@@ -181,9 +183,9 @@ impl Provider for Fallback {
         Box::pin(self.ask(request))
     }
 
-    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
-        let first = self.first.provider.forward(body.clone(), stream)?;
-        Some(Box::pin(self.pass_on(first, body, stream)))
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        let first = self.first.provider.forward(request.clone())?;
+        Some(Box::pin(self.pass_on(first, request)))
     }
 
     /// All have to: who will answer is not known beforehand.
@@ -283,13 +285,13 @@ mod tests {
     async fn another_wire_is_passed_on_as_the_first_ones_bytes() {
         let (_, all) = fallback(["one".into(), Reply::pieces(["o", "ne"]), "three".into()]);
         let body = Json::parse(br#"{"model":"m"}"#).unwrap();
-        let forwarded = all.others[0].forwarded(body.copy(), true).await.unwrap();
+        let forwarded = all.others[0].forwarded(body.copy(), true, &Exchange::default()).await.unwrap();
         assert_eq!(forwarded.content_type.as_deref(), Some("text/event-stream"));
         let bytes: Vec<Bytes> = forwarded.body.into_stream().map(Result::unwrap).collect().await;
         let text = String::from_utf8(bytes.concat()).unwrap();
         assert!(text.starts_with("data: {") && text.ends_with("\n\ndata: [DONE]\n\n"), "{text}");
         assert_eq!(text.matches("data: ").count(), 4);
-        let whole = all.others[1].forwarded(body, false).await.unwrap();
+        let whole = all.others[1].forwarded(body, false, &Exchange::default()).await.unwrap();
         assert_eq!(whole.content_type.as_deref(), Some("application/json"));
     }
 }

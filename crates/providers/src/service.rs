@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 use url::Url;
 use valvehouse_config::Secret;
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -20,6 +21,9 @@ pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
 /// serves the next call too.
 const AFTER_LAST: Duration = Duration::from_millis(100);
 
+/// Merged with what a body says of it, where it is sent at all.
+pub(super) const BETA: &str = "anthropic-beta";
+
 /// Where a service is, and who we are to it.
 #[derive(Clone)]
 pub(super) struct Service {
@@ -27,6 +31,8 @@ pub(super) struct Service {
     headers: Vec<(String, Secret)>,
     client: Client,
     pub(super) origin: Origin,
+    /// The beginning of names of headers that are another wire's.
+    foreign: &'static str,
 }
 
 impl Service {
@@ -42,7 +48,13 @@ impl Service {
             return Err(wrong("it does not begin with http:// or https://"));
         }
         let origin = Origin { provider: name.into(), address: shown(&url), key: None };
-        Ok(Self { base_url: url, headers: Vec::new(), client, origin })
+        Ok(Self { base_url: url, headers: Vec::new(), client, origin, foreign: "anthropic-" })
+    }
+
+    /// The same, which is sent no headers of a client whose names begin so.
+    pub(super) fn without_headers(mut self, foreign: &'static str) -> Self {
+        self.foreign = foreign;
+        self
     }
 
     /// An empty key is none.
@@ -70,20 +82,40 @@ impl Service {
         url
     }
 
+    /// The address with this path appended, and a query of the client's behind its own.
+    pub(super) fn endpoint_at(&self, path: &str, query: Option<&str>) -> Url {
+        let mut url = self.base_url.clone();
+        let own = url.path().trim_end_matches('/').to_owned();
+        // Set as it came: its escapes are the client's, and `set_path` removes `..`.
+        url.set_path(&format!("{own}/{path}"));
+        if let Some(query) = query.filter(|query| !query.is_empty()) {
+            let both = url.query().map_or_else(|| query.to_owned(), |own| format!("{own}&{query}"));
+            url.set_query(Some(&both));
+        }
+        url
+    }
+
     /// Makes a call, with the key where there is one. What is no success is a fault, told in our words: a
     /// service may repeat our key in its own.
     pub(super) async fn send(
         &self,
         call: Call,
+        exchange: Option<&Exchange>,
         with_key: impl FnOnce(Call, &Secret) -> Call,
     ) -> Result<Response, Fault> {
         let call = call.provider(self.origin.provider.clone());
+        let sent = exchange.into_iter().flat_map(Exchange::sent);
+        let sent = sent.filter(|(name, _)| !name.starts_with(self.foreign) && *name != BETA);
+        let call = sent.fold(call, |call, (name, value)| call.header(name, value));
         let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
         let call = match &self.origin.key {
             Some(key) => with_key(call, key),
             None => call,
         };
         let response = self.client.send(call).await?;
+        if let Some(exchange) = exchange {
+            exchange.receive(response.headers());
+        }
         match (200..300).contains(&response.status) {
             true => Ok(response),
             false => Err(self.origin.refused(response).await),

@@ -79,7 +79,7 @@ pub use imports::{Imports, imported_by, is_module};
 pub use loader::{
     Found, Loader, Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script,
 };
-pub use manifest::{Manifest, says_of_itself};
+pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
 pub use reach::Models;

@@ -13,10 +13,11 @@ use valvehouse_core::words::nearest;
 use valvehouse_json::Json;
 
 /// The constants that say something of a plugin; they are read without running it.
-pub(super) const CONSTANTS: [&str; 9] = [
+pub(super) const CONSTANTS: [&str; 10] = [
     "Valves",
     "UserValves",
     "file_handler",
+    "endpoints",
     "toggle",
     "icon",
     "on_tool_error",
@@ -48,6 +49,8 @@ pub struct Manifest {
     pub hold: bool,
     /// Uploaded files are its business: they are taken out of the body.
     pub file_handler: bool,
+    /// The endpoints at which it runs; empty for chats alone.
+    pub endpoints: Vec<String>,
     /// Also sees failed tool calls.
     pub on_tool_error: bool,
     /// It listens to agents.
@@ -178,6 +181,16 @@ pub(crate) fn read(
                     of_valves.extend(messages.into_iter().map(|message| bad_valve(name, message)));
                 }
             },
+            "endpoints" => match endpoints(value) {
+                Ok(listed) => manifest.endpoints = listed,
+                Err(message) => {
+                    let help = format!(
+                        "list some of {}: const endpoints = [\"chat\", \"embeddings\"];",
+                        ENDPOINTS.join(", ")
+                    );
+                    wrong(Code::BadSwitch, ("endpoints", "endpoints"), message, help);
+                }
+            },
             "file_handler" => manifest.file_handler = !value.is_empty(),
             "toggle" => manifest.toggle = !value.is_empty(),
             "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
@@ -240,6 +253,51 @@ pub(super) fn misplaced_match(
         return None;
     };
     Some(Problem::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
+}
+
+/// The endpoint of chats, whatever their protocol.
+pub const CHAT: &str = "chat";
+/// The endpoints that a filter may list.
+pub const ENDPOINTS: [&str; 4] = [CHAT, "embeddings", "images", "completions"];
+
+/// Reads the constant `endpoints`.
+fn endpoints(value: &Json) -> Result<Vec<String>, String> {
+    let Json::Array(list) = value else {
+        return Err(format!("`endpoints` must be a list of names, is {}", value.kind()));
+    };
+    let mut listed = Vec::new();
+    for item in list.items() {
+        match item.as_str().filter(|name| ENDPOINTS.contains(name)) {
+            Some(name) => listed.push(name.to_owned()),
+            None => {
+                let near = item.as_str().and_then(|name| nearest(name, ENDPOINTS));
+                let near = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+                return Err(format!("unknown endpoint {item} in `endpoints`{near}"));
+            }
+        }
+    }
+    match listed.is_empty() {
+        true => Err("`endpoints` is empty: the filter would run nowhere".into()),
+        false => Ok(listed),
+    }
+}
+
+/// Endpoints beside chats at which nothing of a filter would run.
+pub(super) fn misplaced_endpoints(
+    manifest: &Manifest,
+    hooks: &[HookFunction],
+    file: &SourceFile,
+    source: &str,
+) -> Option<Problem> {
+    let others: Vec<&str> =
+        manifest.endpoints.iter().map(String::as_str).filter(|endpoint| *endpoint != CHAT).collect();
+    if others.is_empty() || hooks.iter().any(|function| function.hook == Hook::Inlet) {
+        return None;
+    }
+    let message =
+        format!("`endpoints` lists {}, where only `inlet` runs, which is not there", others.join(", "));
+    let help = "write `fn inlet(body)`, or leave those endpoints out";
+    Some(Problem::of(Code::BadSwitch, file, message).at_said(source, "endpoints", "endpoints").help(help))
 }
 
 /// Words between commas.

@@ -1,6 +1,7 @@
 //! Who may ask, and who that is.
 
 use crate::address::at_this_machine;
+use crate::credentials::given_key;
 use crate::facts;
 use crate::headers::CSRF;
 use crate::reply::OpenAiError;
@@ -213,14 +214,4 @@ fn unauthenticated(message: &str) -> Fault {
         code: Some("invalid_api_key"),
         kind: RequestFault::Unauthenticated,
     }
-}
-
-/// The key that a request shows.
-pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| {
-        let (scheme, key) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
-    });
-    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
 }

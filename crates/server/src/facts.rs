@@ -1,9 +1,11 @@
 //! What a request says about itself, as scripts see it.
 
 use crate::address::Client;
+use crate::exchange;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_host::Ready;
@@ -88,6 +90,7 @@ pub(crate) fn of_body(
         callers: Vec::new(),
         trace: None,
         states: None,
+        exchange: Some(Arc::new(exchange::of(app, headers))),
     }
 }
 

@@ -5,8 +5,8 @@ use crate::follower::followed;
 use crate::headers::GENERATION;
 use crate::metrics::doors::{OPERATIONS, door_of};
 use crate::{
-    agents, fallback, functions, gate, listen, messages, metrics, openai, openapi, operations, page,
-    pipelines, ready, reply, responses, session, traces,
+    agents, fallback, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
+    passthrough, pipelines, ready, reply, responses, session, traces,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -36,8 +36,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models/{*id}", get(openai::models::model))
         .route("/v1/chat/completions", post(openai::chat::chat))
         .route("/v1/messages", post(messages::endpoint::messages))
+        .route("/v1/messages/count_tokens", post(messages::count::count_tokens))
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(responses::endpoint::routes())
+        .merge(passthrough::routes())
+        .merge(ollama::routes())
         .merge(agents::routes(&app))
         .merge(functions::routes(&app))
         .merge(pipelines::routes(&app))

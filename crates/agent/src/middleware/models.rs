@@ -1,18 +1,17 @@
 //! `model_retry` and `model_fallback`: a model that does not answer is asked again, or another one is.
 //!
-//! Both are the host's own patience and fallback with options of the agent's. What a provider of the
-//! configuration already tries again, these try again on top of it.
+//! Both are the host's own retries and fallback with options of the agent's. Retries of one model call count once,
+//! whichever layer makes them: this middleware adds those that a provider of the configuration does not make.
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Retry;
-use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
-use valvehouse_providers::{Choice, Fallback, Patient};
+use valvehouse_providers::{Choice, Fallback, Retrying};
 
 pub(super) const RETRY: &str = "model_retry";
 pub(super) const FALLBACK: &str = "model_fallback";
@@ -28,10 +27,8 @@ pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
         lost: options.flag("lost", false),
     };
     options.done()?;
-    // Whether a service is left alone is not an agent's to decide.
-    let never = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {
-        Arc::new(Patient::new(provider).with_retry(retry).with_breaker(never))
+        Arc::new(Retrying::new(provider, retry))
     }))
 }
 

@@ -2,8 +2,9 @@
 
 use super::plugins::breaker;
 use super::section::{secret, section};
-use crate::provider::{KINDS, Offered, ProviderKind, ProviderSettings, Retry, Timeouts, Wire};
+use crate::provider::{KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
 use crate::reader::{Log, Reader};
+use crate::secret::SecretSource;
 use crate::settings::ModelSettings;
 use crate::tree::{Node, Setting};
 use std::path::Path;
@@ -35,7 +36,12 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         (None, kind) => kind.map(|kind| kind.base_url.to_owned()),
     };
     let api_key = secret(&mut it, "api_key", project);
+    // `client` is a word, and not a key.
+    let is_paid_by_callers =
+        matches!(&api_key, Some(SecretSource::Literal(word)) if word.expose() == "client");
+    let api_key = api_key.filter(|_| !is_paid_by_callers);
     let models = offered(&mut it);
+    let routes = routes(&mut it);
     let mut timeouts = Timeouts::default();
     section(&mut it, "timeouts", |it| {
         let mut ms = |key, timeout: &mut Duration| {
@@ -56,7 +62,9 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         kind: kind?,
         base_url: base_url?,
         api_key,
+        is_paid_by_callers,
         models,
+        routes,
         timeouts,
         retry,
         breaker,
@@ -123,6 +131,15 @@ fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
     };
     it.wrong("base_url", fault);
     None
+}
+
+fn routes(it: &mut Reader<'_>) -> Option<Vec<String>> {
+    let routes = it.texts("routes")?;
+    if let Some(wrong) = routes.iter().find(|route| !ROUTES.contains(&route.as_str())) {
+        let known = format!("names the unknown {wrong:?}{}", did_you_mean(wrong, ROUTES));
+        it.wrong("routes", &format!("{known}; known routes: {}", ROUTES.join(", ")));
+    }
+    Some(routes)
 }
 
 fn offered(it: &mut Reader<'_>) -> Offered {
@@ -205,6 +222,8 @@ pub(super) fn demo_provider() -> ProviderSettings {
         kind,
         base_url: String::new(),
         api_key: None,
+        is_paid_by_callers: false,
+        routes: None,
         models: Offered::Listed(Vec::new()),
         timeouts: Timeouts::default(),
         retry: Retry::default(),

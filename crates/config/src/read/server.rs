@@ -18,6 +18,8 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         trusted_proxies: Vec::new(),
         pipelines: true,
         client_variables: Vec::new(),
+        request_headers: REQUEST_HEADERS.map(str::to_owned).to_vec(),
+        response_headers: RESPONSE_HEADERS.map(str::to_owned).to_vec(),
         max_body_mb: 32,
         max_text_mb: 4,
         keep_alive_ms: 15_000,
@@ -46,6 +48,12 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.trusted_proxies = proxies(it);
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
         server.client_variables = it.texts("client_variables").unwrap_or_default();
+        if let Some(names) = headers(it, "request_headers") {
+            server.request_headers = names;
+        }
+        if let Some(names) = headers(it, "response_headers") {
+            server.response_headers = names;
+        }
         server.max_body_mb = it.whole("max_body_mb", 1..=4096).unwrap_or(server.max_body_mb);
         server.max_text_mb = it.whole("max_text_mb", 1..=64).unwrap_or(server.max_text_mb);
         server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
@@ -56,6 +64,81 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
     });
     server
+}
+
+/// The headers of a client that reach the service, unless the settings list others.
+const REQUEST_HEADERS: [&str; 10] = [
+    "openai-organization",
+    "openai-project",
+    "openai-beta",
+    "idempotency-key",
+    "http-referer",
+    "x-title",
+    "traceparent",
+    "tracestate",
+    "anthropic-beta",
+    "anthropic-version",
+];
+/// The headers of a service that reach its client, unless the settings list others.
+const RESPONSE_HEADERS: [&str; 6] = [
+    "x-request-id",
+    "request-id",
+    "x-ratelimit-*",
+    "anthropic-ratelimit-*",
+    "retry-after",
+    "openai-processing-ms",
+];
+/// Headers that belong to a connection, a body or a credential, and not to a request on its way.
+const NEVER_PASSED: [&str; 20] = [
+    "authorization",
+    "proxy-authorization",
+    "proxy-authenticate",
+    "www-authenticate",
+    "x-api-key",
+    "api-key",
+    "cookie",
+    "set-cookie",
+    "host",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "accept-encoding",
+];
+
+/// Names of headers, in lower case; one may end in `*`.
+fn headers(it: &mut Reader<'_>, key: &'static str) -> Option<Vec<String>> {
+    let names = it.texts(key)?;
+    for name in &names {
+        let stem = name.strip_suffix('*').unwrap_or(name);
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        };
+        let lower = stem.to_ascii_lowercase();
+        let never = NEVER_PASSED.iter().find(|never| match name.ends_with('*') {
+            true => never.starts_with(&*lower),
+            false => **never == lower,
+        });
+        if !is_name(stem) {
+            it.wrong(key, &format!("must be names of headers, such as \"x-request-id\", not {name:?}"));
+            return None;
+        }
+        if let Some(never) = never {
+            it.wrong(
+                key,
+                &format!("lists {name:?}, and {never} is not passed on: it belongs to a connection or is a credential"),
+            );
+            return None;
+        }
+    }
+    Some(names.iter().map(|name| name.to_ascii_lowercase()).collect())
 }
 
 fn proxies(it: &mut Reader<'_>) -> Vec<Network> {

@@ -73,6 +73,8 @@ impl Shown<'_> {
         self.add("server.trusted_proxies", texts(&proxies));
         self.add("server.pipelines", server.pipelines.to_string());
         self.add("server.client_variables", texts(&server.client_variables));
+        self.add("server.request_headers", texts(&server.request_headers));
+        self.add("server.response_headers", texts(&server.response_headers));
         self.add("server.max_body_mb", server.max_body_mb.to_string());
         self.add("server.max_text_mb", server.max_text_mb.to_string());
         self.add("server.keep_alive_ms", server.keep_alive_ms.to_string());
@@ -108,12 +110,19 @@ impl Shown<'_> {
         self.add(format!("{place}.name"), text(&it.name));
         self.add(format!("{place}.kind"), text(it.kind.name));
         self.add(format!("{place}.base_url"), text(&it.base_url));
-        self.add(format!("{place}.api_key"), it.api_key.as_ref().map(secret).unwrap_or_default());
+        self.add(
+            format!("{place}.api_key"),
+            match it.is_paid_by_callers {
+                true => text("client"),
+                false => it.api_key.as_ref().map(secret).unwrap_or_default(),
+            },
+        );
         let models = match &it.models {
             Offered::All => text("*"),
             Offered::Listed(names) => texts(names),
         };
         self.add(format!("{place}.models"), models);
+        self.add(format!("{place}.routes"), it.routes.as_deref().map(texts).unwrap_or_default());
         self.add(format!("{place}.timeouts.connect_ms"), ms(it.timeouts.connect));
         self.add(format!("{place}.timeouts.answer_ms"), ms(it.timeouts.answer));
         self.add(format!("{place}.timeouts.idle_ms"), ms(it.timeouts.idle));

@@ -106,6 +106,20 @@ pub const SECTIONS: &[Section] = &[
                 "The variables that requests may set with `metadata.variables`. Others of theirs are read under `ctx.context.client`; those that `variables` of a model or of a key's `user` sets cannot be changed by any request.",
                 "[\"locale\"]",
             ),
+            it(
+                "server.request_headers",
+                "names of headers",
+                "[\"openai-organization\", \"openai-project\", \"openai-beta\", \"idempotency-key\", \"http-referer\", \"x-title\", \"traceparent\", \"tracestate\", \"anthropic-beta\", \"anthropic-version\"]",
+                "The headers of a client that reach the models' service; `x-mine-*` stands for all that begin so. Those that begin with `openai-` reach no service with Anthropic's API, and those with `anthropic-` no other.",
+                "[\"traceparent\", \"x-team-*\"]",
+            ),
+            it(
+                "server.response_headers",
+                "names of headers",
+                "[\"x-request-id\", \"request-id\", \"x-ratelimit-*\", \"anthropic-ratelimit-*\", \"retry-after\", \"openai-processing-ms\"]",
+                "The headers of a service's answer that reach the client.",
+                "[\"x-request-id\"]",
+            ),
             it("server.max_body_mb", "1 to 4096", "32", "The largest request, in megabytes.", "64"),
             it(
                 "server.max_text_mb",
@@ -263,7 +277,7 @@ pub const SECTIONS: &[Section] = &[
                 "providers.NAME.api_key",
                 "secret",
                 "*the usual variable of its kind*",
-                "What it is paid with: `env:NAME`, `file:PATH`, or the key itself. A file is read again when it changes.",
+                "What it is paid with: `env:NAME`, `file:PATH`, or the key itself. A file is read again when it changes. `client`: each caller's own key, as it came with the request.",
                 "\"env:OPENAI_API_KEY\"",
             ),
             it(
@@ -272,6 +286,13 @@ pub const SECTIONS: &[Section] = &[
                 "[]",
                 "Which of its models may be asked for by their own names, as `provider/model` or bare where unique.",
                 "\"*\"",
+            ),
+            it(
+                "providers.NAME.routes",
+                "list of routes",
+                "*all that its kind may have*",
+                "Its routes beside chats, by their first step: `embeddings`, `completions`, `moderations`, `audio`, `images`, `files`, `batches`, `rerank`, `messages`.",
+                "[\"embeddings\", \"files\"]",
             ),
             it(
                 "providers.NAME.timeouts.connect_ms",

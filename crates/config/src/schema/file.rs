@@ -37,6 +37,8 @@ struct Server {
     trusted_proxies: Vec<String>,
     pipelines: bool,
     client_variables: Vec<String>,
+    request_headers: Vec<String>,
+    response_headers: Vec<String>,
     #[schemars(range(min = 1, max = 4096))]
     max_body_mb: u64,
     #[schemars(range(min = 1, max = 64))]
@@ -119,6 +121,7 @@ struct Provider {
     base_url: String,
     api_key: String,
     models: TextOrTexts,
+    routes: Vec<String>,
     timeouts: Timeouts,
     retry: Retry,
     breaker: Breaker,

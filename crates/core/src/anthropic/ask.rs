@@ -72,7 +72,7 @@ pub fn ask(request: &Json, stream: bool) -> Result<Asked, Fault> {
     set("model", request.get("model").unwrap_or_default());
     let only = request.get(ONLY_ANTHROPIC).unwrap_or_default();
     set("max_tokens", max_tokens(request, &only));
-    let talk = Talk::read(&request.get("messages").unwrap_or_default().items())?;
+    let talk = Talk::read(&request.get("messages").unwrap_or_default().items(), !only.is_null())?;
     if let Some(system) = talk.system() {
         set("system", system);
     }

@@ -1,6 +1,7 @@
 //! The events of Anthropic's stream, as they stand on the wire.
 
-use super::extra::{others, with_others};
+use super::extra::{ONLY_ANTHROPIC, others, with_others};
+use compact_str::CompactString;
 use valvehouse_json::Json;
 
 /// Events that wait to be sent, and how many blocks have ended.
@@ -16,8 +17,13 @@ impl Events {
     }
 
     /// The message begins, as the first chunk names it.
-    pub(super) fn begin(&mut self, chunk: &Json) {
-        let usage = [("input_tokens", 0_i64.into()), ("output_tokens", 0_i64.into())];
+    ///
+    /// Its usage is that of an Anthropic service or, where another one counts at the end, the estimate.
+    pub(super) fn begin(&mut self, chunk: &Json, estimate: usize) {
+        let counted = chunk.get(ONLY_ANTHROPIC).and_then(|own| own.get("usage"));
+        let usage = counted.filter(|usage| !usage.is_empty()).unwrap_or_else(|| {
+            Json::from([("input_tokens", estimate.into()), ("output_tokens", 0_i64.into())])
+        });
         let message = with_others(
             [
                 ("id", chunk.get("id").unwrap_or_default()),
@@ -27,17 +33,17 @@ impl Events {
                 ("content", Json::array()),
                 ("stop_reason", Json::Null),
                 ("stop_sequence", Json::Null),
-                ("usage", Json::from(usage)),
+                ("usage", usage),
             ],
-            others(chunk, &["id", "object", "created", "model", "choices", "usage"]),
+            others(chunk, &["id", "object", "created", "model", "choices", "usage", ONLY_ANTHROPIC]),
         );
         self.waiting.push(Json::from([("type", "message_start".into()), ("message", message)]));
     }
 
     /// The message ends.
-    pub(super) fn end(&mut self, stop: Json, counts: Json) {
+    pub(super) fn end(&mut self, stop: Json, counts: Json, beside: Vec<(CompactString, Json)>) {
         let end = [("type", "message_delta".into()), ("delta", stop), ("usage", counts)];
-        self.waiting.push(Json::from(end));
+        self.waiting.push(with_others(end, beside));
         self.waiting.push(Json::from([("type", "message_stop".into())]));
     }
 

@@ -31,7 +31,7 @@ pub use answer::{completion, message};
 pub use ask::{Asked, ask};
 pub use blocks::reseal;
 pub use extra::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
-pub use plain::plain;
+pub use plain::{left_out, plain};
 pub use read::read;
 pub use reader::Reader;
 pub use status::{kind_of_status, status_of};

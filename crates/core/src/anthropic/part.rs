@@ -4,7 +4,7 @@ use super::extra::{others, with_others};
 use crate::fault::Fault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, Object};
 
 /// The blocks of a content in chat words: a text, or a list of parts. `place` is what errors call it.
 pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Fault> {
@@ -108,8 +108,10 @@ pub(super) fn part(block: &Json) -> Json {
         ("image", "base64") => image_part(block, data()),
         ("image", "url") => image_part(block, source.get("url").unwrap_or_default()),
         ("document", "base64") => {
-            let name = block.given("title").unwrap_or_else(|| "document.pdf".into());
-            let file = Json::from([("filename", name), ("file_data", data())]);
+            // Without a title it has no name: nobody gave it one.
+            let name = block.given("title").map(|title| ("filename".into(), title));
+            let data = ("file_data".into(), data());
+            let file: Json = name.into_iter().chain([data]).collect::<Object>().into();
             with_others(
                 [("type", "file".into()), ("file", file)],
                 others(block, &["type", "source", "title"]),

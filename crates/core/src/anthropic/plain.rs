@@ -22,15 +22,44 @@ pub fn plain(request: &Json) -> Json {
     let kept = kept.map(|(key, value)| {
         let value = match &*key {
             "messages" => {
-                let messages: Vec<Json> = messages.iter().map(|message| marks.off(message)).collect();
+                let off = |message: &Json| {
+                    let plain = marks.off(message);
+                    let is_error = message.get("is_error").and_then(|own| own.as_bool()) == Some(true);
+                    if marks == Marks::All { with_plain_parts(plain, is_error) } else { plain }
+                };
+                let messages: Vec<Json> = messages.iter().map(off).collect();
                 if marks == Marks::All { images_apart(messages).into() } else { messages.into() }
             }
-            "tools" if marks == Marks::All => value.items().iter().map(tool).collect::<Vec<_>>().into(),
+            "tools" if marks == Marks::All => {
+                value.items().iter().filter_map(tool).collect::<Vec<_>>().into()
+            }
             _ => value,
         };
         (key, value)
     });
-    kept.collect::<Object>().into()
+    let plain: Object = kept.collect();
+    let effort = request.get(ONLY_ANTHROPIC).unwrap_or_default().at_path("output_config.effort");
+    if effort.as_str() == Some("max") && !plain.contains("reasoning_effort") {
+        // A text in an object just made; others have no more.
+        let _ = plain.set("reasoning_effort", "high".into());
+    }
+    if plain.with("tools", |tools| tools.is_some_and(|tools| tools.is_empty())) {
+        ["tools", "tool_choice", "parallel_tool_calls"].iter().for_each(|key| drop(plain.remove(key)));
+    }
+    plain.into()
+}
+
+/// The wishes of a client of Anthropic's that no other service can be sent: thinking, for which others have no
+/// budget, and tools that Anthropic's service runs itself.
+pub fn left_out(request: &Json) -> Vec<String> {
+    let only = request.get(ONLY_ANTHROPIC).unwrap_or_default();
+    let thinks = only.at_path("thinking.type");
+    let thinks = thinks.as_str().is_some_and(|kind| kind != "disabled");
+    let thinking = (thinks && request.get("reasoning_effort").is_none()).then(|| "thinking".to_owned());
+    let tools = request.get("tools").unwrap_or_default().items();
+    let tools =
+        tools.iter().filter(|own| is_hosted(own)).filter_map(|own| own.text("type").map(String::from));
+    thinking.into_iter().chain(tools).collect()
 }
 
 /// What is taken out of messages and their parts.
@@ -128,9 +157,67 @@ fn seen(parts: Vec<Json>) -> Json {
 }
 
 /// A function, and nothing beside it.
-fn tool(tool: &Json) -> Json {
+fn tool(tool: &Json) -> Option<Json> {
     match tool.get("function") {
-        Some(function) => Json::from([("type", "function".into()), ("function", function)]),
-        None => tool.clone(),
+        Some(function) => Some(Json::from([("type", "function".into()), ("function", function)])),
+        None => Some(tool.clone()).filter(|tool| !is_hosted(tool)),
     }
 }
+
+/// Returns `true` if a tool is one that Anthropic's service runs itself: it has a type and no function.
+fn is_hosted(tool: &Json) -> bool {
+    tool.get("function").is_none() && tool.text("type").is_some_and(|kind| kind != "custom")
+}
+
+/// A part as other services take it: a document of text is text, and a file has a name.
+fn part(part: &Json) -> Json {
+    let is = |kind: &str| part.text("type").is_some_and(|own| own == kind);
+    let source = part.get("source").unwrap_or_default();
+    let texts = match source.text("type").as_deref() {
+        Some("text") if is("document") => source.get("data"),
+        Some("content") if is("document") => {
+            let texts = source.get("content").unwrap_or_default();
+            let joined: Vec<_> = texts.items().iter().filter_map(|block| block.text("text")).collect();
+            Some(if texts.as_str().is_some() { texts } else { joined.join("\n\n").into() })
+        }
+        _ => None,
+    };
+    if let Some(text) = texts {
+        let title = part.text("title").map(|title| format!("{title}\n\n")).unwrap_or_default();
+        let text = format!("{title}{}", text.as_str().unwrap_or_default());
+        return Json::from([("type", "text".into()), ("text", text.into())]);
+    }
+    match part.get("file") {
+        Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
+            let named = file.copy();
+            // A text in a copy: it fits.
+            let _ = named.set("filename", "document.pdf");
+            Json::from([("type", "file".into()), ("file", named)])
+        }
+        _ => part.clone(),
+    }
+}
+
+/// A message with its parts as other services take them. A result that is an error says so.
+fn with_plain_parts(message: Json, is_error: bool) -> Json {
+    let content = match message.get("content") {
+        Some(Json::Array(parts)) => {
+            let parts = parts.items();
+            let plain: Vec<Json> = parts.iter().map(part).collect();
+            if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.is_same(old)) {
+                return message;
+            }
+            let note = is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.into())]));
+            Json::from(note.into_iter().chain(plain).collect::<Vec<_>>())
+        }
+        Some(Json::Text(text)) if is_error => format!("{ERROR}{text}").into(),
+        _ => return message,
+    };
+    let entries = message.as_object().map(Object::entries).unwrap_or_default().into_iter();
+    let entries =
+        entries.map(|(key, value)| if key == "content" { (key, content.clone()) } else { (key, value) });
+    entries.collect::<Object>().into()
+}
+
+/// Stands before the result of a tool that failed, for services that have no field for that.
+const ERROR: &str = "Error: ";

@@ -1,7 +1,7 @@
 //! A streamed answer of Anthropic's as chunks of a chat.
 
 use super::ending;
-use super::extra::others;
+use super::extra::{ONLY_ANTHROPIC, others};
 use super::incoming::Incoming;
 use crate::chat::Head;
 use valvehouse_json::Json;
@@ -23,6 +23,7 @@ use valvehouse_json::Json;
 pub struct Reader {
     head: Option<Head>,
     with_usage: bool,
+    with_first_usage: bool,
     blocks: Incoming,
     counts: Option<Json>,
     ended: bool,
@@ -33,6 +34,13 @@ impl Reader {
     #[must_use]
     pub fn with_usage(mut self, wanted: bool) -> Self {
         self.with_usage = wanted;
+        self
+    }
+
+    /// The same with the counts of the beginning in the first chunk, under `anthropic`, for clients of Anthropic's.
+    #[must_use]
+    pub fn with_first_usage(mut self, wanted: bool) -> Self {
+        self.with_first_usage = wanted;
         self
     }
 
@@ -86,9 +94,12 @@ impl Reader {
             "usage",
             "stop_details",
         ];
+        // Copies, in an object just made, here and below.
         for (key, value) in others(message, &known) {
-            // Copies, in an object just made.
             let _ = chunk.set(&key, value);
+        }
+        if let Some(usage) = message.get("usage").filter(|usage| self.with_first_usage && !usage.is_empty()) {
+            let _ = chunk.set(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
         }
         vec![chunk]
     }

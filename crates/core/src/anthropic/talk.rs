@@ -11,6 +11,8 @@ use valvehouse_json::{Json, Object};
 /// What Anthropic is told of a conversation.
 #[derive(Default)]
 pub(super) struct Talk {
+    /// Whether instructions in the middle stay there: their client knows that they may.
+    keeps_places: bool,
     system: Vec<Json>,
     said: Vec<Said>,
 }
@@ -23,8 +25,8 @@ struct Said {
 }
 
 impl Talk {
-    pub(super) fn read(messages: &[Json]) -> Result<Self, Fault> {
-        let mut talk = Self::default();
+    pub(super) fn read(messages: &[Json], keeps_places: bool) -> Result<Self, Fault> {
+        let mut talk = Self { keeps_places, ..Self::default() };
         for (at, message) in messages.iter().enumerate() {
             talk.add(message, at)?;
         }
@@ -39,6 +41,9 @@ impl Talk {
         let content = said.get("content").unwrap_or_default();
         let place = format!("messages[{at}].content");
         match &*message::role_of(said) {
+            "system" | "developer" if self.keeps_places && !self.said.is_empty() => {
+                self.say("system", part::blocks(&content, &place)?);
+            }
             "system" | "developer" => self.system.extend(part::blocks(&content, &place)?),
             "assistant" => self.say("assistant", assistant(said, &place)?),
             "tool" => self.say("user", vec![result(said, part::blocks(&content, &place)?)]),
@@ -73,6 +78,13 @@ impl Talk {
     pub(super) fn messages(self) -> Vec<Json> {
         let message = |said: Said| {
             let content = [said.results, said.others].concat();
+            // As it mostly came: one plain text is no list.
+            if let ("system", [only]) = (said.role, content.as_slice())
+                && only.as_object().is_some_and(|block| block.len() == 2)
+                && let Some(text) = only.get("text")
+            {
+                return Json::from([("role", said.role.into()), ("content", text)]);
+            }
             Json::from([("role", said.role.into()), ("content", content.into())])
         };
         self.said.into_iter().map(message).collect()

@@ -4,12 +4,16 @@ use super::blocks::{thinking_in, without_index};
 use super::calls::Calls;
 use super::ending;
 use super::events::Events;
-use super::extra::CONTENT_BLOCKS;
+use super::extra::{CONTENT_BLOCKS, others};
 use super::seal::{Seal, length_on, split_at};
 use crate::chat::event::REASONING;
 use crate::chat::message;
+use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_json::Json;
+
+/// The fields that every chunk may have.
+const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
 
 /// Writes a stream's chunks, one after the other, as events: one start, blocks that are begun and
 /// ended one at a time, one end. What `type` says is the event's name.
@@ -44,6 +48,11 @@ pub struct Writer {
     refuses: bool,
     choice: Json,
     usage: Json,
+    /// Fields of the first chunk, which the start has; a later chunk's others belong to the end.
+    head: Vec<CompactString>,
+    beside: Vec<(CompactString, Json)>,
+    /// The tokens of the prompt, as far as they can be estimated before the service counts them.
+    estimate: usize,
 }
 
 #[derive(Debug, PartialEq)]
@@ -62,6 +71,13 @@ enum Coming {
 }
 
 impl Writer {
+    /// Sets the estimate of the prompt's tokens with which a message begins whose service counts at its end.
+    #[must_use]
+    pub fn with_estimate(mut self, tokens: usize) -> Self {
+        self.estimate = tokens;
+        self
+    }
+
     /// The events that a chunk is.
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
@@ -75,6 +91,8 @@ impl Writer {
             self.delta(&choice.get("delta").unwrap_or_default());
             if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
                 self.choice = choice.copy();
+                self.beside = others(chunk, &OF_CHUNKS);
+                self.beside.retain(|(key, _)| !self.head.contains(key));
             }
         }
         self.events.take()
@@ -89,13 +107,20 @@ impl Writer {
             self.close();
         }
         let stop = ending::stop(&self.choice, !self.calls.is_empty(), self.refuses);
-        self.events.end(stop, ending::counts(&self.usage));
+        let (container, beside): (Vec<_>, Vec<_>) =
+            self.beside.into_iter().partition(|(key, _)| key == "container");
+        for (key, value) in container {
+            // A copy, in an object just made.
+            let _ = stop.set(&key, value);
+        }
+        self.events.end(stop, ending::counts(&self.usage), beside);
         self.events.take()
     }
 
     fn begin(&mut self, chunk: &Json) {
         if !std::mem::replace(&mut self.begun, true) {
-            self.events.begin(chunk);
+            self.head = others(chunk, &OF_CHUNKS).into_iter().map(|(key, _)| key).collect();
+            self.events.begin(chunk, self.estimate);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod durable;
 mod event;
+mod exchange;
 mod host_calls;
 mod observer;
 mod parted;
@@ -11,6 +12,7 @@ mod variables;
 
 pub use durable::Durable;
 pub use event::{Event, Events, NobodyAnswers, Questions};
+pub use exchange::{Credential, Exchange, Header, HeaderNames};
 pub use host_calls::{HostCall, HostResult};
 pub use observer::{Notice, Observer, ToolCalled};
 pub use parted::{Part, Parted, PartedTurns};

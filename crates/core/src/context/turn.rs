@@ -2,6 +2,7 @@
 
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
+use super::exchange::Exchange;
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
@@ -49,6 +50,8 @@ pub struct TurnFacts {
     pub trace: Option<Arc<Trace>>,
     /// Scratch maps that it shares with other parts of itself, where it comes in parts.
     pub states: Option<States>,
+    /// The headers, the credential and the retries of the request, where an endpoint took it.
+    pub exchange: Option<Arc<Exchange>>,
 }
 
 /// The scratch maps of plugins, by id; a clone is the same maps.
@@ -151,6 +154,8 @@ struct InContext {
 struct Shared {
     facts: TurnFacts,
     states: States,
+    /// The exchange of a turn that no endpoint began.
+    exchange: Exchange,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     observer: OnceLock<Arc<dyn Observer>>,
@@ -189,6 +194,7 @@ impl Turn {
         let shared = Shared {
             facts,
             states,
+            exchange: Exchange::default(),
             locals: Mutex::default(),
             events,
             observer: OnceLock::new(),
@@ -226,6 +232,11 @@ impl Turn {
     /// What the door knew.
     pub fn facts(&self) -> &TurnFacts {
         &self.0.shared.facts
+    }
+
+    /// The headers, the credential and the retries of the request.
+    pub fn exchange(&self) -> &Exchange {
+        self.0.shared.facts.exchange.as_deref().unwrap_or(&self.0.shared.exchange)
     }
 
     /// The variables that travel along.

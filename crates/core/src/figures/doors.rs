@@ -9,9 +9,20 @@ use std::time::Instant;
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
 /// Every door; the last one has what belongs to no other.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 24] = [
     "chat",
     "messages",
+    "responses",
+    "embeddings",
+    "completions",
+    "moderations",
+    "rerank",
+    "audio",
+    "images",
+    "files",
+    "batches",
+    "azure",
+    "ollama",
     "models",
     "agents",
     "questions",

@@ -118,6 +118,7 @@ pub(super) async fn ask(
     let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
     let provider = provider(kernel)?;
     let model = asked.text("model").unwrap_or_default();
+    turn.exchange().begin_call();
     let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
     let answered = answered(kernel, provider.chat(request).await, turn, outgoing, &mut call).await;
     call.end(answered)

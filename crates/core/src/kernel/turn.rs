@@ -11,7 +11,7 @@ use crate::chat::{Call, ChatRequest, call, delta, message, request, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
-use crate::provider::{Forwarded, Piece, Traced};
+use crate::provider::{ForwardRequest, Forwarded, Piece, Traced};
 use futures_util::future::join;
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
@@ -102,9 +102,10 @@ impl Kernel {
         let bytes = anthropic::plain(&asked)
             .encode_as_spelt()
             .map_err(|error| Fault::invalid(error.to_string(), None))?;
-        match provider.forward(bytes.into(), stream) {
+        let (model, exchange) = (asked.text("model").unwrap_or_default(), turn.exchange());
+        match provider.forward(ForwardRequest { body: bytes.into(), stream, model: &model, exchange }) {
             Some(forwarded) => {
-                let model = asked.text("model").unwrap_or_default();
+                exchange.begin_call();
                 let call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
                 // The disk and the model work side by side.
                 let (answer, flushed) = join(forwarded, turn.flush()).await;

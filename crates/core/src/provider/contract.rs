@@ -2,7 +2,7 @@
 
 use crate::breaker::Open;
 use crate::chat::Fold;
-use crate::context::Turn;
+use crate::context::{Exchange, Header, Turn};
 use crate::fault::Fault;
 use crate::figures::Service;
 use bytes::Bytes;
@@ -32,6 +32,47 @@ impl Request {
     pub fn new(body: Json, stream: bool) -> Self {
         Self { body, stream, turn: None }
     }
+}
+
+/// A chat request whose bytes are passed on unread.
+#[derive(Debug, Clone)]
+pub struct ForwardRequest<'a> {
+    /// The body as the service gets it.
+    pub body: Bytes,
+    /// Whether it asks for a stream.
+    pub stream: bool,
+    /// The model that it names.
+    pub model: &'a str,
+    /// The headers, the credential and the retries of the request.
+    pub exchange: &'a Exchange,
+}
+
+/// A request of any other route of a service, whose bytes are passed on unread.
+pub struct RelayRequest<'a> {
+    /// The method, in capitals.
+    pub method: &'a str,
+    /// The path below the service's `/v1`, without a slash in front: `audio/speech`.
+    pub path: &'a str,
+    /// The query, without its question mark.
+    pub query: Option<&'a str>,
+    /// `content-type` of the body and `accept`, where the client sent them.
+    pub headers: Vec<Header>,
+    /// The body. One that comes as a stream is sent once.
+    pub body: Passed,
+    /// The model that it names; empty where it names none.
+    pub model: &'a str,
+    /// The headers, the credential and the retries of the request.
+    pub exchange: &'a Exchange,
+}
+
+/// The answer to a [`RelayRequest`]. What is no success is a fault instead.
+pub struct Relayed {
+    /// The status, 200 to 299.
+    pub status: u16,
+    /// The headers that describe the body.
+    pub headers: Vec<Header>,
+    /// The body.
+    pub body: Passed,
 }
 
 /// What a service answers.
@@ -103,9 +144,21 @@ pub trait Provider: Send + Sync {
 
     /// Passes bytes on and back untouched, for turns in which nobody looks. None where the service
     /// speaks another wire.
-    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
-        let _ = (body, stream);
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        let _ = request;
         None
+    }
+
+    /// Returns `true` if the service may have this route beside chats.
+    fn has_route(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
+    /// Passes a request of another route on and its answer back.
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        let fault = Fault::Host(format!("provider {} has no {}", self.name(), request.path));
+        Box::pin(std::future::ready(Err(fault)))
     }
 
     /// Whether it knows this `response_format`; where it does not, the model has to be told in words.

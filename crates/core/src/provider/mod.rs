@@ -8,5 +8,7 @@ mod contract;
 mod traced;
 
 pub use canned::{Canned, Reply};
-pub use contract::{Answer, Forwarded, PIPES, Passed, Piece, Provider, Request, whole};
+pub use contract::{
+    Answer, ForwardRequest, Forwarded, PIPES, Passed, Piece, Provider, RelayRequest, Relayed, Request, whole,
+};
 pub use traced::Traced;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
 use valvehouse_config::{self as config, Config};
-use valvehouse_core::context::{PartedTurns, Questions};
+use valvehouse_core::context::{HeaderNames, PartedTurns, Questions};
 use valvehouse_core::figures::Doors;
 use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
@@ -44,6 +44,10 @@ pub struct App {
     pub started: Instant,
     /// The keys, sessions and limits of those who come in.
     pub access: Access,
+    /// The headers of a client that reach a service.
+    pub request_headers: HeaderNames,
+    /// The headers of a service that reach its client.
+    pub response_headers: Arc<HeaderNames>,
     /// The counts and times of requests, by door.
     pub doors: Doors,
     /// Turns of which a part came lately.
@@ -80,7 +84,10 @@ impl App {
                 "a key of [server] keys is also that of [admin]: whoever has it may change everything"
             );
         }
+        let names = |names: &[String]| HeaderNames::new(names.iter().map(String::as_str));
         Ok(Arc::new(Self {
+            request_headers: names(&config.server.request_headers),
+            response_headers: Arc::new(names(&config.server.response_headers)),
             config,
             host,
             questions,

@@ -4,11 +4,12 @@ use super::error::OpenError;
 use crate::plan::{Passes, ProviderPlan};
 use std::sync::Arc;
 use valvehouse_config::{self as config, Offered, Secret, SecretSource, SecretUnread, Timeouts, Wire};
+use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::context::Credential;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::Service;
 use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
-use valvehouse_providers::{Anthropic, CustomTools, Demo, Measured, Ollama, OpenAi, Patient, Rekeyed};
+use valvehouse_providers::{Anthropic, Credentials, CustomTools, Demo, Ollama, OpenAi, Upstream};
 
 /// The need of the providers' keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +28,10 @@ pub(super) fn provider(
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
         // It is nowhere else and cannot fail.
-        let demo = Measured::new(Arc::new(Demo::default()), Arc::default());
-        return Ok(ProviderPlan { provider: Arc::new(demo), passes: passes(settings) });
+        let never = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
+        let demo = Credentials::fixed(Arc::new(Demo::default()));
+        let demo = Upstream::new(demo).with_breaker(never);
+        return Ok(plan(settings, Arc::new(demo)));
     }
     let client = client(settings.timeouts, clients).map_err(|fault| problem(fault.to_string()))?;
     if keys == Keys::Read {
@@ -38,30 +41,51 @@ pub(super) fn provider(
         Keys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
         Keys::Left => (None, None),
     };
-    let is_keyless = key.is_none();
-    let made: Result<Arc<dyn Provider>, Fault> = match (key, file) {
+    let is_keyless = key.is_none() && !settings.is_paid_by_callers;
+    let credentials = match (key, file) {
+        _ if settings.is_paid_by_callers => of_callers(settings, client),
         (Some(key), Some(file)) => {
             let settings = settings.clone();
             let make = move |key| service(&settings, client.clone(), Some(key));
-            Rekeyed::new(file, key, make).map(|made| Arc::new(made) as Arc<dyn Provider>)
+            Credentials::rotating(file, key, make)
         }
-        (key, _) => service(settings, client, key),
+        (key, _) => service(settings, client, key).map(Credentials::fixed),
     };
-    let figures = Arc::new(Service::default());
-    let mut patient = Patient::new(made.map_err(|fault| problem(fault.to_string()))?)
+    let mut upstream = Upstream::new(credentials.map_err(|fault| problem(fault.to_string()))?)
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
-        .within(settings.timeouts.total)
-        .counting(figures.clone());
+        .within(settings.timeouts.total);
     if is_keyless {
         let remedy = settings.key_remedy();
         if keys == Keys::Read && settings.usual_key().is_some() {
             tracing::warn!(provider = settings.name, "it has no key: {remedy}");
         }
-        patient = patient.keyless(remedy);
+        upstream = upstream.keyless(remedy);
     }
-    let measured = Measured::new(Arc::new(patient), figures);
-    Ok(ProviderPlan { provider: Arc::new(measured), passes: passes(settings) })
+    Ok(plan(settings, Arc::new(upstream)))
+}
+
+fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> ProviderPlan {
+    ProviderPlan {
+        provider,
+        passes: passes(settings),
+        routes: settings.routes.clone(),
+        is_paid_by_callers: settings.is_paid_by_callers,
+    }
+}
+
+/// A service that each caller pays with its own key.
+fn of_callers(settings: &config::ProviderSettings, client: Client) -> Result<Credentials, Fault> {
+    let bare = service(settings, client.clone(), None)?;
+    let settings = settings.clone();
+    let make = move |own: &Credential| match settings.kind.wire {
+        Wire::Anthropic if own.is_bearer => {
+            let made = Anthropic::new(&settings.name, &settings.base_url, client.clone())?;
+            Ok(custom_tools(&settings, Arc::new(made.with_bearer(&*own.token))))
+        }
+        _ => service(&settings, client.clone(), Some((&*own.token).into())),
+    };
+    Ok(Credentials::of_callers(bare, make))
 }
 
 /// Providers that wait equally long share their connections, and the certificates that are read for them.
@@ -79,6 +103,7 @@ fn key(settings: &config::ProviderSettings) -> Result<(Option<Secret>, Option<Se
     match &settings.api_key {
         Some(file @ SecretSource::File(_)) => Ok((Some(file.read()?), Some(file.clone()))),
         Some(source) => Ok((Some(source.read()?), None)),
+        None if settings.is_paid_by_callers => Ok((None, None)),
         None => {
             let usual = settings.usual_key().map(|name| SecretSource::Env(name.to_owned()));
             Ok((usual.and_then(|usual| usual.read().ok()), None))
@@ -101,9 +126,13 @@ fn service(
         Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),
         Wire::Ollama => Arc::new(Ollama::new(name, url, client)?.with_key(key)),
     };
-    // OpenAI's own API knows custom tools.
+    Ok(custom_tools(settings, service))
+}
+
+/// A service that takes custom tools: OpenAI's own API knows them.
+fn custom_tools(settings: &config::ProviderSettings, service: Arc<dyn Provider>) -> Arc<dyn Provider> {
     let is_native = matches!(settings.kind.name, "openai" | "azure");
-    Ok(if is_native { service } else { Arc::new(CustomTools::new(service)) })
+    if is_native { service } else { Arc::new(CustomTools::new(service)) }
 }
 
 fn passes(settings: &config::ProviderSettings) -> Passes {

@@ -2,15 +2,17 @@
 
 use super::stream;
 use crate::origin::{Shape, is_error, shape_of};
-use crate::service::{LIST_TIME, Service, encoded};
+use crate::relay;
+use crate::service::{BETA, LIST_TIME, Service, encoded};
 use futures::future::BoxFuture;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::anthropic::{self, Asked};
 use valvehouse_core::chat::request;
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Provider, Request, whole};
+use valvehouse_core::provider::{Answer, Provider, RelayRequest, Relayed, Request, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client, Response};
 
@@ -24,13 +26,23 @@ const VERSION: &str = "2023-06-01";
 #[derive(Clone)]
 pub struct Anthropic {
     service: Service,
+    /// Whether the key is sent as `authorization`.
+    bearer: bool,
 }
 
 impl Anthropic {
     /// A service under its configured name. `base_url` is what `/v1/messages` is appended to; a `/v1`
     /// that is already there stays the only one.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
-        Service::new(name, base_url, "https://api.anthropic.com", client).map(|service| Self { service })
+        let service = Service::new(name, base_url, "https://api.anthropic.com", client)?;
+        Ok(Self { service: service.without_headers("openai-"), bearer: false })
+    }
+
+    /// The same with a key that is sent as `authorization: Bearer …`, as subscriptions have it.
+    #[must_use]
+    pub fn with_bearer(mut self, key: impl Into<Secret>) -> Self {
+        self.bearer = true;
+        self.with_key(key)
     }
 
     /// The same with a key, sent as `x-api-key`.
@@ -52,9 +64,14 @@ impl Anthropic {
         self.service.endpoint(&version.into_iter().chain([step]).collect::<Vec<_>>())
     }
 
-    async fn send(&self, call: Call) -> Result<Response, Fault> {
+    async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+        // A client that names its version has it instead.
         let call = call.header("anthropic-version", VERSION);
-        self.service.send(call, |call, key| call.secret_header("x-api-key", key)).await
+        let with_key = |call: Call, key: &Secret| match self.bearer {
+            true => call.bearer(key),
+            false => call.secret_header("x-api-key", key),
+        };
+        self.service.send(call, exchange, with_key).await
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
@@ -63,16 +80,19 @@ impl Anthropic {
         let call = Call::post(self.endpoint("messages"), encoded(&body)?)
             .header("content-type", "application/json")
             .header("accept", accept);
-        let call = match beta {
-            Some(beta) => call.header("anthropic-beta", &beta),
-            None => call,
-        };
-        let mut response = self.send(call).await?;
+        let exchange = request.turn.as_ref().map(|turn| turn.exchange());
+        let beta = betas(beta, exchange);
+        let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
+        let mut response = self.send(call, exchange).await?;
         match shape_of(&mut response).await? {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let with_usage = !request.stream || request::wants_usage(&request.body);
-                let pieces = stream::pieces(self.service.origin.clone(), response.into_stream(), with_usage);
+                let pieces = {
+                    let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
+                    let (origin, body) = (self.service.origin.clone(), response.into_stream());
+                    stream::pieces(origin, body, with_usage, of_anthropics && request.stream)
+                };
                 if request.stream {
                     return Ok(Answer::Stream(pieces));
                 }
@@ -98,10 +118,24 @@ impl Anthropic {
         // As many as there may be at once: more than Anthropic has.
         url.query_pairs_mut().append_pair("limit", "1000");
         let call = Call::get(url).header("accept", "application/json").within(LIST_TIME);
-        let answer = self.service.parse(&self.send(call).await?.whole().await?)?;
+        let answer = self.service.parse(&self.send(call, None).await?.whole().await?)?;
         let models = answer.get("data").unwrap_or_default().items();
         Ok(models.iter().filter(|model| model.text("id").is_some()).map(entry).collect())
     }
+}
+
+/// The betas of a body, and those that its client names in headers.
+fn betas(body: Option<String>, exchange: Option<&Exchange>) -> String {
+    let mut all = body.unwrap_or_default();
+    for (_, value) in exchange.into_iter().flat_map(Exchange::sent).filter(|(name, _)| *name == BETA) {
+        for word in value.split(',').map(str::trim) {
+            if !word.is_empty() && all.split(',').all(|known| known.trim() != word) {
+                all.push_str(if all.is_empty() { "" } else { "," });
+                all.push_str(word);
+            }
+        }
+    }
+    all
 }
 
 /// A model in OpenAI's words, with all that Anthropic says of it.
@@ -141,6 +175,23 @@ impl Provider for Anthropic {
 
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
         Box::pin(self.ask(request))
+    }
+
+    fn has_route(&self, path: &str) -> bool {
+        relay::is_anthropic(path)
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        Box::pin(async move {
+            let version = if self.service.ends_with("/v1") { "" } else { "v1/" };
+            let path = format!("{version}{}", request.path);
+            let call = relay::call(self.service.endpoint_at(&path, request.query), &request);
+            let beta = betas(None, Some(request.exchange));
+            let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
+            let exchange = request.exchange;
+            let call = relay::with_body(call, request.body);
+            relay::relayed(self.send(call, Some(exchange)).await?, &self.service.origin)
+        })
     }
 
     /// A schema it knows; "some JSON" it does not.

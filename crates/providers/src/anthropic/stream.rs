@@ -18,12 +18,13 @@ pub(super) fn pieces(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Fault>>,
     with_usage: bool,
+    with_first_usage: bool,
 ) -> BoxStream<'static, Result<Piece, Fault>> {
     let reader = Reader {
         origin,
         body,
         parser: Parser::default(),
-        message: anthropic::Reader::default().with_usage(with_usage),
+        message: anthropic::Reader::default().with_usage(with_usage).with_first_usage(with_first_usage),
         ready: VecDeque::new(),
         input: Input::Open,
     };

@@ -1,7 +1,6 @@
 //! The provider around another one.
 
 use super::shape::{self, Shape};
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use valvehouse_core::breaker::Open;
 use valvehouse_core::chat::{Call, message};
 use valvehouse_core::context::Notice;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Forwarded, Provider, Request, whole};
+use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Provider, Request, whole};
 use valvehouse_json::{Json, Object};
 
 /// How the field begins in a body that is passed on unread.
@@ -51,6 +50,10 @@ impl Formatted {
                 return Err(self.gives_up(&misfit, asked_again));
             }
             asked_again += 1;
+            // A question of its own: it has another body, and its own retries.
+            if let Some(turn) = &request.turn {
+                turn.exchange().begin_call();
+            }
             self.tell(&request, asked_again, &misfit);
             messages.extend(misfit.told());
         }
@@ -199,9 +202,9 @@ impl Provider for Formatted {
     }
 
     /// A body that may ask for a form is not passed on unread.
-    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
-        let may_ask = std::str::from_utf8(&body).is_ok_and(|text| text.contains(FIELD));
-        if may_ask { None } else { self.inner.forward(body, stream) }
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        let may_ask = std::str::from_utf8(&request.body).is_ok_and(|text| text.contains(FIELD));
+        if may_ask { None } else { self.inner.forward(request) }
     }
 
     fn takes_response_format(&self, _: &Json) -> bool {

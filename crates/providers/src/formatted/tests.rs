@@ -5,8 +5,9 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{message, response};
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Canned, Forwarded, Provider, Reply, Request};
+use valvehouse_core::provider::{Answer, Canned, ForwardRequest, Forwarded, Provider, Reply, Request};
 use valvehouse_json::Json;
 
 const PRICE: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
@@ -168,7 +169,7 @@ impl Provider for Plain {
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
         self.0.chat(request)
     }
-    fn forward(&self, _: Bytes, _: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+    fn forward<'a>(&'a self, _: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
         Some(Box::pin(std::future::ready(Err(Fault::Host("passed on".into())))))
     }
     fn takes_response_format(&self, _: &Json) -> bool {
@@ -200,7 +201,11 @@ async fn requests_that_ask_for_no_form_pass_untouched() {
         assert!(!Formatted::is_wanted(&body));
         assert!(matches!(formatted.chat(Request::new(body, true)).await, Ok(Answer::Stream(_))));
     }
-    assert!(formatted.forward(Bytes::from_static(br#"{"model":"m"}"#), true).is_some());
-    let asks = Bytes::from_static(br#"{"model":"m","response_format":{"type":"json_object"}}"#);
-    assert!(formatted.forward(asks, true).is_none());
+    let exchange = Exchange::default();
+    let forward = |body: &'static [u8]| {
+        let body = Bytes::from_static(body);
+        formatted.forward(ForwardRequest { body, stream: true, model: "m", exchange: &exchange })
+    };
+    assert!(forward(br#"{"model":"m"}"#).is_some());
+    assert!(forward(br#"{"model":"m","response_format":{"type":"json_object"}}"#).is_none());
 }

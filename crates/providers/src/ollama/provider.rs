@@ -3,14 +3,16 @@
 use super::answer::Reading;
 use super::{lines, request};
 use crate::origin::is_error;
+use crate::relay;
 use crate::service::{LIST_TIME, Service, encoded};
 use futures::future::BoxFuture;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::chat::request::wants_usage;
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Provider, Request};
+use valvehouse_core::provider::{Answer, Provider, RelayRequest, Relayed, Request};
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client, Response};
 
@@ -40,15 +42,16 @@ impl Ollama {
         self.service.endpoint(&["api", step])
     }
 
-    async fn send(&self, call: Call) -> Result<Response, Fault> {
-        self.service.send(call, |call, key| call.bearer(key)).await
+    async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+        self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
         let asked = request::chat(&request.body, request.stream)?;
         let call =
             Call::post(self.endpoint("chat"), encoded(&asked)?).header("content-type", "application/json");
-        let response = self.send(call).await?;
+        let exchange = request.turn.as_ref().map(|turn| turn.exchange());
+        let response = self.send(call, exchange).await?;
         if response.media_type() == "text/html" {
             let (start, _) = response.start(4096).await.unwrap_or_default();
             let start = self.service.origin.excerpt(&start);
@@ -73,7 +76,8 @@ impl Ollama {
     }
 
     async fn list(&self) -> Result<Vec<Json>, Fault> {
-        let response = self.send(Call::get(self.endpoint("tags")).within(LIST_TIME)).await?;
+        let call = Call::get(self.endpoint("tags")).within(LIST_TIME);
+        let response = self.send(call, None).await?;
         let answer = self.service.parse(&response.whole().await?)?;
         let models = answer.get("models").unwrap_or_default().items();
         Ok(models.iter().filter_map(model).collect())
@@ -116,5 +120,20 @@ impl Provider for Ollama {
 
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
         Box::pin(self.ask(request))
+    }
+
+    /// Ollama has a few of OpenAI's routes beside its own.
+    fn has_route(&self, path: &str) -> bool {
+        matches!(path, "embeddings" | "completions")
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        Box::pin(async move {
+            let path = format!("v1/{}", request.path);
+            let call = relay::call(self.service.endpoint_at(&path, request.query), &request);
+            let exchange = request.exchange;
+            let call = relay::with_body(call, request.body);
+            relay::relayed(self.send(call, Some(exchange)).await?, &self.service.origin)
+        })
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, Piece, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
@@ -256,7 +256,10 @@ async fn a_whole_answer_comes_in_openais_words() {
     let (path, body) = asked.lock()[0].clone();
     assert_eq!(path, "/api/chat");
     assert_eq!(body, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#);
-    assert!(lab.forward(Bytes::new(), false).is_none());
+    let exchange = valvehouse_core::context::Exchange::default();
+    let body = Bytes::new();
+    let request = ForwardRequest { body, stream: false, model: "m", exchange: &exchange };
+    assert!(lab.forward(request).is_none());
 }
 
 #[tokio::test]

@@ -2,15 +2,19 @@
 
 use super::stream;
 use crate::origin::{Shape, is_error};
+use crate::relay;
 use crate::service::{LIST_TIME, Service, encoded};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::fmt;
 use valvehouse_config::Secret;
 use valvehouse_core::anthropic;
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::whole;
-use valvehouse_core::provider::{Answer, Forwarded, Provider, Request};
+use valvehouse_core::provider::{
+    Answer, ForwardRequest, Forwarded, Provider, RelayRequest, Relayed, Request,
+};
 use valvehouse_json::{Json, Object};
 use valvehouse_net::{Address, Call, Client, Response};
 
@@ -46,20 +50,26 @@ impl OpenAi {
         self
     }
 
-    async fn send(&self, call: Call) -> Result<Response, Fault> {
-        self.service.send(call, |call, key| call.bearer(key)).await
+    async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+        self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 
-    async fn post_chat(&self, body: Bytes, stream: bool) -> Result<Response, Fault> {
+    async fn post_chat(
+        &self,
+        body: Bytes,
+        stream: bool,
+        exchange: Option<&Exchange>,
+    ) -> Result<Response, Fault> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let call = Call::post(self.chat.clone(), body)
             .header("content-type", "application/json")
             .header("accept", accept);
-        self.send(call).await
+        self.send(call, exchange).await
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
-        let mut response = self.post_chat(encode(&request)?, request.stream).await?;
+        let exchange = request.turn.as_ref().map(|turn| turn.exchange());
+        let mut response = self.post_chat(encode(&request)?, request.stream, exchange).await?;
         match self.shape(&mut response).await? {
             Shape::Json if request.stream => self.with_choices(response).await.map(Answer::Whole),
             Shape::Json => self.whole(response).await.map(Answer::Whole),
@@ -106,7 +116,7 @@ impl OpenAi {
         let call = Call::get(self.service.endpoint(&["models"]))
             .header("accept", "application/json")
             .within(LIST_TIME);
-        let mut response = self.send(call).await?;
+        let mut response = self.send(call, None).await?;
         if self.shape(&mut response).await? == Shape::Other && response.media_type() == "text/html" {
             return Err(self.unexpected(response).await);
         }
@@ -136,11 +146,25 @@ impl Provider for OpenAi {
         Box::pin(self.ask(request))
     }
 
-    fn forward(&self, body: Bytes, stream: bool) -> Option<BoxFuture<'_, Result<Forwarded, Fault>>> {
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
         Some(Box::pin(async move {
-            let response = self.post_chat(body, stream).await?;
+            let ForwardRequest { body, stream, exchange, .. } = request;
+            let response = self.post_chat(body, stream, Some(exchange)).await?;
             self.forwarded(response, stream).await
         }))
+    }
+
+    fn has_route(&self, path: &str) -> bool {
+        relay::is_openai(path)
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        Box::pin(async move {
+            let call = relay::call(self.service.endpoint_at(request.path, request.query), &request);
+            let exchange = request.exchange;
+            let call = relay::with_body(call, request.body);
+            relay::relayed(self.send(call, Some(exchange)).await?, &self.service.origin)
+        })
     }
 }
 

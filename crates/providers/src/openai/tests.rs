@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Timeouts;
 use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Forwarded, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Piece, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 
@@ -124,7 +125,9 @@ impl Server {
     }
 
     async fn forward(&self, body: &'static str) -> Forwarded {
-        self.provider.forward(body.into(), true).unwrap().await.unwrap()
+        let exchange = Exchange::default();
+        let request = ForwardRequest { body: body.into(), stream: true, model: "m", exchange: &exchange };
+        self.provider.forward(request).unwrap().await.unwrap()
     }
 }
 
@@ -298,7 +301,9 @@ async fn bytes_are_forwarded_both_ways_untouched() {
 
     let busy =
         || (axum::http::StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")], "busy").into_response();
-    let refused = service(busy).await.provider.forward(odd.into(), true).unwrap().await;
+    let (exchange, busy) = (Exchange::default(), service(busy).await);
+    let request = ForwardRequest { body: odd.into(), stream: true, model: "m", exchange: &exchange };
+    let refused = busy.provider.forward(request).unwrap().await;
     let Err(Fault::Answered { status: 503, retry_after, .. }) = refused else { panic!("not refused") };
     assert_eq!(retry_after.as_deref(), Some("3"));
 

@@ -83,6 +83,7 @@ impl Script {
         problems.extend(claim::problems(file, source));
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
+            problems.extend(manifest::misplaced_endpoints(&manifest, &hooks, file, source));
         }
         if file.kind == Kind::Filter && manifest.security {
             as_a_guard(&hooks, &mut problems, file, source);

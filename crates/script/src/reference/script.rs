@@ -308,6 +308,11 @@ pub const CONSTANTS: &[Key] = &[
         Type::Boolean,
         "`true`: uploaded files are its business; they are taken out of the request.",
     ),
+    key(
+        "endpoints",
+        Type::Array,
+        "The endpoints at which it runs: `\"chat\"` (all protocols of chats; the default), `\"embeddings\"`, `\"images\"`, `\"completions\"`. Beside chats only `inlet` runs: each text that flows in is a message of `body.messages`, `body.endpoint` names the endpoint, and edited contents are written back.",
+    ),
     key("toggle", Type::Boolean, "`true`: it runs only for requests that ask for it."),
     key("icon", Type::Text, "A picture for people: a URL, `data:` included."),
     key("on_tool_error", Type::Boolean, "`true`: `post_invocation` sees failed tool calls too."),

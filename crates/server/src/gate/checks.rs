@@ -5,6 +5,7 @@ use super::{origin, proxies, slow};
 use crate::address;
 use crate::auth;
 use crate::body::{drain, too_large};
+use crate::credentials::{HOST_KEY, given_key};
 use crate::headers::CSRF;
 use axum::body::HttpBody;
 use axum::extract::Request;
@@ -16,8 +17,15 @@ use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
 /// Headers that say who asks for what: two of them would say two things.
-const SINGLE: [HeaderName; 5] =
-    [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static("x-api-key"), CSRF];
+const SINGLE: [HeaderName; 7] = [
+    header::HOST,
+    header::ORIGIN,
+    header::AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HOST_KEY,
+    CSRF,
+];
 
 /// Headers of every answer.
 const SAFE: [(HeaderName, &str); 4] = [
@@ -127,7 +135,7 @@ fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
 fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     let user = parts.headers.get("x-openwebui-user-id").filter(|_| app.config.server.trust_user_headers);
     let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
-    let key = auth::given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
+    let key = given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
     match (key, user) {
         (Some(key), user) => Some(Asker::Key(Digest::of(&format!("{key}\n{user}")))),
         (None, "") => address::client(parts).map(Asker::Address),

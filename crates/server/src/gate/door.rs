@@ -3,6 +3,7 @@
 
 use crate::messages::models::speaks_anthropic;
 use crate::messages::refusal::AnthropicError;
+use crate::ollama::refusal::OllamaError;
 use crate::reply::{Detail, OpenAiError};
 use axum::http::Method;
 use axum::http::request::Parts;
@@ -14,8 +15,10 @@ use valvehouse_core::fault::Fault;
 pub(super) enum Door {
     /// Models, asked in OpenAI's words,
     OpenAi,
-    /// or in Anthropic's.
+    /// or in Anthropic's,
     Anthropic,
+    /// or in Ollama's.
+    Ollama,
     /// A pipelines server's, as Open WebUI asks it.
     Pipelines,
     /// The Functions API, for operators as well.
@@ -23,6 +26,19 @@ pub(super) enum Door {
     /// Other routes for operators, and all that is unknown.
     Operators,
 }
+
+/// Routes that are passed on to a service.
+const PASSED: [&str; 9] = [
+    "/embeddings",
+    "/completions",
+    "/moderations",
+    "/rerank",
+    "/audio",
+    "/images",
+    "/files",
+    "/batches",
+    "/realtime",
+];
 
 impl Door {
     pub(super) fn of(parts: &Parts) -> Self {
@@ -34,11 +50,19 @@ impl Door {
             Self::OpenAi
         } else if path.starts_with("/api/v1/functions") {
             Self::Functions
+        } else if matches!(path, "/api/chat" | "/api/generate" | "/api/tags" | "/api/version") {
+            Self::Ollama
         } else if path.starts_with("/api/") {
             Self::Operators
         } else if is_in("/messages") || is_in("/models") && speaks_anthropic(&parts.headers) {
             Self::Anthropic
-        } else if is_in("/models") || is_in("/chat/completions") || is_in("/responses") {
+        } else if PASSED.iter().any(|route| is_in(route)) {
+            if speaks_anthropic(&parts.headers) { Self::Anthropic } else { Self::OpenAi }
+        } else if path.starts_with("/openai/")
+            || is_in("/models")
+            || is_in("/chat/completions")
+            || is_in("/responses")
+        {
             Self::OpenAi
         } else if is_in("/pipelines") || bare.contains("/filter/") || bare.contains("/valves") {
             Self::Pipelines
@@ -49,7 +73,7 @@ impl Door {
 
     /// Whether pages of other sites may ever use it.
     pub(super) fn may_be_shared(self) -> bool {
-        matches!(self, Self::OpenAi | Self::Anthropic)
+        matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama)
     }
 
     /// Whether its answers are for operators only.
@@ -59,13 +83,15 @@ impl Door {
 
     /// Whether this asks a model or a filter to work.
     pub(super) fn is_asked(self, method: &Method) -> bool {
-        *method == Method::POST && matches!(self, Self::OpenAi | Self::Anthropic | Self::Pipelines)
+        *method == Method::POST
+            && matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Pipelines)
     }
 
     /// A refusal as its clients read it.
     pub(super) fn refused(self, fault: Fault) -> Response {
         match self {
             Self::Anthropic => AnthropicError(fault).into_response(),
+            Self::Ollama => OllamaError(fault).into_response(),
             Self::OpenAi | Self::Operators => OpenAiError(fault).into_response(),
             Self::Functions | Self::Pipelines => Detail(fault).into_response(),
         }

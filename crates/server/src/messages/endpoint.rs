@@ -1,21 +1,27 @@
 //! `POST /v1/messages`: the same turn as at every other endpoint, asked for and answered in Anthropic's words.
 
+use super::count;
 use super::refusal::{self, AnthropicError};
 use crate::body::parsed;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint, with_choice};
 use crate::turn::events::typed_events;
 use crate::turn::serve::serve;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
+use tokio::task::JoinHandle;
 use valvehouse_core::anthropic::{self, Writer};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::fault::Fault;
+use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+
+/// Names wishes of a request that no service with another API can be sent.
+const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
 /// One chat.
 pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -34,16 +40,41 @@ impl Endpoint for Messages {
         let chat = anthropic::read(&parsed(bytes)?, beta.as_deref())?;
         Ok((ChatRequest::new(chat)?, Message::default()))
     }
+
+    fn prepare(&self, call: &Call<'_>, chat: &ChatRequest, ready: &Ready, encoder: &mut Message) {
+        if count::has_counter(ready, call.app) {
+            return;
+        }
+        encoder.left_out = left_out(chat.body());
+        if chat.is_streamed() {
+            // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
+            encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().copy())));
+        }
+    }
 }
 
 /// Writes a message, or its events.
 #[derive(Default)]
 struct Message {
     writer: Writer,
+    left_out: Option<(HeaderName, HeaderValue)>,
+    /// The tokens of the prompt, while they are counted.
+    estimate: Option<JoinHandle<Result<usize, Fault>>>,
 }
 
 impl Encoder for Message {
     const KEEP_ALIVE: &'static [u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
+
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        self.left_out.clone()
+    }
+
+    async fn before_first(&mut self) {
+        if let Some(counting) = self.estimate.take() {
+            let tokens = counting.await.ok().and_then(Result::ok).unwrap_or_default();
+            self.writer = std::mem::take(&mut self.writer).with_estimate(tokens);
+        }
+    }
 
     async fn encode(self, answer: Json) -> Result<Json, Fault> {
         Ok(anthropic::message(&with_choice(answer)?))
@@ -66,6 +97,16 @@ impl Encoder for Message {
     fn encode_error(fault: Fault) -> Response {
         AnthropicError(fault).into_response()
     }
+}
+
+/// The header that names what a service with another API is not sent.
+fn left_out(body: &Json) -> Option<(HeaderName, HeaderValue)> {
+    let names = anthropic::left_out(body);
+    if names.is_empty() {
+        return None;
+    }
+    tracing::info!("left out of a request for a service with another API: {}", names.join(", "));
+    HeaderValue::from_str(&names.join(", ")).ok().map(|names| (LEFT_OUT, names))
 }
 
 /// All that clients say in `anthropic-beta`, which may come several times.

@@ -1,5 +1,6 @@
 //! Anthropic's endpoint: `/v1/messages`, for any model there is.
 
+pub(crate) mod count;
 pub(crate) mod endpoint;
 pub(crate) mod models;
 pub(crate) mod refusal;

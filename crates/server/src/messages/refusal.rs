@@ -3,7 +3,7 @@
 use crate::reply::{self, json_response};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use valvehouse_core::anthropic::{kind_of_status, status_of};
+use valvehouse_core::anthropic::kind_of_status;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
@@ -25,8 +25,8 @@ impl IntoResponse for AnthropicError {
 pub(super) fn body(fault: &Fault) -> Json {
     let told = reply::body(fault);
     let error = told.get("error").unwrap_or_default();
-    let is_known = error.text("type").is_some_and(|kind| status_of(&kind).is_some());
-    if is_known && told.text("type").is_some_and(|kind| kind == "error") {
+    // Of any kind, also one that came after this was written, with all that stands beside it.
+    if error.text("type").is_some() && told.text("type").is_some_and(|kind| kind == "error") {
         // Anthropic's own.
         return told;
     }

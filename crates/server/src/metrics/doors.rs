@@ -10,9 +10,20 @@ use valvehouse_core::figures::{Answering, Doors};
 pub(crate) const OPERATIONS: &str = "operations";
 
 /// How the routes of doors begin; the first that fits names the door.
-const ROUTES: [(&str, &str); 16] = [
+const ROUTES: [(&str, &str); 28] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
+    ("/v1/responses", "responses"),
+    ("/v1/embeddings", "embeddings"),
+    ("/v1/completions", "completions"),
+    ("/v1/moderations", "moderations"),
+    ("/v1/rerank", "rerank"),
+    ("/v1/audio", "audio"),
+    ("/v1/images", "images"),
+    ("/v1/files", "files"),
+    ("/v1/batches", "batches"),
+    ("/openai/deployments", "azure"),
+    ("/v1/realtime", "none"),
     ("/v1/models", "models"),
     ("/api/v1/agents", "agents"),
     ("/api/v1/questions", "questions"),
@@ -23,6 +34,7 @@ const ROUTES: [(&str, &str); 16] = [
     ("/api/v1/session", "session"),
     ("/api/v1/", "page"),
     ("/page", "page"),
+    ("/api/", "ollama"),
     ("/livez", OPERATIONS),
     ("/readyz", OPERATIONS),
     ("/metrics", OPERATIONS),

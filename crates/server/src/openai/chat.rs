@@ -7,7 +7,7 @@ use crate::headers::named;
 use crate::reply::refused;
 use crate::turn::endpoint::{Call, Endpoint};
 use crate::turn::serve::serve_turn;
-use crate::{auth, pipelines, recording};
+use crate::{auth, exchange, pipelines, recording};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::is_ours;
-use valvehouse_core::provider::Traced;
+use valvehouse_core::provider::{ForwardRequest, Traced};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::{Json, skim};
@@ -40,18 +40,23 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let bytes = read(body, app.config.server.max_body_mb).await?;
     // Who keeps everything looks at every answer.
     if !app.traces.keeps_everything()
-        && let Some((ready, stream)) = nobody_looks(snapshot, &bytes)
+        && let Some((ready, model, stream)) = nobody_looks(snapshot, &bytes)
         && let Some(provider) = ready.kernel.provider()
-        && let Some(forwarded) = provider.forward(bytes.clone(), stream)
     {
-        let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
-        let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
-        let keep_alive_ms = app.config.server.keep_alive_ms;
-        let (trace, model) = (facts.trace, facts.model.text("id").unwrap_or_default());
-        let asked = || Json::parse(&bytes).unwrap_or_default();
-        let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
-        let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
-        return Ok(recording::ended(watch, relayed.await, refused));
+        let exchange = exchange::of(&app, &parts.headers);
+        let request = ForwardRequest { body: bytes.clone(), stream, model, exchange: &exchange };
+        if let Some(forwarded) = provider.forward(request) {
+            let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
+            let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
+            let keep_alive_ms = app.config.server.keep_alive_ms;
+            let (trace, model) = (facts.trace, facts.model.text("id").unwrap_or_default());
+            let asked = || Json::parse(&bytes).unwrap_or_default();
+            let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
+            let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
+            let mut response = recording::ended(watch, relayed.await, refused);
+            exchange::answer(&exchange, &mut response);
+            return Ok(response);
+        }
     }
     // A whole turn is larger: whoever forwards bytes does not carry its room along.
     let call = Call::new(&app, snapshot, &parts);
@@ -83,7 +88,7 @@ impl Endpoint for OpenAi {
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
 /// go both ways as they are. Whoever names a field of ours wants to be looked at.
-fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
+fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a str, bool)> {
     if !snapshot.may_forward() {
         return None;
     }
@@ -107,5 +112,5 @@ fn nobody_looks(snapshot: &Snapshot, bytes: &[u8]) -> Option<(Ready, bool)> {
         _ => return None,
     };
     let ready = snapshot.ready(model, &[]).ok()?;
-    ready.is_untouched().then_some((ready, stream))
+    ready.is_untouched().then_some((ready, model, stream))
 }

@@ -1,8 +1,8 @@
 //! Who may use these doors: whoever may chat, or operators only. No header is told 403 and a wrong key 401, as
 //! pipelines servers do.
 
-use crate::auth;
 use crate::reply::Detail;
+use crate::{auth, credentials};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
@@ -43,7 +43,7 @@ pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, nex
 
 fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
     let opens_less = app.access.keys.has_admin()
-        && auth::given_key(&parts.headers).is_some()
+        && credentials::given_key(&parts.headers).is_some()
         && !auth::may_operate(app, parts);
     if opens_less {
         // A key that is right elsewhere is no guess at this one.
@@ -59,7 +59,7 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
 
 /// Whose key it is.
 fn user(app: &App, parts: &Parts) -> Result<Json, Fault> {
-    auth::user_of_key(app, &parts.headers).map_err(|fault| match auth::given_key(&parts.headers) {
+    auth::user_of_key(app, &parts.headers).map_err(|fault| match credentials::given_key(&parts.headers) {
         Some(_) => fault,
         None => of_kind(fault, RequestFault::Forbidden),
     })

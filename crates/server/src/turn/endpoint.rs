@@ -1,6 +1,7 @@
 //! The contract of endpoints. A protocol of chats is one file with these two: how its requests become chats, and how
 //! an answer is written, whole or as a stream.
 
+use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
 use super::run::RunSlot;
 use crate::facts;
@@ -75,6 +76,11 @@ pub(crate) trait Endpoint: Sync {
         facts::context(call.app, facts, chat.body())
     }
 
+    /// Tells the encoder what is known once the model is.
+    fn prepare(&self, call: &Call<'_>, chat: &ChatRequest, ready: &Ready, encoder: &mut Self::Encoder) {
+        let _ = (call, chat, ready, encoder);
+    }
+
     /// Returns `true` if a client that streams takes what plugins emit.
     fn takes_events(&self, call: &Call<'_>, chat: &ChatRequest) -> bool {
         let headers = &call.parts.headers;
@@ -95,8 +101,11 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// Whether the own bytes of a service that speaks OpenAI's chats are an answer of this protocol.
     const TAKES_RAW: bool = false;
 
-    /// The bytes that go out, between events, when a stream has been silent for long.
+    /// The bytes that go out, between events, when a stream has been silent for long; none where the protocol has none.
     const KEEP_ALIVE: &'static [u8] = COMMENT;
+
+    /// The media type of a streamed answer.
+    const STREAM_TYPE: &'static str = EVENT_STREAM;
 
     /// A header of the answer.
     fn header(&self) -> Option<(HeaderName, HeaderValue)> {
@@ -108,6 +117,11 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// # Errors
     /// Returns a fault if it cannot be said in this protocol.
     fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Fault>> + Send;
+
+    /// Waits for what the first part of a streamed answer says of itself.
+    fn before_first(&mut self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 
     /// A part of a streamed answer; no bytes where it is not to be seen yet.
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;

@@ -9,11 +9,23 @@ use std::convert::Infallible;
 use valvehouse_json::Json;
 use valvehouse_net::sse;
 
+/// The media type of server-sent events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
+
 /// Makes an answer one of server-sent events.
 pub(crate) fn as_events(response: &mut Response, bytes: impl Stream<Item = Bytes> + Send + 'static) {
+    as_stream(response, EVENT_STREAM, bytes);
+}
+
+/// Makes an answer one that is streamed.
+pub(crate) fn as_stream(
+    response: &mut Response,
+    kind: &'static str,
+    bytes: impl Stream<Item = Bytes> + Send + 'static,
+) {
     *response.body_mut() = Body::from_stream(bytes.map(Ok::<_, Infallible>));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
 }
 

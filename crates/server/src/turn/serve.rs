@@ -1,7 +1,7 @@
 //! A turn between the two ends of an endpoint.
 
 use super::endpoint::{Call, Encoder, Endpoint};
-use super::events::as_events;
+use super::events::as_stream;
 use super::keep_alive::KeepAlive;
 use super::streaming::{Item, Streaming};
 use super::written::Written;
@@ -9,7 +9,7 @@ use crate::body::{read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
-use crate::{auth, facts, recording};
+use crate::{auth, exchange, facts, recording};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -57,10 +57,12 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     key_user: &Json,
 ) -> Result<Response, Fault> {
     let Call { app, snapshot, parts, run } = call;
-    let (chat, encoder) = endpoint.decode(call, bytes).await?;
+    let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
+    endpoint.prepare(call, &chat, &ready, &mut encoder);
+    let outer = facts.exchange.clone();
     let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let takes_events = stream && endpoint.takes_events(call, &chat);
@@ -78,7 +80,8 @@ pub(crate) async fn serve_turn<E: Endpoint>(
         let turn = Turn::new(facts, context, events);
         host.turn(&ready, chat, &turn, Wish { stream, raw }, begun).await
     };
-    let response = respond(call, encoder, way, Some(&recording), work).await;
+    let mut response = respond(call, encoder, way, Some(&recording), work).await;
+    exchange::answer(outer.as_deref(), &mut response);
     Ok(recording::until_end(recording, response))
 }
 
@@ -141,7 +144,7 @@ async fn whole<E: Encoder>(
 
 async fn streamed<E: Encoder, W>(
     call: &Call<'_>,
-    encoder: E,
+    mut encoder: E,
     way: Way,
     work: impl FnOnce(Events, Sender<Piece>) -> W,
 ) -> Result<Response, Fault>
@@ -156,8 +159,10 @@ where
     if let Some(Item::Raw(forwarded)) = first {
         return relay::relay(forwarded, keep_alive_ms, way.trace).await;
     }
+    encoder.before_first().await;
     let mut response = Response::default();
     let written = Written::new(first, streaming, encoder);
-    as_events(&mut response, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
+    let keep_alive_ms = if E::KEEP_ALIVE.is_empty() { 0 } else { keep_alive_ms };
+    as_stream(&mut response, E::STREAM_TYPE, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
     Ok(response)
 }

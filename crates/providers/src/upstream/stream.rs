@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Forwarded, Passed};
+use valvehouse_core::provider::{Answer, Forwarded, Passed, Relayed};
 
 type Items<T> = BoxStream<'static, Result<T, Fault>>;
 
@@ -24,6 +24,14 @@ pub(super) async fn begin_forwarded(mut forwarded: Forwarded) -> Result<Forwarde
         forwarded.body = Passed::Stream(first_of(body).await?);
     }
     Ok(forwarded)
+}
+
+/// The same for an answer of any other route.
+pub(super) async fn begin_relayed(mut relayed: Relayed) -> Result<Relayed, Fault> {
+    if let Passed::Stream(body) = relayed.body {
+        relayed.body = Passed::Stream(first_of(body).await?);
+    }
+    Ok(relayed)
 }
 
 async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items<T>, Fault> {
@@ -51,8 +59,20 @@ impl<T: Unpin> Stream for Begun<T> {
     }
 }
 
+/// A stream that ends with a fault at its deadline, where it has one.
+pub(super) fn limited<T: Send + 'static>(
+    items: Items<T>,
+    deadline: Option<Instant>,
+    fault: impl FnOnce() -> Fault,
+) -> Items<T> {
+    match deadline {
+        Some(deadline) => until(items, deadline, fault()),
+        None => items,
+    }
+}
+
 /// A stream that ends with this fault at this moment, if it has not ended before.
-pub(super) fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Fault) -> Items<T> {
+fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Fault) -> Items<T> {
     stream::unfold(Some((items, fault)), move |state| async move {
         let (mut items, fault) = state?;
         match timeout_at(deadline, items.next()).await {

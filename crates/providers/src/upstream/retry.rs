@@ -1,11 +1,69 @@
-//! What may be asked again, and when.
+//! Retries: of what, when, and how many in all layers together.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 use valvehouse_config::Retry;
+use valvehouse_core::context::{Exchange, Notice, Turn};
 use valvehouse_core::fault::Fault;
+use valvehouse_core::figures::Service;
 use valvehouse_json::Json;
+
+/// The rules for retries of one request.
+pub(super) struct Retries<'a> {
+    /// The provider's name.
+    pub(super) name: &'a str,
+    pub(super) retry: &'a Retry,
+    /// Counts the retries of all layers.
+    pub(super) exchange: &'a Exchange,
+    pub(super) turn: Option<&'a Turn>,
+    /// The metrics in which retries are counted.
+    pub(super) figures: Option<&'a Service>,
+}
+
+impl Retries<'_> {
+    /// Runs an attempt until it succeeds or another one makes no sense.
+    pub(super) async fn run<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        deadline: Option<Instant>,
+        mut once: impl FnMut() -> F,
+    ) -> Result<T, Fault> {
+        let mut own = 0;
+        let mut last = match once().await {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => fault,
+        };
+        while let Some(delay) = wait(&last, self.retry, own)
+            && deadline.is_none_or(|deadline| Instant::now() + delay < deadline)
+            && let Some(number) = self.exchange.retry(self.retry.times)
+        {
+            own += 1;
+            self.report(number, &last, delay);
+            sleep(delay).await;
+            last = match once().await {
+                Ok(answer) => return Ok(answer),
+                // It rests since it failed: why it failed says more.
+                Err(Fault::Resting { .. }) => break,
+                Err(fault) => fault,
+            };
+        }
+        Err(last)
+    }
+
+    /// Reports a retry to the metrics, the log and whoever watches the turn.
+    fn report(&self, attempt: u32, fault: &Fault, delay: Duration) {
+        let (provider, most) = (self.name, self.retry.times);
+        if let Some(figures) = self.figures {
+            figures.asked_again();
+        }
+        tracing::warn!(provider, "asked again in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
+        if let Some(turn) = self.turn {
+            let (what, error) = (format!("provider {provider}"), fault.to_string());
+            turn.tell(|| Notice::Retry { what, attempt, most, error, delay });
+        }
+    }
+}
 
 /// Statuses that say "not now" rather than "not so".
 ///

@@ -1,6 +1,6 @@
 //! A provider that fails as told, and waits short enough for a test.
 
-use super::provider::Patient;
+use super::{Credentials, Retrying, Upstream};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -31,9 +31,9 @@ fn request(stream: bool) -> Request {
     Request::new(Json::parse(br#"{"model":"m","messages":[]}"#).unwrap(), stream)
 }
 
-fn patient(replies: impl IntoIterator<Item = Reply>) -> (Canned, Patient) {
+fn patient(replies: impl IntoIterator<Item = Reply>) -> (Canned, Upstream) {
     let canned = Canned::new(replies);
-    (canned.clone(), Patient::new(Arc::new(canned)).with_retry(SHORT))
+    (canned.clone(), Upstream::new(Credentials::fixed(Arc::new(canned))).with_retry(SHORT))
 }
 
 async fn text(answer: Answer) -> String {
@@ -51,7 +51,7 @@ async fn text(answer: Answer) -> String {
     }
 }
 
-async fn fault(patient: &Patient) -> Fault {
+async fn fault(patient: &Upstream) -> Fault {
     patient.chat(request(false)).await.err().expect("a fault")
 }
 
@@ -157,7 +157,9 @@ impl Provider for Slow {
 #[tokio::test]
 async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
     let total = Some(Duration::from_millis(100));
-    let late = Patient::new(Arc::new(Slow { first: Duration::from_secs(60), then: false })).within(total);
+    let late =
+        Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::from_secs(60), then: false })))
+            .within(total);
     let fault = fault(&late).await;
     assert_eq!(
         fault.to_string(),
@@ -166,37 +168,104 @@ async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
     assert!(matches!(fault, Fault::Provider { timeout: true, .. }));
 
     let begun = Instant::now();
-    let endless = Patient::new(Arc::new(Slow { first: Duration::ZERO, then: true })).within(total);
+    let endless =
+        Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::ZERO, then: true }))).within(total);
     let Answer::Stream(pieces) = endless.chat(request(true)).await.unwrap() else { panic!() };
     let pieces: Vec<_> = pieces.collect().await;
     assert!(pieces[0].is_ok() && matches!(pieces[1], Err(Fault::Provider { timeout: true, .. })));
     assert!(pieces.len() == 2 && begun.elapsed() >= Duration::from_millis(100));
 }
 
+fn asking(text: &str) -> Request {
+    let body = Json::from([("model", "m".into()), ("messages", text.into())]);
+    Request::new(body, false)
+}
+
 #[tokio::test]
 async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succeeds() {
     let replies = [unreachable(), unreachable(), unreachable()].map(Reply::fault).into_iter();
-    let (canned, patient) = patient(replies.chain([Reply::text("back")]));
+    let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
     let settings =
         BreakerSettings { breaks: 2, rest: Duration::from_millis(200), ..BreakerSettings::default() };
-    let patient = patient.with_breaker(settings);
-    // Two tries open it; why it failed is told, not that it rests by now.
-    assert!(matches!(fault(&patient).await, Fault::Unanswered { .. }));
+    let upstream = upstream.with_breaker(settings).with_retry(Retry { times: 0, ..SHORT });
+    let fault = async |text: &str| upstream.chat(asking(text)).await.err().expect("a fault");
+    // Two requests open it; why it failed is reported, not that it is open by now.
+    assert!(matches!(fault("one").await, Fault::Unanswered { .. }));
+    assert!(matches!(fault("two").await, Fault::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 2);
-    let resting = fault(&patient).await;
+    let resting = fault("three").await;
     assert_eq!(
         resting.to_string(),
-        "provider canned failed again and again and is left alone; it is tried again in 1 s (last failure: cannot \
-         reach it)"
+        "provider canned failed again and again at model m, which is left alone; it is tried again in 1 s (last \
+         failure: cannot reach it)"
     );
-    assert!(matches!(resting, Fault::Resting { .. }) && patient.rests().is_some());
+    assert!(matches!(resting, Fault::Resting { .. }) && upstream.rests().is_some());
     assert_eq!(canned.requests().len(), 2, "it was not asked");
     sleep(Duration::from_millis(250)).await;
-    assert!(matches!(fault(&patient).await, Fault::Unanswered { .. }));
+    assert!(matches!(fault("four").await, Fault::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 3, "one call tried, and only once");
     sleep(Duration::from_millis(250)).await;
-    assert_eq!(text(patient.chat(request(false)).await.unwrap()).await, "back");
-    assert_eq!(patient.rests(), None);
+    assert_eq!(text(upstream.chat(asking("five")).await.unwrap()).await, "back");
+    assert_eq!(upstream.rests(), None);
+}
+
+#[tokio::test]
+async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_closes_no_other() {
+    let (canned, upstream) = patient([answered(500, None).into()]);
+    let settings = BreakerSettings { breaks: 2, ..BreakerSettings::default() };
+    let upstream = upstream.with_breaker(settings).with_retry(Retry { times: 0, ..SHORT });
+    let fault = async |request| upstream.chat(request).await.err().expect("a fault");
+    for _ in 0..10 {
+        assert!(matches!(fault(asking("the same")).await, Fault::Answered { .. }));
+    }
+    assert!(upstream.rests().is_none());
+    assert!(matches!(fault(asking("another")).await, Fault::Answered { .. }));
+    assert!(matches!(fault(asking("a third")).await, Fault::Resting { .. }));
+    assert_eq!(upstream.rests().unwrap().cause, "model m: provider canned answered 500");
+    let other = Request::new(Json::from([("model", "n".into())]), false);
+    assert!(matches!(fault(other).await, Fault::Answered { .. }));
+    assert_eq!(canned.requests().len(), 12);
+}
+
+#[tokio::test]
+async fn the_retries_of_all_layers_count_once() {
+    for (outer, inner, tries) in [(2, 2, 3), (5, 2, 6), (0, 2, 3), (2, 0, 3), (0, 0, 1)] {
+        let (canned, upstream) = patient([answered(503, None).into()]);
+        let upstream = upstream.with_retry(Retry { times: inner, ..SHORT });
+        let agent = Retrying::new(Arc::new(upstream), Retry { times: outer, ..SHORT });
+        let request = Request { turn: Some(Turn::default()), ..request(false) };
+        assert!(agent.chat(request).await.is_err());
+        assert_eq!(canned.requests().len(), tries, "{outer} around {inner}");
+    }
+}
+
+#[tokio::test]
+async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
+    let never = Retry { times: 0, ..SHORT };
+    let measured = |reply: Reply| patient([reply]).1.with_retry(never);
+    let ended = |upstream: &Upstream| -> Vec<&'static str> {
+        let outcomes = upstream.figures().unwrap().outcomes();
+        outcomes.into_iter().filter(|(_, count)| *count > 0).map(|(word, _)| word).collect()
+    };
+    let whole = measured("hi".into());
+    assert!(whole.chat(request(false)).await.is_ok());
+    assert_eq!(ended(&whole), ["answered"]);
+
+    let stream = measured(Reply::pieces(["a", "b"]));
+    let Ok(Answer::Stream(pieces)) = stream.chat(request(true)).await else { panic!("no stream") };
+    assert_eq!((ended(&stream), stream.figures().unwrap().running()), (vec![], 1));
+    assert!(pieces.collect::<Vec<_>>().await.len() > 1);
+    assert_eq!((ended(&stream), stream.figures().unwrap().first().count), (vec!["answered"], 1));
+
+    let left = measured(Reply::pieces(["a", "b"]));
+    let Ok(Answer::Stream(mut pieces)) = left.chat(request(true)).await else { panic!("no stream") };
+    assert!(pieces.next().await.is_some());
+    drop(pieces);
+    assert_eq!(ended(&left), ["left"]);
+
+    let busy = measured(answered(429, None).into());
+    assert!(busy.chat(request(false)).await.is_err());
+    assert_eq!(ended(&busy), ["busy"]);
 }
 
 #[tokio::test]

@@ -1,0 +1,246 @@
+//! The outer side of a request: headers that travel between its client and a service, the client's own credential,
+//! and the retries made for it by all layers together.
+
+use compact_str::CompactString;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// The header that names a request so that a service carries it out once.
+const IDEMPOTENCY: &str = "idempotency-key";
+
+/// Names of headers, some of them by their beginning: `x-ratelimit-*`. Case does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeaderNames {
+    exact: Vec<Box<str>>,
+    prefixes: Vec<Box<str>>,
+}
+
+impl HeaderNames {
+    /// Reads a list of names; one that ends in `*` stands for all that begin so.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut own = Self::default();
+        for name in names {
+            let name = name.trim().to_ascii_lowercase();
+            match name.strip_suffix('*') {
+                Some(prefix) => own.prefixes.push(prefix.into()),
+                None => own.exact.push(name.into()),
+            }
+        }
+        own
+    }
+
+    /// Returns `true` if a name, in lower case, is one of them.
+    pub fn contains(&self, name: &str) -> bool {
+        self.exact.iter().any(|own| **own == *name)
+            || self.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
+    }
+
+    /// Returns `true` if no name is one of them.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty()
+    }
+}
+
+/// The client's own credential, as it came. Never shown: debugging prints `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The token without its scheme.
+    pub token: Arc<str>,
+    /// `true` if it came as `authorization: Bearer …`, `false` if as `x-api-key` or `api-key`.
+    pub is_bearer: bool,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A header: its name in lower case, and its value.
+pub type Header = (CompactString, CompactString);
+
+/// The outer side of one request. An empty one costs no allocation.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    sent: Vec<Header>,
+    credential: Option<Credential>,
+    /// The headers of a service that its client may see; none is collected where this is missing.
+    shown: Option<Arc<HeaderNames>>,
+    received: Mutex<Vec<Header>>,
+    /// `true` if the client says that it retries by itself.
+    is_retried: bool,
+    /// The retry that this request is, by the client's count.
+    client_retry: u32,
+    /// The model calls begun for this request.
+    calls: AtomicU32,
+    /// Retries of the model call under way, by whatever layer.
+    retries: AtomicU32,
+    /// `true` if a layer gave up since there were no more retries.
+    is_spent: AtomicBool,
+}
+
+impl Exchange {
+    /// Creates the outer side of a request whose client may see these headers of a service.
+    pub fn new(shown: Arc<HeaderNames>) -> Self {
+        Self { shown: Some(shown), ..Self::default() }
+    }
+
+    /// Adds a header of the client that services may see.
+    pub fn send(&mut self, name: &str, value: &str) {
+        self.sent.push((name.into(), value.into()));
+    }
+
+    /// Sets the client's own credential.
+    pub fn set_credential(&mut self, credential: Credential) {
+        self.credential = Some(credential);
+    }
+
+    /// Records that the client retries by itself, and which of its retries this is; 0 is its first attempt.
+    pub fn set_client_retry(&mut self, number: u32) {
+        (self.is_retried, self.client_retry) = (true, number);
+    }
+
+    /// Creates the outer side of a further request in this one, such as a script's question to a model: the same
+    /// credential, and nothing else.
+    pub fn beside(&self) -> Self {
+        Self { credential: self.credential.clone(), ..Self::default() }
+    }
+
+    /// The headers of the client that go to a service. The key of idempotency names the first model call only: a
+    /// later one has another body.
+    pub fn sent(&self) -> impl Iterator<Item = (&str, &str)> {
+        let is_later = self.calls.load(Relaxed) > 1;
+        let sent = self.sent.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        sent.filter(move |(name, _)| !(is_later && *name == IDEMPOTENCY))
+    }
+
+    /// The client's own credential.
+    pub fn credential(&self) -> Option<&Credential> {
+        self.credential.as_ref()
+    }
+
+    /// Returns `true` if a header of a service is collected for the client.
+    pub fn shows(&self, name: &str) -> bool {
+        self.shown.as_ref().is_some_and(|shown| shown.contains(name))
+    }
+
+    /// Collects the headers of a service's answer; those of an earlier answer are dropped.
+    pub fn receive<'a>(&self, headers: impl Iterator<Item = (&'a str, &'a str)>) {
+        let mut received = self.received.lock();
+        received.clear();
+        received.extend(
+            headers.filter(|(name, _)| self.shows(name)).map(|(name, value)| (name.into(), value.into())),
+        );
+    }
+
+    /// The headers of the last answer of a service that its client may see; they are taken out.
+    pub fn take_received(&self) -> Vec<Header> {
+        std::mem::take(&mut self.received.lock())
+    }
+
+    /// Begins a model call: its retries are counted anew.
+    pub fn begin_call(&self) {
+        self.calls.fetch_add(1, Relaxed);
+        self.retries.store(0, Relaxed);
+    }
+
+    /// Returns the number of a further retry of the model call under way, counted over all layers, and counts it.
+    /// `None` if there are `max` already, or if this request is itself a retry of the client's: its first attempt
+    /// had them.
+    pub fn retry(&self, max: u32) -> Option<u32> {
+        if max == 0 {
+            // Whoever makes none leaves them to the client.
+            return None;
+        }
+        let max = if self.client_retry > 0 { 0 } else { max };
+        let counted = self.retries.fetch_update(Relaxed, Relaxed, |made| (made < max).then_some(made + 1));
+        match counted {
+            Ok(made) => Some(made + 1),
+            Err(_) => {
+                self.is_spent.store(true, Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Retries of the model call under way.
+    pub fn retries(&self) -> u32 {
+        self.retries.load(Relaxed)
+    }
+
+    /// Returns `true` if the client would retry by itself although the host has made all retries there are.
+    pub fn is_exhausted(&self) -> bool {
+        let has_retried = self.retries.load(Relaxed) > 0 || self.client_retry > 0;
+        self.is_retried && has_retried && self.is_spent.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_matched_whole_or_by_their_beginning() {
+        let names = HeaderNames::new(["X-Request-Id", "x-ratelimit-*"]);
+        for (name, is_one) in [
+            ("x-request-id", true),
+            ("x-request-id-2", false),
+            ("x-ratelimit-limit-requests", true),
+            ("ratelimit", false),
+        ] {
+            assert_eq!(names.contains(name), is_one, "{name}");
+        }
+        assert!(HeaderNames::new([]).is_empty() && !names.is_empty());
+    }
+
+    #[test]
+    fn retries_are_counted_over_layers_and_anew_for_each_model_call() {
+        let exchange = Exchange::default();
+        exchange.begin_call();
+        assert_eq!([2, 2, 3, 2, 3].map(|max| exchange.retry(max)), [Some(1), Some(2), Some(3), None, None]);
+        exchange.begin_call();
+        assert_eq!((exchange.retry(1), exchange.retry(1)), (Some(1), None));
+        assert!(!exchange.is_exhausted(), "a client that does not retry needs no word");
+    }
+
+    #[test]
+    fn a_clients_own_retry_has_none_of_ours() {
+        let mut exchange = Exchange::default();
+        exchange.set_client_retry(0);
+        assert!(exchange.retry(1).is_some() && !exchange.is_exhausted());
+        assert!(exchange.retry(1).is_none() && exchange.is_exhausted());
+        let mut again = Exchange::default();
+        again.set_client_retry(1);
+        assert!(again.retry(5).is_none() && again.is_exhausted());
+    }
+
+    #[test]
+    fn the_key_of_idempotency_goes_with_the_first_model_call_only() {
+        let mut exchange = Exchange::default();
+        exchange.send("idempotency-key", "k");
+        exchange.send("x-title", "t");
+        exchange.begin_call();
+        assert_eq!(exchange.sent().count(), 2);
+        exchange.begin_call();
+        assert_eq!(exchange.sent().collect::<Vec<_>>(), [("x-title", "t")]);
+    }
+
+    #[test]
+    fn of_a_services_headers_those_are_collected_that_its_client_may_see() {
+        let exchange = Exchange::new(Arc::new(HeaderNames::new(["x-request-id"])));
+        exchange.receive([("x-request-id", "1"), ("set-cookie", "a")].into_iter());
+        exchange.receive([("x-request-id", "2"), ("server", "b")].into_iter());
+        assert_eq!(exchange.take_received(), [("x-request-id".into(), "2".into())]);
+        assert!(exchange.take_received().is_empty());
+    }
+
+    #[test]
+    fn a_credential_does_not_show() {
+        let mut exchange = Exchange::default();
+        exchange.set_credential(Credential { token: "sk-own".into(), is_bearer: true });
+        assert!(!format!("{exchange:?}").contains("sk-own"));
+        assert!(exchange.beside().credential().is_some());
+    }
+}

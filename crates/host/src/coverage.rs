@@ -1,0 +1,45 @@
+//! The endpoints beside chats that filters cover.
+
+use crate::decision::Decision;
+use crate::plugin::Plugin;
+use crate::snapshot::Snapshot;
+use valvehouse_core::filter::Chain;
+use valvehouse_script::CHAT;
+
+impl Plugin {
+    /// Returns `true` if it runs at an endpoint. A guard that cannot be read refuses at all of them.
+    pub fn covers(&self, endpoint: &str) -> bool {
+        match &self.script {
+            Some(script) => match script.manifest.endpoints.as_slice() {
+                [] => endpoint == CHAT,
+                listed => listed.iter().any(|own| own == endpoint),
+            },
+            None => endpoint == CHAT || self.refusal().is_some(),
+        }
+    }
+
+    /// The endpoints at which it runs.
+    pub fn endpoints(&self) -> Vec<&str> {
+        let listed = self.script.as_ref().map(|script| script.manifest.endpoints.as_slice());
+        match listed.unwrap_or_default() {
+            [] => vec![CHAT],
+            listed => listed.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Returns `true` if some filter may run at an endpoint.
+    pub fn covers(&self, endpoint: &str) -> bool {
+        self.filters().any(|plugin| {
+            plugin.enabled
+                && (plugin.covers(endpoint) || matches!(self.decide(plugin, &[], &[]), Decision::Refuses(_)))
+        })
+    }
+
+    /// The chain of an endpoint beside chats, for a model or, without one, for every request.
+    pub fn covering(&self, endpoint: &str, model: Option<&str>) -> Chain {
+        let model = self.plan().models.iter().find(|plan| Some(plan.name.as_str()) == model);
+        self.select_at(endpoint, model, &[]).chain
+    }
+}

@@ -1,0 +1,58 @@
+//! Requests of routes beside chats: their bytes are passed on as they are, both ways.
+
+use super::mask::hidden;
+use super::origin::Origin;
+use url::Url;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Passed, RelayRequest, Relayed};
+use valvehouse_net::{Call, Response};
+
+/// The first steps of OpenAI's routes beside chats.
+const OPENAI: [&str; 8] =
+    ["embeddings", "completions", "moderations", "audio", "images", "files", "batches", "rerank"];
+
+/// Headers that describe an answer's body.
+const DESCRIBES: [&str; 6] =
+    ["content-type", "content-disposition", "content-language", "cache-control", "etag", "last-modified"];
+
+/// Returns `true` if a service with OpenAI's API may have this route.
+pub(super) fn is_openai(path: &str) -> bool {
+    OPENAI.contains(&path.split('/').next().unwrap_or_default())
+}
+
+/// Returns `true` if a service with Anthropic's API may have this route.
+pub(super) fn is_anthropic(path: &str) -> bool {
+    let mut steps = path.split('/');
+    match (steps.next(), steps.next()) {
+        (Some("messages"), Some("count_tokens" | "batches")) => true,
+        (first, _) => first == Some("files"),
+    }
+}
+
+/// The call, without its body.
+pub(super) fn call(to: Url, request: &RelayRequest<'_>) -> Call {
+    let call = Call::of(request.method, to);
+    request.headers.iter().fold(call, |call, (name, value)| call.header(name, value))
+}
+
+/// The call with its body.
+pub(super) fn with_body(call: Call, body: Passed) -> Call {
+    match body {
+        Passed::Whole(bytes) => call.body(bytes),
+        Passed::Stream(bytes) => call.streaming(bytes),
+    }
+}
+
+/// A success on its way back; where the service repeats our key there is a mask.
+pub(super) fn relayed(response: Response, origin: &Origin) -> Result<Relayed, Fault> {
+    let status = response.status;
+    let headers = response.headers().filter(|(name, _)| DESCRIBES.contains(name));
+    let headers = headers.map(|(name, value)| (name.into(), value.into())).collect();
+    if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
+        return Err(origin.fault(&format!(
+            "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
+        )));
+    }
+    let body = Passed::Stream(hidden(response.into_stream(), origin.key.as_ref()));
+    Ok(Relayed { status, headers, body })
+}

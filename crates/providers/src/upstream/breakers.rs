@@ -1,0 +1,105 @@
+//! The breakers of a service, one for each of its models.
+//!
+//! A breaker counts distinct requests, by a digest of their bodies, and not callers: behind one key there may be a
+//! whole company, and a host for one person has one caller. A client that repeats the prompt at which its model fails
+//! closes the model to nobody.
+
+use compact_str::CompactString;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings, Open};
+
+/// The largest number of models with a breaker of their own; clients choose names.
+const MAX_MODELS: usize = 1_000;
+
+pub(super) struct Breakers {
+    provider: String,
+    settings: BreakerSettings,
+    /// Whether any model has failed: before that nothing is looked up.
+    has_failed: AtomicBool,
+    models: RwLock<HashMap<CompactString, Arc<Breaker>>>,
+}
+
+/// A call that was let through, and the breaker that decides on later ones.
+pub(super) struct Admitted {
+    breaker: Option<Arc<Breaker>>,
+    pub(super) admission: Admission,
+}
+
+impl Breakers {
+    pub(super) fn new(provider: &str, settings: BreakerSettings) -> Self {
+        let (provider, has_failed) = (provider.to_owned(), AtomicBool::new(false));
+        Self { provider, settings, has_failed, models: RwLock::default() }
+    }
+
+    /// Asks for a call of a model.
+    pub(super) fn admit(&self, model: &str) -> Admitted {
+        let breaker = match self.has_failed.load(Relaxed) {
+            true => self.models.read().get(model).cloned(),
+            false => None,
+        };
+        let admission = breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
+        Admitted { breaker, admission }
+    }
+
+    /// Records a failure of a model at this request.
+    pub(super) fn record_failure(&self, model: &str, cause: &str, request: u64) {
+        if self.settings.breaks > 0 {
+            self.of(model).broke_at(cause, Some(request));
+        }
+    }
+
+    /// The state of the model that will be tried last, of those that are left alone.
+    pub(super) fn open(&self) -> Option<Open> {
+        if !self.has_failed.load(Relaxed) {
+            return None;
+        }
+        let models = self.models.read();
+        let open = models.iter().filter_map(|(model, breaker)| {
+            let open = breaker.open()?;
+            let cause = format!("model {model}: {}", open.cause);
+            Some(Open { cause, ..open })
+        });
+        open.max_by_key(|open| open.next_try)
+    }
+
+    fn of(&self, model: &str) -> Arc<Breaker> {
+        let mut models = self.models.write();
+        self.has_failed.store(true, Relaxed);
+        if let Some(known) = models.get(model) {
+            return known.clone();
+        }
+        if models.len() >= MAX_MODELS {
+            models.retain(|_, breaker| breaker.open().is_some());
+        }
+        let breaker = Arc::new(Breaker::of_model(&self.provider, model, self.settings));
+        if models.len() < MAX_MODELS {
+            models.insert(model.into(), breaker.clone());
+        }
+        breaker
+    }
+}
+
+impl Admitted {
+    /// Records that the service answered, even if it answered no.
+    pub(super) fn record_answer(&self) {
+        if let Some(breaker) = &self.breaker {
+            breaker.went_well(self.admission);
+        }
+    }
+
+    /// The breaker of the model.
+    pub(super) fn breaker(&self) -> Option<&Breaker> {
+        self.breaker.as_deref()
+    }
+}
+
+/// A digest of a request, to tell it from others.
+pub(super) fn digest(body: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
+}

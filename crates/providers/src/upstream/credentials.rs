@@ -1,0 +1,197 @@
+//! What a service is paid with: a key that stays, one that changes in its file, or each caller's own.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_config::{Secret, SecretSource};
+use valvehouse_core::context::{Credential, Exchange};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::provider::{ForwardRequest, Provider};
+
+/// How long a key is used before its file is looked at again.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Makes the service with a key. What services share, such as connections, is the maker's business.
+type Make = Box<dyn Fn(Secret) -> Result<Arc<dyn Provider>, Fault> + Send + Sync>;
+/// Makes the service with a caller's credential.
+type MakeFor = Box<dyn Fn(&Credential) -> Result<Arc<dyn Provider>, Fault> + Send + Sync>;
+
+/// The credentials of a service.
+pub struct Credentials {
+    forwards: bool,
+    kind: Kind,
+}
+
+enum Kind {
+    /// One key, or none.
+    Fixed(Arc<dyn Provider>),
+    /// A key in a file: where the file holds another key, that one is used from then on.
+    Rotating { source: SecretSource, make: Make, current: Mutex<Current>, first: Arc<dyn Provider> },
+    /// Each caller's own.
+    Callers { bare: Arc<dyn Provider>, make: MakeFor },
+}
+
+struct Current {
+    provider: Arc<dyn Provider>,
+    key: Secret,
+    looked: Instant,
+}
+
+impl Credentials {
+    /// A service that was made with its key, or needs none.
+    pub fn fixed(provider: Arc<dyn Provider>) -> Self {
+        Self { forwards: forwards(&*provider), kind: Kind::Fixed(provider) }
+    }
+
+    /// A service whose key is read again from its source.
+    ///
+    /// # Errors
+    /// If it cannot be made with the key as it is now.
+    pub fn rotating(
+        source: SecretSource,
+        key: Secret,
+        make: impl Fn(Secret) -> Result<Arc<dyn Provider>, Fault> + Send + Sync + 'static,
+    ) -> Result<Self, Fault> {
+        let provider = make(key.clone())?;
+        let current = Mutex::new(Current { provider: provider.clone(), key, looked: Instant::now() });
+        let forwards = forwards(&*provider);
+        Ok(Self { forwards, kind: Kind::Rotating { source, make: Box::new(make), current, first: provider } })
+    }
+
+    /// A service that is paid with each caller's own credential. `bare` has none, and lists the models.
+    pub fn of_callers(
+        bare: Arc<dyn Provider>,
+        make: impl Fn(&Credential) -> Result<Arc<dyn Provider>, Fault> + Send + Sync + 'static,
+    ) -> Self {
+        Self { forwards: forwards(&*bare), kind: Kind::Callers { bare, make: Box::new(make) } }
+    }
+
+    /// The service's configured name.
+    pub(super) fn name(&self) -> &str {
+        self.first().name()
+    }
+
+    /// Returns `true` if the service passes bytes of chats on.
+    pub(super) fn forwards(&self) -> bool {
+        self.forwards
+    }
+
+    /// The service without regard to who asks.
+    pub(super) fn any(&self) -> Arc<dyn Provider> {
+        match &self.kind {
+            Kind::Rotating { source, make, current, .. } => rotated(source, make, &mut current.lock()),
+            Kind::Fixed(provider) | Kind::Callers { bare: provider, .. } => provider.clone(),
+        }
+    }
+
+    /// The service for one request.
+    pub(super) fn service(&self, exchange: &Exchange) -> Result<Arc<dyn Provider>, Fault> {
+        match &self.kind {
+            Kind::Callers { bare, make } => match exchange.credential() {
+                Some(credential) => make(credential),
+                None => Err(no_credential(bare.name())),
+            },
+            _ => Ok(self.any()),
+        }
+    }
+
+    fn first(&self) -> &dyn Provider {
+        match &self.kind {
+            Kind::Fixed(provider)
+            | Kind::Rotating { first: provider, .. }
+            | Kind::Callers { bare: provider, .. } => &**provider,
+        }
+    }
+}
+
+/// Nothing is sent by what nobody waits for.
+fn forwards(provider: &dyn Provider) -> bool {
+    let exchange = Exchange::default();
+    let request = ForwardRequest { body: bytes::Bytes::new(), stream: false, model: "", exchange: &exchange };
+    provider.forward(request).is_some()
+}
+
+fn rotated(source: &SecretSource, make: &Make, current: &mut Current) -> Arc<dyn Provider> {
+    if current.looked.elapsed() < FRESH {
+        return current.provider.clone();
+    }
+    current.looked = Instant::now();
+    let name = current.provider.name();
+    match source.read() {
+        Ok(key) if key == current.key => {}
+        Ok(key) => match make(key.clone()) {
+            Ok(provider) => {
+                tracing::info!(provider = name, "its key has changed");
+                (current.provider, current.key) = (provider, key);
+            }
+            Err(fault) => tracing::warn!(provider = name, "the new key is not used: {fault}"),
+        },
+        // A file that is being replaced is missing for a moment.
+        Err(error) => tracing::warn!(provider = name, "the last key is used on: {error}"),
+    }
+    current.provider.clone()
+}
+
+fn no_credential(provider: &str) -> Fault {
+    Fault::Request {
+        message: format!(
+            "provider {provider} is paid with your own key, and none came: send it as `Authorization: Bearer KEY` or \
+             `x-api-key`, and a key of this host, where it wants one, as `x-valvehouse-key`"
+        ),
+        param: None,
+        code: Some("provider_key_missing"),
+        kind: RequestFault::Unauthenticated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valvehouse_core::provider::{Answer, Canned, Reply, Request};
+    use valvehouse_json::Json;
+
+    async fn says(credentials: &Credentials, exchange: &Exchange) -> Result<String, Fault> {
+        let request = Request::new(Json::object(), false);
+        let Answer::Whole(whole) = credentials.service(exchange)?.chat(request).await? else { panic!() };
+        Ok(whole.at_path("choices.0.message.content").to_string())
+    }
+
+    #[tokio::test]
+    async fn a_key_that_changes_in_its_file_is_used_and_one_that_goes_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        std::fs::write(&file, "one\n").unwrap();
+        let source = SecretSource::File(file.clone());
+        let key = source.read().unwrap();
+        let make = |key: Secret| Ok(Arc::new(Canned::new([Reply::text(key.expose())])) as Arc<dyn Provider>);
+        let credentials = Credentials::rotating(source, key, make).unwrap();
+        let Kind::Rotating { current, .. } = &credentials.kind else { panic!() };
+        let (later, nobody) = (|| current.lock().looked -= 2 * FRESH, Exchange::default());
+        let says = async || says(&credentials, &nobody).await.unwrap();
+        assert_eq!(says().await, "\"one\"");
+        std::fs::write(&file, "two\n").unwrap();
+        assert_eq!(says().await, "\"one\"", "it was looked at a moment ago");
+        later();
+        assert_eq!(says().await, "\"two\"");
+        std::fs::remove_file(&file).unwrap();
+        later();
+        assert_eq!(says().await, "\"two\"");
+        assert!(!credentials.forwards());
+    }
+
+    #[tokio::test]
+    async fn each_caller_pays_with_its_own_key_and_without_one_nothing_is_asked() {
+        let make =
+            |own: &Credential| Ok(Arc::new(Canned::new([Reply::text(&*own.token)])) as Arc<dyn Provider>);
+        let bare = Canned::named("lab", [Reply::text("nobody")]);
+        let credentials = Credentials::of_callers(Arc::new(bare.clone()), make);
+        for token in ["ann", "ben"] {
+            let mut exchange = Exchange::default();
+            exchange.set_credential(Credential { token: token.into(), is_bearer: true });
+            assert_eq!(says(&credentials, &exchange).await.unwrap(), format!("\"{token}\""));
+        }
+        let refused = says(&credentials, &Exchange::default()).await.unwrap_err();
+        assert!(matches!(refused, Fault::Request { kind: RequestFault::Unauthenticated, .. }));
+        assert!(bare.requests().is_empty());
+    }
+}

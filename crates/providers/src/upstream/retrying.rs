@@ -1,0 +1,81 @@
+//! A provider that retries on top of what its service already does, for agents; all retries of a request count once.
+
+use super::retry::Retries;
+use super::stream::{begin, begin_forwarded};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use valvehouse_config::Retry;
+use valvehouse_core::breaker::Open;
+use valvehouse_core::context::Exchange;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::figures::Service;
+use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Provider, Request};
+use valvehouse_json::Json;
+
+/// Wraps any provider.
+pub struct Retrying {
+    provider: Arc<dyn Provider>,
+    retry: Retry,
+}
+
+impl Retrying {
+    /// Creates a provider that is retried by these rules.
+    pub fn new(provider: Arc<dyn Provider>, retry: Retry) -> Self {
+        Self { provider, retry }
+    }
+}
+
+impl Provider for Retrying {
+    fn name(&self) -> &str {
+        self.provider.name()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        self.provider.models()
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(async move {
+            let none = Exchange::default();
+            let turn = request.turn.as_ref();
+            let exchange = turn.map_or(&none, |turn| turn.exchange());
+            let retries = Retries { name: self.name(), retry: &self.retry, exchange, turn, figures: None };
+            let once = || {
+                let asked = self.provider.chat(request.clone());
+                async move { begin(asked.await?).await }
+            };
+            retries.run(None, once).await
+        })
+    }
+
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        let mut first = Some(self.provider.forward(request.clone())?);
+        Some(Box::pin(async move {
+            let exchange = request.exchange;
+            let retries =
+                Retries { name: self.name(), retry: &self.retry, exchange, turn: None, figures: None };
+            let once = || {
+                let asked = first.take().or_else(|| self.provider.forward(request.clone()));
+                async move { begin_forwarded(asked.ok_or_else(no_way)?.await?).await }
+            };
+            retries.run(None, once).await
+        }))
+    }
+
+    fn takes_response_format(&self, format: &Json) -> bool {
+        self.provider.takes_response_format(format)
+    }
+
+    fn rests(&self) -> Option<Open> {
+        self.provider.rests()
+    }
+
+    fn figures(&self) -> Option<&Service> {
+        self.provider.figures()
+    }
+}
+
+/// The fault of a provider that forwarded once and does so no more.
+pub(super) fn no_way() -> Fault {
+    Fault::Host("a provider that passes bytes on does so no more".into())
+}

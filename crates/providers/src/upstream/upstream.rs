@@ -1,0 +1,309 @@
+//! The service.
+
+use super::breakers::{Breakers, digest};
+use super::credentials::Credentials;
+use super::retry::{self, Retries};
+use super::retrying::no_way;
+use super::stream::{self, begin, begin_forwarded, begin_relayed};
+use super::watch::{LastBytes, LastWords, usage_at_the_end, watched};
+use futures::future::BoxFuture;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use valvehouse_config::Retry;
+use valvehouse_core::breaker::{Admission, BreakerSettings, Open};
+use valvehouse_core::context::{Exchange, Turn};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::figures::{Answered, Service};
+use valvehouse_core::provider::{
+    Answer, ForwardRequest, Forwarded, Passed, Provider, RelayRequest, Relayed, Request,
+};
+use valvehouse_json::Json;
+
+/// A service of any wire with its credentials, retries, breakers, time limits and metrics.
+pub struct Upstream {
+    name: String,
+    credentials: Credentials,
+    retry: Retry,
+    /// For a whole answer, retries included.
+    total: Option<Duration>,
+    breakers: Breakers,
+    metrics: Arc<Service>,
+    /// The advice for a service that wants a key where none is configured.
+    keyless: Option<String>,
+}
+
+/// One request, as the limits of its service see it.
+struct Question<'a> {
+    model: &'a str,
+    exchange: &'a Exchange,
+    turn: Option<&'a Turn>,
+    deadline: Option<Instant>,
+    /// Whether its body can be sent more than once.
+    is_repeatable: bool,
+}
+
+impl Upstream {
+    /// Creates a service with these credentials and the usual settings.
+    pub fn new(credentials: Credentials) -> Self {
+        let name = credentials.name().to_owned();
+        let breakers = Breakers::new(&name, BreakerSettings::default());
+        Self {
+            name,
+            credentials,
+            retry: Retry::default(),
+            total: None,
+            breakers,
+            metrics: Arc::default(),
+            keyless: None,
+        }
+    }
+
+    /// Sets the rules for retries.
+    #[must_use]
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Limits the time of a whole answer.
+    #[must_use]
+    pub fn within(mut self, total: Option<Duration>) -> Self {
+        self.total = total;
+        self
+    }
+
+    /// Sets the rules of the breakers.
+    #[must_use]
+    pub fn with_breaker(mut self, settings: BreakerSettings) -> Self {
+        self.breakers = Breakers::new(&self.name, settings);
+        self
+    }
+
+    /// Sets the advice for a service that wants a key where none is configured.
+    #[must_use]
+    pub fn keyless(mut self, remedy: impl Into<String>) -> Self {
+        self.keyless = Some(remedy.into());
+        self
+    }
+
+    /// Makes a call: with the credentials as they are now, within the limits, and again as long as that makes sense.
+    /// `body` returns the request's bytes, which tell it from others once it has failed.
+    async fn call<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        question: Question<'_>,
+        body: impl Fn() -> Vec<u8>,
+        mut ask: impl FnMut(Arc<dyn Provider>) -> F,
+    ) -> Result<T, Fault> {
+        let Question { model, exchange, turn, deadline, is_repeatable } = question;
+        let known = OnceLock::new();
+        let once = || {
+            let admitted = self.breakers.admit(model);
+            let asked = match (admitted.admission, admitted.breaker()) {
+                (Admission::Rests(rest), Some(breaker)) => {
+                    Err(Fault::Resting { message: breaker.explains(rest), rest })
+                }
+                _ => self.credentials.service(exchange),
+            };
+            let asking = asked.map(&mut ask);
+            let (known, body) = (&known, &body);
+            async move {
+                let asking = asking?;
+                let outcome = match deadline {
+                    Some(deadline) => {
+                        timeout_at(deadline, asking).await.unwrap_or_else(|_| Err(self.too_long()))
+                    }
+                    None => asking.await,
+                };
+                match &outcome {
+                    Err(fault) if retry::is_failure(fault) => {
+                        let request = *known.get_or_init(|| digest(&body()));
+                        self.breakers.record_failure(model, &fault.to_string(), request);
+                    }
+                    _ => admitted.record_answer(),
+                }
+                outcome
+            }
+        };
+        if !is_repeatable {
+            let mut once = once;
+            return once().await.map_err(|fault| self.explained(fault));
+        }
+        let figures = Some(&*self.metrics);
+        let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, figures };
+        retries.run(deadline, once).await.map_err(|fault| self.explained(fault))
+    }
+
+    fn too_long(&self) -> Fault {
+        stream::too_long(&self.name, self.total.unwrap_or_default())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.total.map(|total| Instant::now() + total)
+    }
+
+    /// Adds advice to the refusal of a service that wants a key where none is configured: it says only that it wants
+    /// one.
+    fn explained(&self, fault: Fault) -> Fault {
+        match (fault, &self.keyless) {
+            (Fault::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(remedy)) => {
+                let said = body.at_path("error.message");
+                let said = said.as_str().map_or_else(|| body.to_string(), str::to_owned);
+                let message = format!("provider {provider} answered {status}, and it has no key: {remedy}");
+                let error = Json::from([
+                    ("message", format!("{message} (it says: {said})").into()),
+                    ("type", "authentication_error".into()),
+                    ("param", Json::Null),
+                    ("code", "provider_key_missing".into()),
+                ]);
+                let body = Json::from([("error", error)]);
+                Fault::Answered { provider, status, body, retry_after }
+            }
+            (fault, _) => fault,
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+        let none = Exchange::default();
+        let (turn, deadline) = (request.turn.as_ref(), self.deadline());
+        let exchange = turn.map_or(&none, |turn| turn.exchange());
+        let model = request.body.text("model").unwrap_or_default();
+        let question = Question { model: &model, exchange, turn, deadline, is_repeatable: true };
+        let mut asking = self.metrics.ask();
+        let body = || request.body.to_string().into_bytes();
+        let asked = self.call(question, body, |service| {
+            let request = request.clone();
+            async move { begin(service.chat(request).await?).await }
+        });
+        match asked.await {
+            Ok(Answer::Whole(whole)) => {
+                asking.receives();
+                asking.tells(&whole.get("usage").unwrap_or_default());
+                asking.ends(Answered::Whole);
+                Ok(Answer::Whole(whole))
+            }
+            Ok(Answer::Stream(pieces)) => {
+                let pieces = stream::limited(pieces, deadline, || self.too_long());
+                Ok(Answer::Stream(watched(pieces, asking, LastWords)))
+            }
+            Err(fault) => {
+                asking.fails(&fault);
+                Err(fault)
+            }
+        }
+    }
+
+    async fn pass_on(&self, request: ForwardRequest<'_>) -> Result<Forwarded, Fault> {
+        let deadline = self.deadline();
+        let (model, exchange) = (request.model, request.exchange);
+        let question = Question { model, exchange, turn: None, deadline, is_repeatable: true };
+        let mut asking = self.metrics.ask();
+        let asked = self.call(
+            question,
+            || request.body.to_vec(),
+            |service| {
+                let request = request.clone();
+                async move { begin_forwarded(service.forward(request).ok_or_else(no_way)?.await?).await }
+            },
+        );
+        match asked.await {
+            Ok(forwarded) => {
+                let body = match forwarded.body {
+                    Passed::Stream(body) => {
+                        let body = stream::limited(body, deadline, || self.too_long());
+                        Passed::Stream(watched(body, asking, LastBytes::default()))
+                    }
+                    Passed::Whole(body) => {
+                        asking.receives();
+                        if let Some(usage) = usage_at_the_end(&body) {
+                            asking.tells(&usage);
+                        }
+                        asking.ends(Answered::Whole);
+                        Passed::Whole(body)
+                    }
+                };
+                Ok(Forwarded { body, ..forwarded })
+            }
+            Err(fault) => {
+                asking.fails(&fault);
+                Err(fault)
+            }
+        }
+    }
+
+    async fn pass_through(&self, request: RelayRequest<'_>) -> Result<Relayed, Fault> {
+        let deadline = self.deadline();
+        let RelayRequest { method, path, query, headers, body, model, exchange } = request;
+        let (mut streamed, whole) = match body {
+            Passed::Whole(bytes) => (None, Some(bytes)),
+            Passed::Stream(stream) => (Some(stream), None),
+        };
+        // A body that comes as a stream is there once.
+        let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
+        let mut asking = self.metrics.ask();
+        let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
+        let asked = self.call(question, bytes, |service| {
+            let body = match (&whole, streamed.take()) {
+                (Some(bytes), _) => Passed::Whole(bytes.clone()),
+                (None, Some(stream)) => Passed::Stream(stream),
+                (None, None) => Passed::Whole(bytes::Bytes::new()),
+            };
+            let headers = headers.clone();
+            async move {
+                let request = RelayRequest { method, path, query, headers, body, model, exchange };
+                begin_relayed(service.relay(request).await?).await
+            }
+        });
+        match asked.await {
+            Ok(relayed) => {
+                let body = stream::limited(relayed.body.into_stream(), deadline, || self.too_long());
+                let body = Passed::Stream(watched(body, asking, LastBytes::default()));
+                Ok(Relayed { body, ..relayed })
+            }
+            Err(fault) => {
+                asking.fails(&fault);
+                Err(fault)
+            }
+        }
+    }
+}
+
+impl Provider for Upstream {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Once, also while a model is left alone, and not counted: a list is no work.
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        let service = self.credentials.any();
+        Box::pin(async move { service.models().await })
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(self.ask(request))
+    }
+
+    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+        self.credentials.forwards().then(|| Box::pin(self.pass_on(request)) as _)
+    }
+
+    fn has_route(&self, path: &str) -> bool {
+        self.credentials.any().has_route(path)
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        Box::pin(self.pass_through(request))
+    }
+
+    fn takes_response_format(&self, format: &Json) -> bool {
+        self.credentials.any().takes_response_format(format)
+    }
+
+    fn rests(&self) -> Option<Open> {
+        self.breakers.open()
+    }
+
+    fn figures(&self) -> Option<&Service> {
+        Some(&self.metrics)
+    }
+}

@@ -1,0 +1,150 @@
+//! Answers on their way, counted and timed: their beginning, their end, and the tokens that their service reports.
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, Stream, StreamExt};
+use memchr::memmem;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::figures::{Answered, Asking};
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+
+/// At the end of bytes that nobody reads, `usage` is looked for in as many of them.
+const TAIL: usize = 4 * 1024;
+
+/// Looks for what a service says of its tokens.
+pub(super) trait Looks<T>: Send + Unpin + 'static {
+    fn looks(&mut self, item: &T, asking: &mut Asking);
+
+    /// There is no more.
+    fn last(&mut self, asking: &mut Asking) {
+        let _ = asking;
+    }
+}
+
+pub(super) struct LastWords;
+
+impl Looks<Piece> for LastWords {
+    fn looks(&mut self, piece: &Piece, asking: &mut Asking) {
+        if let Some(usage @ Json::Object(_)) = piece.event.get("usage") {
+            asking.tells(&usage);
+        }
+    }
+}
+
+/// The end of an answer that is passed on unread.
+#[derive(Default)]
+pub(super) struct LastBytes {
+    /// The last pieces; the first of them may begin before the tail does.
+    tail: VecDeque<Bytes>,
+    length: usize,
+}
+
+impl Looks<Bytes> for LastBytes {
+    fn looks(&mut self, bytes: &Bytes, _: &mut Asking) {
+        // A copy: these bytes are part of a whole read buffer, which they would keep alive.
+        let end = Bytes::copy_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        self.length += end.len();
+        self.tail.push_back(end);
+        while let Some(first) = self.tail.front().filter(|first| self.length - first.len() >= TAIL) {
+            self.length -= first.len();
+            self.tail.pop_front();
+        }
+    }
+
+    fn last(&mut self, asking: &mut Asking) {
+        if let Some(usage) = usage_in(&self.tail.drain(..).collect::<Vec<_>>().concat()) {
+            asking.tells(&usage);
+        }
+    }
+}
+
+/// The usage at the end of an answer that nobody reads.
+pub(super) fn usage_at_the_end(body: &[u8]) -> Option<Json> {
+    usage_in(&body[body.len().saturating_sub(TAIL)..])
+}
+
+/// The last object that stands under `usage`.
+fn usage_in(bytes: &[u8]) -> Option<Json> {
+    const KEY: &[u8] = b"\"usage\"";
+    let places: Vec<usize> = memmem::find_iter(bytes, KEY).collect();
+    places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.len()..]))
+}
+
+/// The object behind a colon, whatever comes after it.
+fn object_after(key: &[u8]) -> Option<Json> {
+    let value = key.trim_ascii_start().strip_prefix(b":")?;
+    let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde::de::IgnoredAny>();
+    values.next()?.ok()?;
+    Json::parse(&value[..values.byte_offset()]).ok().filter(|usage| matches!(usage, Json::Object(_)))
+}
+
+pub(super) fn watched<T: Send + 'static>(
+    items: BoxStream<'static, Result<T, Fault>>,
+    asking: Asking,
+    looks: impl Looks<T>,
+) -> BoxStream<'static, Result<T, Fault>> {
+    Watched { items, asking, looks }.boxed()
+}
+
+/// An answer under way; dropped before its end, its reader went away.
+struct Watched<T, L> {
+    items: BoxStream<'static, Result<T, Fault>>,
+    asking: Asking,
+    looks: L,
+}
+
+impl<T, L: Looks<T>> Stream for Watched<T, L> {
+    type Item = Result<T, Fault>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let polled = this.items.poll_next_unpin(context);
+        match &polled {
+            Poll::Ready(Some(Ok(item))) => {
+                this.asking.receives();
+                this.looks.looks(item, &mut this.asking);
+            }
+            Poll::Ready(Some(Err(fault))) => this.asking.fails(fault),
+            Poll::Ready(None) => {
+                this.looks.last(&mut this.asking);
+                this.asking.ends(Answered::Whole);
+            }
+            Poll::Pending => {}
+        }
+        polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use valvehouse_core::figures::Service;
+
+    #[test]
+    fn tokens_are_found_at_the_end_of_bytes_however_they_come() {
+        let body = br#"data: {"usage":null}
+
+data: {"choices":[],"usage": {"prompt_tokens":7,"completion_tokens":5}}
+
+data: [DONE]
+
+"#;
+        for size in [1, 7, 4096] {
+            let (service, mut looks) = (Arc::new(Service::default()), LastBytes::default());
+            let mut asking = service.ask();
+            let padding = vec![b' '; 3 * TAIL];
+            for piece in padding.chunks(size).chain(body.chunks(size)) {
+                looks.looks(&Bytes::copy_from_slice(piece), &mut asking);
+                assert!(looks.length < 2 * TAIL);
+            }
+            looks.last(&mut asking);
+            asking.ends(Answered::Whole);
+            assert_eq!(service.tokens(), [7, 5], "pieces of {size}");
+        }
+        assert!(usage_in(b"{\"usage\": \"much\"}").is_none());
+    }
+}

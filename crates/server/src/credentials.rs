@@ -1,0 +1,23 @@
+//! The credentials that a request shows: a key of this host, and others that may be for a service.
+
+use axum::http::{HeaderMap, HeaderName, header};
+
+/// The key of this host, where the usual headers hold a credential for a service.
+pub(crate) const HOST_KEY: HeaderName = HeaderName::from_static("x-valvehouse-key");
+
+/// The key of this host that a request shows: in a header of our own where its other ones are for a service.
+pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
+    let own = headers.get(&HOST_KEY).and_then(|value| value.to_str().ok());
+    own.or_else(|| credentials(headers).next().map(|(key, _)| key))
+}
+
+/// The credentials that a request shows in the usual headers, each with whether it came as `Bearer`.
+pub(crate) fn credentials(headers: &HeaderMap) -> impl Iterator<Item = (&str, bool)> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = text(header::AUTHORIZATION.as_str()).and_then(|value| {
+        let (scheme, key) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    let others = ["x-api-key", "api-key"].map(|name| text(name).map(|key| (key, false)));
+    bearer.map(|key| (key, true)).into_iter().chain(others.into_iter().flatten())
+}

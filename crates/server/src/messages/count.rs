@@ -1,0 +1,76 @@
+//! Tokens of a prompt: asked of a service that counts them, else counted here.
+
+use super::refusal::AnthropicError;
+use crate::auth;
+use crate::body::{parsed, read, unpacked};
+use crate::headers::named;
+use crate::passthrough;
+use crate::reply::json_response;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use valvehouse_core::anthropic;
+use valvehouse_core::fault::Fault;
+use valvehouse_host::Ready;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_tokens::{BESIDE, Counter};
+
+/// The route of a service that counts.
+const PATH: &str = "messages/count_tokens";
+
+/// Returns `true` if the service of a model counts tokens itself: it speaks Anthropic's API.
+pub(super) fn has_counter(ready: &Ready, app: &App) -> bool {
+    let name = ready.kernel.provider().map(|provider| provider.name());
+    let snapshot = app.host.snapshot();
+    let mut plans = snapshot.plan().providers.iter();
+    plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(PATH))
+}
+
+/// `POST /v1/messages/count_tokens`
+pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) -> Response {
+    let snapshot = app.host.snapshot();
+    let counted = async {
+        let (parts, body) = request.into_parts();
+        auth::user_of_key(&app, &parts.headers)?;
+        unpacked(&parts.headers)?;
+        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let asked = parsed(&bytes)?;
+        let model = asked.text("model").unwrap_or_default();
+        let ready = snapshot.ready(&model, &[])?;
+        if has_counter(&ready, &app) {
+            let request = Request::from_parts(parts, Body::from(bytes));
+            return Ok(passthrough::through(app.clone(), request, PATH.to_owned(), None).await);
+        }
+        // A limit is required of answers only.
+        let asked = asked.copy();
+        if asked.get("max_tokens").is_none() {
+            asked.set("max_tokens", 1_i64).map_err(|error| Fault::Host(error.to_string()))?;
+        }
+        let chat = anthropic::read(&asked, None)?;
+        let tokens = estimate(chat).await?;
+        Ok(json_response(StatusCode::OK, &Json::from([("input_tokens", tokens.into())])))
+    };
+    named(&snapshot, counted, |fault| {
+        crate::reply::log(&fault);
+        AnthropicError(fault).into_response()
+    })
+    .await
+}
+
+/// The tokens of a chat's prompt: its messages and the descriptions of its tools.
+///
+/// # Errors
+/// If the thread that counts cannot be had.
+pub(super) async fn estimate(chat: Json) -> Result<usize, Fault> {
+    let counting = tokio::task::spawn_blocking(move || {
+        let counter = Counter::of(&chat.text("model").unwrap_or_default()).with_media();
+        let messages = chat.get("messages").unwrap_or_default().items();
+        let said: usize = messages.iter().map(|message| counter.message(message)).sum();
+        let tools = chat.get("tools").filter(|tools| !tools.is_empty());
+        said + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))
+    });
+    counting.await.map_err(|error| Fault::Host(format!("cannot count tokens: {error}")))
+}

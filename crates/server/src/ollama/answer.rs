@@ -1,0 +1,112 @@
+//! An answer in Ollama's words, whole or line by line.
+
+use super::request::Kind;
+use compact_str::CompactString;
+use std::time::Instant;
+use valvehouse_core::chat::{Call, Fold, event, message, response};
+use valvehouse_json::{Json, Object};
+
+/// Writes one answer.
+pub(super) struct Writer {
+    kind: Kind,
+    model: CompactString,
+    began: Instant,
+    fold: Fold,
+}
+
+impl Writer {
+    pub(super) fn new(kind: Kind, model: CompactString) -> Self {
+        Self { kind, model, began: Instant::now(), fold: Fold::default() }
+    }
+
+    /// The line that a chunk is, where it says something. Calls of tools come whole, before the end.
+    pub(super) fn write(&mut self, chunk: &Json) -> Option<Json> {
+        self.fold.push(chunk);
+        let (text, thinking) = (event::text(chunk), event::reasoning(chunk));
+        if event::choice_index(chunk) != 0 || text.is_empty() && thinking.is_empty() {
+            return None;
+        }
+        Some(self.line(self.said(&text, &thinking, Vec::new()), Vec::new(), false))
+    }
+
+    /// The last lines.
+    pub(super) fn end(self) -> Vec<Json> {
+        let Self { kind, model, began, fold } = self;
+        let writer = Self { kind, model, began, fold: Fold::default() };
+        let answer = fold.finish();
+        let calls = calls(&response::message_of(&answer));
+        let calls = (!calls.is_empty()).then(|| writer.line(writer.said("", "", calls), Vec::new(), false));
+        let last = writer.line(writer.said("", "", Vec::new()), writer.figures(&answer), true);
+        calls.into_iter().chain([last]).collect()
+    }
+
+    /// A whole answer.
+    pub(super) fn whole(&self, answer: &Json) -> Json {
+        let own = response::message_of(answer);
+        let thinking = own.text("reasoning_content").or_else(|| own.text("reasoning")).unwrap_or_default();
+        let said = self.said(&message::text_of(&own), &thinking, calls(&own));
+        self.line(said, self.figures(answer), true)
+    }
+
+    /// The answer to a request that only loads a model.
+    pub(super) fn loaded(&self) -> Json {
+        let why = vec![("done_reason".into(), "load".into())];
+        self.line(self.said("", "", Vec::new()), why, true)
+    }
+
+    fn said(&self, text: &str, thinking: &str, calls: Vec<Json>) -> Vec<(CompactString, Json)> {
+        let thinking = (!thinking.is_empty()).then(|| ("thinking".into(), thinking.into()));
+        match self.kind {
+            Kind::Generate => [("response".into(), text.into())].into_iter().chain(thinking).collect(),
+            Kind::Chat => {
+                let own = [("role".into(), "assistant".into()), ("content".into(), text.into())];
+                let calls = (!calls.is_empty()).then(|| ("tool_calls".into(), calls.into()));
+                let said: Object = own.into_iter().chain(thinking).chain(calls).collect();
+                vec![("message".into(), said.into())]
+            }
+        }
+    }
+
+    fn line(
+        &self,
+        said: Vec<(CompactString, Json)>,
+        figures: Vec<(CompactString, Json)>,
+        done: bool,
+    ) -> Json {
+        let head = [
+            ("model".into(), self.model.as_str().into()),
+            ("created_at".into(), jiff::Timestamp::now().to_string().into()),
+        ];
+        let done = [("done".into(), done.into())];
+        head.into_iter().chain(said).chain(done).chain(figures).collect::<Object>().into()
+    }
+
+    fn figures(&self, answer: &Json) -> Vec<(CompactString, Json)> {
+        let usage = answer.get("usage").unwrap_or_default();
+        let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
+        let why = match response::finish_reason_of(answer).as_deref() {
+            Some("length") => "length",
+            _ => "stop",
+        };
+        let took = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        vec![
+            ("done_reason".into(), why.into()),
+            ("total_duration".into(), took.into()),
+            ("load_duration".into(), 0_i64.into()),
+            ("prompt_eval_count".into(), count("prompt_tokens").into()),
+            ("prompt_eval_duration".into(), 0_i64.into()),
+            ("eval_count".into(), count("completion_tokens").into()),
+            ("eval_duration".into(), took.into()),
+        ]
+    }
+}
+
+/// Calls with their arguments as objects, as Ollama has them.
+fn calls(said: &Json) -> Vec<Json> {
+    let calls = Call::all(said).into_iter().map(|call| {
+        let arguments = call.parse().unwrap_or_else(|_| Json::object());
+        let function = Json::from([("name", call.name.into()), ("arguments", arguments)]);
+        Json::from([("id", call.id.into()), ("function", function)])
+    });
+    calls.collect()
+}

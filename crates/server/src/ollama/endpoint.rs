@@ -1,0 +1,143 @@
+//! The routes: the same turn as at every other endpoint.
+
+use super::answer::Writer;
+use super::refusal::{OllamaError, body};
+use super::request::{self, Kind};
+use crate::body::{parsed, read, unpacked};
+use crate::headers::named;
+use crate::openai::catalog;
+use crate::reply::json_response;
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
+use crate::turn::serve::{refused, serve_turn};
+use crate::{auth, facts};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use futures::future::{BoxFuture, ready};
+use std::sync::Arc;
+use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::fault::Fault;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// Ollama's routes.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/chat", post(chat))
+        .route("/api/generate", post(generate))
+        .route("/api/tags", get(tags))
+        .route("/api/version", get(version))
+}
+
+async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
+    answer(app, request, Kind::Chat).await
+}
+
+async fn generate(State(app): State<Arc<App>>, request: Request) -> Response {
+    answer(app, request, Kind::Generate).await
+}
+
+async fn version() -> Response {
+    json_response(StatusCode::OK, &Json::from([("version", env!("CARGO_PKG_VERSION").into())]))
+}
+
+async fn tags(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    if let Err(fault) = auth::user_of_key(&app, &headers) {
+        return refused::<Writer>(fault);
+    }
+    let models = catalog::list(&app.host.snapshot()).await;
+    let models: Vec<Json> = models.iter().map(tag).collect();
+    json_response(StatusCode::OK, &Json::from([("models", models.into())]))
+}
+
+/// A model as Ollama lists it. What nobody knows of it is empty.
+fn tag(model: &Json) -> Json {
+    let id = model.get("id").unwrap_or_default();
+    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
+    let details = model.get("details").unwrap_or_else(|| {
+        let empty = ["parent_model", "format", "family", "parameter_size", "quantization_level"];
+        let details = empty.into_iter().map(|key| (key.into(), Json::from("")));
+        details.chain([("families".into(), Json::array())]).collect::<valvehouse_json::Object>().into()
+    });
+    Json::from([
+        ("name", id.clone()),
+        ("model", id),
+        ("modified_at", jiff::Timestamp::from_second(created).unwrap_or_default().to_string().into()),
+        ("size", model.get("size").unwrap_or_else(|| 0_i64.into())),
+        ("digest", "".into()),
+        ("details", details),
+    ])
+}
+
+async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
+    // One snapshot for the whole turn, a streamed answer to its end.
+    let snapshot = app.host.snapshot();
+    let answer = async {
+        let (parts, body) = request.into_parts();
+        let key_user = auth::user_of_key(&app, &parts.headers)?;
+        unpacked(&parts.headers)?;
+        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let asked = request::read(&parsed(&bytes)?, kind)?;
+        if asked.is_empty {
+            let model = asked.body.text("model").unwrap_or_default();
+            snapshot.ready_for(&model, &facts::asked_filters(&asked.body)?)?;
+            return Ok(json_response(StatusCode::OK, &Writer::new(kind, model).loaded()));
+        }
+        let endpoint = Ollama { chat: asked.body, kind };
+        serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
+    };
+    named(&snapshot, Box::pin(answer), refused::<Writer>).await
+}
+
+/// One of Ollama's chats, read.
+struct Ollama {
+    chat: Json,
+    kind: Kind,
+}
+
+impl Endpoint for Ollama {
+    const NAME: &'static str = "ollama";
+    type Encoder = Writer;
+
+    async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, Writer), Fault> {
+        let model = self.chat.text("model").unwrap_or_default();
+        Ok((ChatRequest::new(self.chat.clone())?, Writer::new(self.kind, model)))
+    }
+}
+
+/// Lines of JSON, which know no comments.
+impl Encoder for Writer {
+    const KEEP_ALIVE: &'static [u8] = b"";
+    const STREAM_TYPE: &'static str = "application/x-ndjson";
+
+    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+        Ok(self.whole(&answer))
+    }
+
+    fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
+        match chunk {
+            Chunk::Piece(piece) => self.write(&piece.event).as_ref().map(line).unwrap_or_default(),
+            Chunk::Emitted(event) => line(&Json::from([("event", event)])),
+        }
+    }
+
+    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+        Box::pin(ready(match end {
+            Ok(_) => self.end().iter().map(line).collect::<Vec<Bytes>>().concat().into(),
+            Err(fault) => line(&body(&fault)),
+        }))
+    }
+
+    fn encode_error(fault: Fault) -> Response {
+        OllamaError(fault).into_response()
+    }
+}
+
+fn line(value: &Json) -> Bytes {
+    let mut bytes = value.encode().unwrap_or_default();
+    bytes.push(b'\n');
+    bytes.into()
+}

@@ -1,0 +1,244 @@
+//! A request of Ollama's as a chat request.
+
+use compact_str::CompactString;
+use std::collections::VecDeque;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// Ollama's options, and the fields of a chat that they are.
+const OPTIONS: [(&str, &str); 11] = [
+    ("temperature", "temperature"),
+    ("top_p", "top_p"),
+    ("top_k", "top_k"),
+    ("min_p", "min_p"),
+    ("seed", "seed"),
+    ("stop", "stop"),
+    ("presence_penalty", "presence_penalty"),
+    ("frequency_penalty", "frequency_penalty"),
+    ("repeat_penalty", "repeat_penalty"),
+    ("num_ctx", "num_ctx"),
+    ("num_predict", "max_tokens"),
+];
+
+/// The route of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Chat,
+    Generate,
+}
+
+/// A request, read.
+pub(super) struct Asked {
+    /// The chat.
+    pub(super) body: Json,
+    pub(super) stream: bool,
+    /// Whether it only asks for the model to be loaded.
+    pub(super) is_empty: bool,
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// A request fault that names the field that is not what Ollama has there.
+pub(super) fn read(sent: &Json, kind: Kind) -> Result<Asked, Fault> {
+    let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
+        return Err(Fault::invalid("`model` is missing; it must be the name of a model", Some("model")));
+    };
+    // Ollama streams unless it is told not to.
+    let stream = sent.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
+    let messages = match kind {
+        Kind::Chat => messages(sent)?,
+        Kind::Generate => prompt(sent)?,
+    };
+    let is_empty = messages.is_empty();
+    let mut body: Vec<(CompactString, Json)> =
+        vec![("model".into(), model.into()), ("messages".into(), messages.into())];
+    let mut add = |key: &str, value: Json| body.push((key.into(), value));
+    if let Some(tools) = sent.get("tools").filter(|tools| !tools.is_empty()) {
+        add("tools", tools);
+    }
+    match sent.get("format") {
+        Some(schema @ Json::Object(_)) => {
+            let schema = Json::from([("name", "answer".into()), ("schema", schema)]);
+            add("response_format", Json::from([("type", "json_schema".into()), ("json_schema", schema)]));
+        }
+        Some(Json::Text(word)) if &*word == "json" => {
+            add("response_format", Json::from([("type", "json_object".into())]));
+        }
+        _ => {}
+    }
+    match sent.get("think") {
+        Some(Json::Text(effort)) => add("reasoning_effort", effort.into()),
+        Some(think) if think.as_bool() == Some(true) => add("reasoning_effort", "medium".into()),
+        _ => {}
+    }
+    let options = sent.get("options").unwrap_or_default();
+    for (option, field) in OPTIONS {
+        // Ollama has -1 for "as long as it likes".
+        let is_unlimited = |value: &Json| field == "max_tokens" && value.as_i64().is_some_and(|n| n < 0);
+        if let Some(value) = options.get(option).filter(|value| !value.is_null() && !is_unlimited(value)) {
+            add(field, value);
+        }
+    }
+    if stream {
+        add("stream", true.into());
+        add("stream_options", Json::from([("include_usage", true.into())]));
+    }
+    Ok(Asked { body: body.into_iter().collect::<Object>().into(), stream, is_empty })
+}
+
+fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
+    let prompt = sent.text("prompt").unwrap_or_default();
+    let images = images(sent);
+    if prompt.is_empty() && images.is_empty() {
+        return Ok(Vec::new());
+    }
+    if sent.text("suffix").is_some_and(|suffix| !suffix.is_empty()) {
+        let message = "`suffix` is not supported: chats have no text behind the answer; leave it out, or use \
+                       /v1/completions";
+        return Err(Fault::invalid(message, Some("suffix")));
+    }
+    let system = sent.text("system").filter(|system| !system.is_empty());
+    let system = system.map(|system| said("system", system.into()));
+    Ok(system.into_iter().chain([said("user", content(&prompt, images))]).collect())
+}
+
+fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
+    let all = match sent.get("messages") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(Json::Array(list)) => list.items(),
+        Some(other) => {
+            let message = format!("`messages` must be a list, not {}", other.kind());
+            return Err(Fault::invalid(message, Some("messages")));
+        }
+    };
+    // Results come in the order of the calls, or name their tool.
+    let mut open: VecDeque<(CompactString, String)> = VecDeque::new();
+    let mut out = Vec::with_capacity(all.len());
+    for (place, message) in all.iter().enumerate() {
+        let Some(role) = message.text("role") else {
+            let what = format!("messages[{place}].role is missing");
+            return Err(Fault::invalid(what, Some("messages")));
+        };
+        let text = message.text("content").unwrap_or_default();
+        let own = said(&role, content(&text, images(message)));
+        if let Some(thinking) = message.text("thinking").filter(|thinking| !thinking.is_empty()) {
+            put(&own, "reasoning_content", thinking.into())?;
+        }
+        let calls = message.get("tool_calls").unwrap_or_default().items();
+        if !calls.is_empty() {
+            let calls = calls.iter().enumerate().map(|(at, call)| {
+                let id = call.text("id").map_or_else(|| format!("call_{place}_{at}"), String::from);
+                let function = call.get("function").unwrap_or_default();
+                let name = function.text("name").unwrap_or_default();
+                open.push_back((name.clone(), id.clone()));
+                let arguments = match function.get("arguments") {
+                    Some(Json::Text(text)) => text.to_string(),
+                    Some(arguments) => arguments.to_string(),
+                    None => "{}".into(),
+                };
+                let function = Json::from([("name", name.into()), ("arguments", arguments.into())]);
+                Json::from([("id", id.into()), ("type", "function".into()), ("function", function)])
+            });
+            put(&own, "tool_calls", calls.collect::<Vec<_>>().into())?;
+        }
+        if role == "tool" {
+            let name = message.text("tool_name").or_else(|| message.text("name"));
+            let own_id = message.text("tool_call_id").map(String::from);
+            let at = open.iter().position(|(open, id)| match (&own_id, &name) {
+                (Some(own), _) => own == id,
+                (None, Some(name)) => name == open,
+                (None, None) => true,
+            });
+            let id = at.and_then(|at| open.remove(at)).map(|(_, id)| id).or(own_id);
+            put(&own, "tool_call_id", id.unwrap_or_default().into())?;
+        }
+        out.push(own);
+    }
+    Ok(out)
+}
+
+fn said(role: &str, content: Json) -> Json {
+    Json::from([("role", role.into()), ("content", content)])
+}
+
+fn put(object: &Json, key: &str, value: Json) -> Result<(), Fault> {
+    object.set(key, value).map(drop).map_err(|error| Fault::Host(error.to_string()))
+}
+
+fn images(of: &Json) -> Vec<Json> {
+    of.get("images").unwrap_or_default().items()
+}
+
+/// A text, or parts where there are images: bare base64, as Ollama has them.
+fn content(text: &str, images: Vec<Json>) -> Json {
+    if images.is_empty() {
+        return text.into();
+    }
+    let text = (!text.is_empty()).then(|| Json::from([("type", "text".into()), ("text", text.into())]));
+    let images = images.iter().map(|image| {
+        let data = image.as_str().unwrap_or_default();
+        let url = if data.starts_with("data:") {
+            data.to_owned()
+        } else {
+            format!("data:{};base64,{data}", media_type(data))
+        };
+        Json::from([("type", "image_url".into()), ("image_url", Json::from([("url", url.into())]))])
+    });
+    text.into_iter().chain(images).collect::<Vec<_>>().into()
+}
+
+/// The type of an image, by how its base64 begins.
+fn media_type(base64: &str) -> &'static str {
+    match base64.get(..4) {
+        Some("/9j/") => "image/jpeg",
+        Some("R0lG") => "image/gif",
+        Some("UklG") => "image/webp",
+        _ => "image/png",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(sent: &str, kind: Kind) -> String {
+        read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap().body.to_string()
+    }
+
+    #[test]
+    fn chats_and_prompts_become_chats() {
+        assert_eq!(
+            body(
+                r#"{"model":"m","prompt":"hi","system":"s","stream":false,"options":{"num_predict":5,"seed":1}}"#,
+                Kind::Generate
+            ),
+            r#"{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],"seed":1,"max_tokens":5}"#
+        );
+        let calls = body(
+            r#"{"model":"m","stream":false,"messages":[{"role":"user","content":"look","images":["/9j/AA"]},
+            {"role":"assistant","content":"","tool_calls":[{"function":{"name":"a","arguments":{"x":1}}},{"function":{"name":"b","arguments":{}}}]},
+            {"role":"tool","tool_name":"b","content":"2"},{"role":"tool","content":"1"}]}"#,
+            Kind::Chat,
+        );
+        for part in [
+            r#""image_url":{"url":"data:image/jpeg;base64,/9j/AA"}"#,
+            r#"{"id":"call_1_0","type":"function","function":{"name":"a","arguments":"{\"x\":1}"}}"#,
+            r#"{"role":"tool","content":"2","tool_call_id":"call_1_1"}"#,
+            r#"{"role":"tool","content":"1","tool_call_id":"call_1_0"}"#,
+        ] {
+            assert!(calls.contains(part), "{part}: {calls}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_question_only_loads_its_model() {
+        for (sent, kind) in
+            [(r#"{"model":"m","messages":[]}"#, Kind::Chat), (r#"{"model":"m"}"#, Kind::Generate)]
+        {
+            let asked = read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap();
+            assert!(asked.is_empty && asked.stream);
+        }
+        assert!(read(&Json::object(), Kind::Chat).is_err());
+    }
+}

@@ -1,0 +1,243 @@
+//! The body of a request that is passed on: read as far as its model has to be known, and streamed from there.
+
+use super::multipart::{self, Field};
+use crate::body::{parsed, read, too_large};
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Passed;
+use valvehouse_json::{Json, skim};
+
+/// The kind of a body, by its content type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    /// With its boundary.
+    Multipart(String),
+    Other,
+}
+
+/// A body on its way.
+pub(super) struct Sent {
+    pub(super) form: Form,
+    /// The bytes that have been read.
+    pub(super) begun: Bytes,
+    /// Those that have not.
+    rest: Option<BoxStream<'static, Result<Bytes, Fault>>>,
+    /// The place of the model's name; in JSON with its quotes.
+    model: Option<Range<usize>>,
+    /// Set where the rest was larger than a body may be.
+    is_too_large: Arc<AtomicBool>,
+    /// The length that the client announced.
+    length: Option<u64>,
+}
+
+impl Form {
+    fn of(headers: &HeaderMap) -> Self {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let media = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match multipart::boundary(kind) {
+            Some(boundary) => Self::Multipart(boundary),
+            None if media == "application/json" || media.ends_with("+json") => Self::Json,
+            None => Self::Other,
+        }
+    }
+}
+
+impl Sent {
+    /// Reads a body: JSON whole, a form to its model, or whole where somebody looks at it; anything else is streamed.
+    pub(super) async fn read(
+        headers: &HeaderMap,
+        body: Body,
+        max_mb: u64,
+        whole: bool,
+    ) -> Result<Self, Fault> {
+        let form = Form::of(headers);
+        let length = HttpBody::size_hint(&body).exact();
+        let mut sent =
+            Self { form, begun: Bytes::new(), rest: None, model: None, is_too_large: Arc::default(), length };
+        match sent.form.clone() {
+            Form::Json => {
+                sent.begun = read(body, max_mb).await?;
+                if !sent.begun.is_empty() {
+                    sent.model = json_model(&sent.begun)?;
+                }
+            }
+            Form::Multipart(boundary) if whole => {
+                sent.begun = read(body, max_mb).await?;
+                sent.model = form_model(&sent.begun, &boundary);
+            }
+            Form::Multipart(boundary) => {
+                let mut rest = limited(body, max_mb, sent.is_too_large.clone());
+                let mut begun = BytesMut::new();
+                while sent.model.is_none()
+                    && let Some(bytes) = rest.next().await
+                {
+                    begun.extend_from_slice(&bytes?);
+                    sent.model = form_model(&begun, &boundary);
+                }
+                (sent.begun, sent.rest) = (begun.freeze(), Some(rest));
+            }
+            Form::Other => sent.rest = Some(limited(body, max_mb, sent.is_too_large.clone())),
+        }
+        Ok(sent)
+    }
+
+    /// The model that the body names.
+    pub(super) fn model(&self) -> Option<String> {
+        let bytes = &self.begun[self.model.clone()?];
+        match self.form {
+            Form::Json => Json::parse(bytes).ok()?.as_str().map(str::to_owned),
+            _ => Some(String::from_utf8_lossy(bytes).trim().to_owned()),
+        }
+        .filter(|model| !model.is_empty())
+    }
+
+    /// The fields of a form that have been read.
+    pub(super) fn fields(&self) -> Vec<Field> {
+        match &self.form {
+            Form::Multipart(boundary) => multipart::fields(&self.begun, boundary),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Refuses a body in which somebody else could read another text than the host: one that is neither JSON nor a
+    /// whole form, or names a field twice.
+    pub(super) fn check_readable(&self) -> Result<(), Fault> {
+        let is_readable = match &self.form {
+            Form::Json => !has_twice(&self.begun),
+            Form::Multipart(boundary) => multipart::is_whole(&self.begun, boundary),
+            Form::Other => false,
+        };
+        match is_readable {
+            true => Ok(()),
+            false => Err(Fault::invalid(
+                "cannot pass the request on: filters of this host look at its texts, so it must be JSON (with \
+                 content-type application/json and each field once) or a whole form (multipart/form-data)",
+                None,
+            )),
+        }
+    }
+
+    /// The body as JSON; an empty object for any other.
+    pub(super) fn json(&self) -> Result<Json, Fault> {
+        match self.form {
+            Form::Json if !self.begun.is_empty() => parsed(&self.begun),
+            _ => Ok(Json::object()),
+        }
+    }
+
+    /// Replaces bytes that have been read.
+    pub(super) fn splice(&mut self, at: Range<usize>, with: &[u8]) {
+        self.length = None;
+        self.begun = [&self.begun[..at.start], with, &self.begun[at.end..]].concat().into();
+    }
+
+    /// Replaces all of a JSON body.
+    pub(super) fn replace(&mut self, bytes: Vec<u8>) -> Result<(), Fault> {
+        self.length = None;
+        self.begun = bytes.into();
+        self.model = json_model(&self.begun)?;
+        Ok(())
+    }
+
+    /// Names another model. A JSON body without one gets it as its first field.
+    pub(super) fn rename_model(&mut self, model: &str) {
+        let quoted = Json::from(model).to_string();
+        match (self.model.clone(), &self.form) {
+            (Some(at), Form::Json) => self.splice(at, quoted.as_bytes()),
+            (Some(at), _) => self.splice(at, model.as_bytes()),
+            (None, Form::Json) => {
+                if let Some(open) = self.begun.iter().position(|byte| *byte == b'{') {
+                    let is_empty = self.begun[open + 1..].trim_ascii_start().starts_with(b"}");
+                    let comma = if is_empty { "" } else { "," };
+                    self.splice(open + 1..open + 1, format!("\"model\":{quoted}{comma}").as_bytes());
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// The length of the whole body, where it is known and it is still streamed.
+    pub(super) fn streamed_length(&self) -> Option<u64> {
+        self.length.filter(|_| self.rest.is_some())
+    }
+
+    /// Returns `true`, once it was sent, if it was larger than a body may be.
+    pub(super) fn overflow(&self) -> Arc<AtomicBool> {
+        self.is_too_large.clone()
+    }
+
+    /// The body as it is sent.
+    pub(super) fn into_body(self) -> Passed {
+        match self.rest {
+            None => Passed::Whole(self.begun),
+            Some(rest) => {
+                let begun =
+                    Some(Ok(self.begun)).filter(|begun| begun.as_ref().is_ok_and(|it| !it.is_empty()));
+                Passed::Stream(stream::iter(begun).chain(rest).boxed())
+            }
+        }
+    }
+}
+
+fn limited(
+    body: Body,
+    max_mb: u64,
+    is_too_large: Arc<AtomicBool>,
+) -> BoxStream<'static, Result<Bytes, Fault>> {
+    let (limit, mut read) = (max_mb.saturating_mul(1024 * 1024), 0_u64);
+    let pieces = body.into_data_stream().map(move |piece| {
+        let piece = piece
+            .map_err(|error| Fault::invalid(format!("the request body could not be read: {error}"), None))?;
+        read += piece.len() as u64;
+        if read > limit {
+            is_too_large.store(true, Relaxed);
+            return Err(too_large(max_mb));
+        }
+        Ok(piece)
+    });
+    pieces.boxed()
+}
+
+/// The place of the value of `model`.
+fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Fault> {
+    let (mut found, mut count) = (None, 0);
+    let is_object = std::str::from_utf8(body).is_ok()
+        && skim(body, |key, value| {
+            if key == "model" {
+                let start = value.as_ptr() as usize - body.as_ptr() as usize;
+                (found, count) = (Some(start..start + value.len()), count + 1);
+            }
+        });
+    if !is_object {
+        let json = parsed(body)?;
+        let message = format!("the request body must be a JSON object, not {}", json.kind());
+        return Err(Fault::invalid(message, None));
+    }
+    let value = found.clone().map(|at: Range<usize>| body[at].trim_ascii());
+    match (count, value) {
+        (0, _) | (1, Some(b"null")) => Ok(None),
+        (1, Some([b'"', ..])) => Ok(found),
+        (1, _) => Err(Fault::invalid("`model` must be the name of a model, a string", Some("model"))),
+        _ => Err(Fault::invalid("`model` is named more than once", Some("model"))),
+    }
+}
+
+fn has_twice(body: &[u8]) -> bool {
+    let mut keys = std::collections::HashSet::new();
+    let mut is_twice = false;
+    skim(body, |key, _| is_twice |= !keys.insert(key.to_owned()));
+    is_twice
+}
+
+fn form_model(body: &[u8], boundary: &str) -> Option<Range<usize>> {
+    let fields = multipart::fields(body, boundary);
+    fields.into_iter().find(|field| field.name == "model" && !field.is_file).map(|field| field.value)
+}

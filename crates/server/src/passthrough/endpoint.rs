@@ -1,0 +1,216 @@
+//! One request on its way through.
+
+use super::body::Sent;
+use super::guard;
+use super::target::Target;
+use crate::body::unpacked;
+use crate::headers::named;
+use crate::messages::models::speaks_anthropic;
+use crate::messages::refusal::AnthropicError;
+use crate::reply::{self, OpenAiError};
+use crate::{auth, exchange, facts, recording};
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::provider::{Forwarded, RelayRequest, Relayed, Traced};
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+/// The headers of a client that describe its body and the answer it wants.
+const DESCRIBES: [&str; 2] = ["content-type", "accept"];
+
+/// Passes a request of any route on.
+pub(super) async fn relay(State(app): State<Arc<App>>, request: Request) -> Response {
+    let path = request.uri().path().trim_start_matches("/v1/").to_owned();
+    through(app, request, path, None).await
+}
+
+/// The same for a path below `/v1`, and a model that the path names instead of the body.
+pub(crate) async fn through(
+    app: Arc<App>,
+    request: Request,
+    path: String,
+    model: Option<String>,
+) -> Response {
+    let snapshot = app.host.snapshot();
+    let anthropic = is_anthropic(&path, request.headers());
+    let answer = Box::pin(answer(app, &snapshot, request, path, model, anthropic));
+    named(&snapshot, answer, move |fault| refused(fault, anthropic)).await
+}
+
+/// Refuses a WebSocket: no bytes of one are passed on.
+pub(super) async fn realtime(headers: HeaderMap) -> Response {
+    let fault = Fault::Request {
+        message: "cannot open a realtime session: this host passes no WebSockets on; connect to the service itself, or \
+                  use /v1/audio/speech, /v1/audio/transcriptions and /v1/chat/completions"
+            .into(),
+        param: None,
+        code: Some("realtime_unsupported"),
+        kind: RequestFault::NotFound,
+    };
+    refused(fault, speaks_anthropic(&headers))
+}
+
+fn is_anthropic(path: &str, headers: &HeaderMap) -> bool {
+    path.starts_with("messages/") || speaks_anthropic(headers)
+}
+
+fn refused(fault: Fault, anthropic: bool) -> Response {
+    reply::log(&fault);
+    match anthropic {
+        true => AnthropicError(fault).into_response(),
+        false => OpenAiError(fault).into_response(),
+    }
+}
+
+async fn answer(
+    app: Arc<App>,
+    snapshot: &Snapshot,
+    request: Request,
+    path: String,
+    model: Option<String>,
+    anthropic: bool,
+) -> Result<Response, Fault> {
+    let (mut parts, body) = request.into_parts();
+    let key_user = auth::user_of_key(&app, &parts.headers)?;
+    climbs_nowhere(&path)?;
+    unpacked(&parts.headers)?;
+    let max_mb = app.config.server.max_body_mb;
+    let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
+    let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
+    let has_body = !body.is_end_stream();
+    let mut sent = Sent::read(&parts.headers, body, max_mb, has_guards).await?;
+    let model = model.or_else(|| sent.model());
+    let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
+    if let Some(model) = &model
+        && (*model != target.model || sent.model().is_none())
+    {
+        sent.rename_model(&target.model);
+    }
+    let seen = match &model {
+        Some(model) => Json::from([("model", model.as_str().into())]),
+        None => Json::object(),
+    };
+    let listed = snapshot.listed().clone();
+    let mut facts = facts::of_body(&app, &parts, &seen, &key_user, target.facts.clone(), listed);
+    let door = door_of(&path);
+    let watch = recording::begin(&app, door, false, snapshot.generation, &parts.headers, &mut facts);
+    let context = facts::context(&app, &facts, &seen);
+    let turn = Turn::new(facts, context, Events::default());
+    let relayed = async {
+        if let Some(at) = covered.filter(|_| has_guards) {
+            let chain = snapshot.covering(at.0, model.as_deref());
+            guard::run(&chain, at, &mut sent, &turn).await?;
+        }
+        pass_on(&mut parts, sent, has_body, &path, &target, &turn, max_mb).await
+    };
+    let mut response = match relayed.await {
+        Ok(relayed) => response_of(relayed),
+        Err(fault) => refused(watch.failed(fault), anthropic),
+    };
+    exchange::answer(turn.exchange(), &mut response);
+    Ok(recording::until_end(watch, response))
+}
+
+async fn pass_on(
+    parts: &mut Parts,
+    sent: Sent,
+    has_body: bool,
+    path: &str,
+    target: &Target,
+    turn: &Turn,
+    max_mb: u64,
+) -> Result<Relayed, Fault> {
+    let described = DESCRIBES.into_iter().filter_map(|name| {
+        let value = parts.headers.get(name)?.to_str().ok()?;
+        Some((name.into(), value.into()))
+    });
+    // A request without a body says so, since some services want to know.
+    let length = match has_body {
+        true => sent.streamed_length(),
+        false => (parts.method == Method::POST).then_some(0),
+    };
+    let length = length.map(|length| ("content-length".into(), length.to_string().into()));
+    let headers = described.chain(length).collect();
+    let overflow = sent.overflow();
+    let call = Traced::begin(turn.trace(), target.provider.name(), &target.model, || Json::Null);
+    let body = match has_body {
+        true => sent.into_body(),
+        false => valvehouse_core::provider::Passed::Whole(bytes::Bytes::new()),
+    };
+    turn.exchange().begin_call();
+    let relayed = target.provider.relay(RelayRequest {
+        method: parts.method.as_str(),
+        path,
+        query: parts.uri.query(),
+        headers,
+        body,
+        model: &target.model,
+        exchange: turn.exchange(),
+    });
+    let provider = target.provider.name().into();
+    let (mut headers, mut status) = (Vec::new(), 200);
+    let forwarded = relayed.await.map(|relayed| {
+        (headers, status) = (relayed.headers, relayed.status);
+        Forwarded { provider, status, content_type: None, body: relayed.body }
+    });
+    let forwarded = forwarded.map_err(|fault| match overflow.load(Relaxed) {
+        true => crate::body::too_large(max_mb),
+        false => fault,
+    });
+    let forwarded = call.follow(forwarded)?;
+    Ok(Relayed { status, headers, body: forwarded.body })
+}
+
+/// An answer that breaks off breaks its connection off: a part of it looks like the whole.
+fn response_of(relayed: Relayed) -> Response {
+    let body = relayed.body.into_stream().inspect(|bytes| {
+        if let Err(fault) = bytes {
+            tracing::warn!("an answer broke off: {fault}");
+        }
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    *response.status_mut() = StatusCode::from_u16(relayed.status).unwrap_or(StatusCode::OK);
+    for (name, value) in relayed.headers {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}
+
+/// Refuses a path with steps that lead upwards: it would leave the routes of its service.
+fn climbs_nowhere(path: &str) -> Result<(), Fault> {
+    let climbs = |step: &str| {
+        let step = percent_encoding::percent_decode_str(step).decode_utf8_lossy();
+        matches!(&*step, "." | "..") || step.contains(['/', '\\'])
+    };
+    match path.split('/').any(climbs) {
+        true => Err(Fault::invalid("the path has steps that lead upwards; send it without them", None)),
+        false => Ok(()),
+    }
+}
+
+/// The name of a route in metrics and traces.
+fn door_of(path: &str) -> &'static str {
+    match path.split('/').next() {
+        Some("embeddings") => "embeddings",
+        Some("completions") => "completions",
+        Some("moderations") => "moderations",
+        Some("audio") => "audio",
+        Some("images") => "images",
+        Some("batches") => "batches",
+        Some("rerank") => "rerank",
+        Some("messages") => "messages",
+        _ => "files",
+    }
+}

@@ -1,0 +1,200 @@
+//! The `inlet` chain on texts that flow into other routes than chats, for filters that list their endpoint.
+//!
+//! A filter sees a body whose `messages` are the texts, one message of the user each; what it makes of their contents
+//! is written back into the request. So a filter that is written for chats works unchanged.
+
+use super::body::{Form, Sent};
+use std::ops::Range;
+use valvehouse_core::chat::message;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_json::Json;
+
+/// Returns the endpoint that a path belongs to, and the field with its texts, where filters may act on it.
+pub(super) fn endpoint_of(path: &str) -> Option<(&'static str, &'static str)> {
+    match path.split('/').next() {
+        Some("embeddings") => Some(("embeddings", "input")),
+        Some("completions") => Some(("completions", "prompt")),
+        Some("images") => Some(("images", "prompt")),
+        _ => None,
+    }
+}
+
+/// Runs the chain on the texts of a request and writes its edits back. Where nothing was edited no byte changes.
+///
+/// # Errors
+/// The refusal or failure of a filter; or a fault of the request if it has inputs that are no texts, which no filter
+/// could see.
+pub(super) async fn run(
+    chain: &Chain,
+    (endpoint, field): (&'static str, &'static str),
+    sent: &mut Sent,
+    turn: &Turn,
+) -> Result<(), Fault> {
+    sent.check_readable()?;
+    let request = sent.json()?;
+    let places = match sent.form {
+        Form::Json => Places::Json(json_texts(&request, endpoint, field)?),
+        _ => Places::Form(form_texts(sent, field)),
+    };
+    let texts = places.texts(sent)?;
+    let messages: Vec<Json> = texts
+        .iter()
+        .map(|text| Json::from([("role", "user".into()), ("content", text.as_str().into())]))
+        .collect();
+    let body = Json::object();
+    for (key, value) in request.as_object().map(valvehouse_json::Object::entries).unwrap_or_default() {
+        if key != field {
+            put(&body, &key, value.copy())?;
+        }
+    }
+    if let (None, Some(model)) = (body.get("model"), sent.model()) {
+        put(&body, "model", model.into())?;
+    }
+    put(&body, "endpoint", endpoint.into())?;
+    put(&body, "messages", messages.into())?;
+    if let Some(trace) = turn.trace() {
+        trace.begins_with(&body);
+    }
+    let edited = match chain.run(Hook::Inlet, body, turn).await? {
+        Outcome::Done(body) => body.get("messages").unwrap_or_default().items(),
+        Outcome::Skipped(value) => {
+            let text = message::text_of(&value);
+            let text = value.as_str().map_or_else(|| text.to_string(), str::to_owned);
+            let shown = if text.is_empty() { "a filter answered".to_owned() } else { text };
+            let message = format!("{shown} (an answer in place of the model has no form for {endpoint})");
+            return Err(Refusal::new(message).into());
+        }
+    };
+    if edited.len() != texts.len() {
+        return Err(Fault::Host(format!(
+            "the inlet of a filter left {} of {} messages: for {endpoint} each text is a message, and each must stay",
+            edited.len(),
+            texts.len()
+        )));
+    }
+    let edited: Vec<String> = edited.iter().map(|said| message::text_of(said).to_string()).collect();
+    if edited == texts {
+        return Ok(());
+    }
+    places.write(sent, &request, edited)
+}
+
+fn put(object: &Json, key: &str, value: Json) -> Result<(), Fault> {
+    object.set(key, value).map(drop).map_err(|error| Fault::Host(error.to_string()))
+}
+
+/// The places of texts in a request.
+enum Places {
+    /// Paths into the JSON, with their texts.
+    Json(Vec<(Vec<Step>, String)>),
+    /// Ranges of a form.
+    Form(Vec<Range<usize>>),
+}
+
+#[derive(Clone)]
+enum Step {
+    Key(&'static str),
+    Index(usize),
+}
+
+impl Places {
+    fn texts(&self, sent: &Sent) -> Result<Vec<String>, Fault> {
+        match self {
+            Self::Json(all) => Ok(all.iter().map(|(_, text)| text.clone()).collect()),
+            Self::Form(all) => {
+                let texts = all.iter().map(|at| std::str::from_utf8(&sent.begun[at.clone()]));
+                let texts = texts.map(|text| text.map(str::to_owned));
+                texts
+                    .collect::<Result<_, _>>()
+                    .map_err(|_| Fault::invalid("a field of the form is not UTF-8", None))
+            }
+        }
+    }
+
+    fn write(self, sent: &mut Sent, request: &Json, edited: Vec<String>) -> Result<(), Fault> {
+        match self {
+            Self::Json(places) => {
+                for ((path, before), text) in places.into_iter().zip(edited) {
+                    if before != text {
+                        set_at(request, &path, text)?;
+                    }
+                }
+                let bytes =
+                    request.encode_as_spelt().map_err(|error| Fault::invalid(error.to_string(), None))?;
+                sent.replace(bytes)
+            }
+            Self::Form(places) => {
+                // From the end, so that earlier places stay where they are.
+                for (at, text) in places.into_iter().zip(edited).rev() {
+                    sent.splice(at, text.as_bytes());
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
+    let Some((last, steps)) = path.split_last() else { return Ok(()) };
+    let mut at = request.clone();
+    for step in steps {
+        at = match step {
+            Step::Key(key) => at.get(key).unwrap_or_default(),
+            Step::Index(index) => at.items().get(*index).cloned().unwrap_or_default(),
+        };
+    }
+    match (last, &at) {
+        (Step::Key(key), at) => put(at, key, text.into()),
+        (Step::Index(index), Json::Array(list)) => {
+            list.set(*index, text.into()).map(drop).map_err(|error| Fault::Host(error.to_string()))
+        }
+        (Step::Index(_), _) => Ok(()),
+    }
+}
+
+/// The texts of a JSON request: a text, a list of texts, or a list of objects with a `text`.
+fn json_texts(
+    request: &Json,
+    endpoint: &str,
+    field: &'static str,
+) -> Result<Vec<(Vec<Step>, String)>, Fault> {
+    let unseen = || {
+        Fault::invalid(
+            format!(
+                "cannot pass `{field}` on: filters of this host look at the texts of {endpoint}, and it holds \
+                 something else, such as tokens; send texts (LangChain: check_embedding_ctx_length=False)"
+            ),
+            Some(field),
+        )
+    };
+    let mut found = Vec::new();
+    for key in [field, "suffix", "negative_prompt"] {
+        match request.get(key) {
+            None | Some(Json::Null) => {}
+            Some(Json::Text(text)) => found.push((vec![Step::Key(key)], text.to_string())),
+            Some(Json::Array(list)) => {
+                for (index, item) in list.items().into_iter().enumerate() {
+                    let path = vec![Step::Key(key), Step::Index(index)];
+                    match (&item, item.get("text")) {
+                        (Json::Text(text), _) => found.push((path, text.to_string())),
+                        (Json::Object(_), Some(Json::Text(text))) => {
+                            found.push(([path, vec![Step::Key("text")]].concat(), text.to_string()));
+                        }
+                        _ => return Err(unseen()),
+                    }
+                }
+            }
+            Some(_) => return Err(unseen()),
+        }
+    }
+    Ok(found)
+}
+
+/// The texts of a form.
+fn form_texts(sent: &Sent, field: &str) -> Vec<Range<usize>> {
+    let fields = sent.fields().into_iter();
+    // Also one that calls itself a file: some services read it as a text.
+    fields.filter(|own| own.name == field).map(|own| own.value).collect()
+}

@@ -1,0 +1,174 @@
+//! Messages on their way to a service and back: what their clients say and hear is not lost.
+
+use crate::host::{Answer, TestHost};
+use crate::upstream::{MODEL, Reply};
+use serde_json::{Value, json};
+
+const IDENTITY: &str = "fn inlet(body) { body }\nfn stream(event) { event }\nfn post_chat(ctx) { ctx }\nfn outlet(body) { body }";
+
+async fn claude(setup: crate::host::Setup) -> TestHost {
+    let host = setup.provider("kind = \"anthropic\"").start().await;
+    host.upstream.script(|asked| {
+        let start = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
+            "model": "claude", "content": [], "stop_reason": null, "stop_sequence": null, "usage": {
+            "input_tokens": 7, "output_tokens": 1, "cache_read_input_tokens": 5, "service_tier": "standard",
+            "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}}}});
+        let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null,
+            "container": {"id": "c1"}}, "usage": {"output_tokens": 9}, "context_management": {"applied_edits": []}});
+        let events = [
+            start,
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            end,
+            json!({"type": "message_stop"}),
+        ];
+        if asked.json()["stream"] == json!(true) {
+            let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+            return Reply::raw("text/event-stream", events.iter().map(event).collect::<String>());
+        }
+        Reply::json(&json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_reason":
+            "end_turn", "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 7, "output_tokens": 9}}))
+    });
+    host
+}
+
+fn ask(host: &TestHost, body: &Value) -> reqwest::RequestBuilder {
+    host.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01").body(body.to_string())
+}
+
+fn events(answer: &Answer) -> Vec<Value> {
+    let data = answer.body().lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+fn of<'a>(events: &'a [Value], kind: &str) -> &'a Value {
+    events.iter().find(|event| event["type"] == kind).unwrap()
+}
+
+#[tokio::test]
+async fn streams_keep_container_context_management_and_the_counts_of_their_beginning() {
+    for filter in [None, Some(IDENTITY)] {
+        let setup = TestHost::new();
+        let host = claude(if let Some(filter) = filter { setup.filter("same", filter) } else { setup }).await;
+        let body = json!({"model": MODEL, "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
+        let events = events(&Answer::of(ask(&host, &body)).await);
+        let usage = &of(&events, "message_start")["message"]["usage"];
+        assert_eq!(
+            (&usage["input_tokens"], &usage["service_tier"]),
+            (&json!(7), &json!("standard")),
+            "{usage}"
+        );
+        assert_eq!(usage["cache_creation"]["ephemeral_1h_input_tokens"], 4);
+        assert!(of(&events, "message_start")["message"].get("anthropic").is_none());
+        let end = of(&events, "message_delta");
+        assert_eq!(
+            (&end["delta"]["container"]["id"], &end["context_management"]),
+            (&json!("c1"), &json!({"applied_edits": []})),
+            "{end}"
+        );
+        assert_eq!((&end["usage"]["output_tokens"], &end["usage"]["input_tokens"]), (&json!(9), &json!(7)));
+    }
+}
+
+#[tokio::test]
+async fn another_services_stream_begins_with_an_estimate_and_ends_with_the_count() {
+    let host = TestHost::new().start().await;
+    let body = json!({"model": MODEL, "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "one two three four five six"}]});
+    host.upstream.script(|_| Reply::words(["hi"]));
+    let events = events(&Answer::of(ask(&host, &body)).await);
+    let estimated = of(&events, "message_start")["message"]["usage"]["input_tokens"].as_i64().unwrap();
+    assert!((6..40).contains(&estimated), "{estimated}");
+    let counted = Answer::of(
+        host.request("POST", "/v1/messages/count_tokens")
+            .body(json!({"model": MODEL, "messages": body["messages"]}).to_string()),
+    );
+    assert_eq!(counted.await.json()["input_tokens"].as_i64(), Some(estimated));
+}
+
+#[tokio::test]
+async fn a_service_that_counts_and_batches_is_asked_to() {
+    let host = claude(TestHost::new()).await;
+    host.upstream.reply(Reply::raw("application/json", "{ \"input_tokens\" : 14 }"));
+    let body = format!("{{ \"model\":\"{MODEL}\", \"messages\" : [] }}");
+    let answer = Answer::of(host.request("POST", "/v1/messages/count_tokens").body(body.clone())).await;
+    assert_eq!(answer.body(), "{ \"input_tokens\" : 14 }");
+    let asked = host.upstream.last();
+    assert_eq!((asked.path.as_str(), asked.text()), ("/v1/messages/count_tokens", body));
+    assert_eq!(asked.headers["x-api-key"], "sk-upstream");
+    assert_eq!(host.get("/v1/messages/batches/b1/results").await.status, 200);
+    assert_eq!(host.upstream.last().path, "/v1/messages/batches/b1/results");
+}
+
+#[tokio::test]
+async fn a_filter_that_changes_nothing_changes_no_byte_and_instructions_keep_their_place() {
+    let body = json!({"model": MODEL, "max_tokens": 9, "system": "top", "messages": [
+        {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"},
+        {"role": "system", "content": "in the middle"}, {"role": "user", "content": [
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}},
+        {"type": "text", "text": "read", "cache_control": {"type": "ephemeral"}}]}]});
+    let mut seen = Vec::new();
+    for filters in [0, 1, 5] {
+        let setup = (0..filters)
+            .fold(TestHost::new(), |setup, number| setup.filter(&format!("same{number}"), IDENTITY));
+        let host = claude(setup).await;
+        assert_eq!(Answer::of(ask(&host, &body)).await.status, 200);
+        seen.push(host.upstream.last().text());
+    }
+    assert!(seen.iter().all(|body| *body == seen[0]), "{seen:?}");
+    let asked: Value = serde_json::from_str(&seen[0]).unwrap();
+    assert_eq!(
+        (&asked["system"], &asked["messages"][2]),
+        (&json!("top"), &json!({"role": "system", "content": "in the middle"}))
+    );
+    assert_eq!(asked["messages"][3]["content"], body["messages"][3]["content"]);
+}
+
+#[tokio::test]
+async fn errors_of_a_kind_that_nobody_knows_keep_their_kind_details_and_request_id() {
+    let host = claude(TestHost::new()).await;
+    let error = json!({"type": "error", "error": {"type": "conflict_error", "message": "m", "details": {"a": 1}}, "request_id": "req_9"});
+    host.upstream.reply(Reply::json(&error).status(409).header("request-id", "req_9"));
+    let body = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
+    let answer = Answer::of(ask(&host, &body)).await;
+    assert_eq!((answer.status, answer.json(), answer.header("request-id")), (409, error, Some("req_9")));
+}
+
+#[tokio::test]
+async fn before_another_service_wishes_are_translated_or_reported() {
+    let host = TestHost::new().start().await;
+    let ask = async |more: Value| {
+        let mut body =
+            json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = Answer::of(ask(&host, &body)).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        (host.upstream.last().json(), answer.header("x-valvehouse-left-out").map(str::to_owned))
+    };
+    let (asked, left_out) = ask(json!({"thinking": {"type": "enabled", "budget_tokens": 2048},
+        "tools": [{"type": "web_search_20250305", "name": "web_search"}]}))
+    .await;
+    assert_eq!(left_out.as_deref(), Some("thinking, web_search_20250305"));
+    assert!(asked.get("tools").is_none() && asked.get("thinking").is_none(), "{asked}");
+    let (asked, left_out) = ask(json!({"output_config": {"effort": "max"}})).await;
+    assert_eq!((&asked["reasoning_effort"], left_out), (&json!("high"), None));
+    let (asked, _) = ask(json!({"messages": [
+        {"role": "user", "content": [{"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "long"}},
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "no such file", "is_error": true}]}]})).await;
+    assert_eq!(asked["messages"][0]["content"][0], json!({"type": "text", "text": "T\n\nlong"}));
+    assert_eq!(asked["messages"][0]["content"][1]["file"]["filename"], "document.pdf");
+    assert_eq!(asked["messages"][2]["content"], "Error: no such file");
+}
+
+#[tokio::test]
+async fn unknown_routes_answer_in_the_callers_protocol() {
+    let host = TestHost::new().start().await;
+    for (path, named) in [("/v1/nothing", true), ("/v1/messages/nothing", false)] {
+        let request = host.request("GET", path);
+        let request = if named { request.header("anthropic-version", "2023-06-01") } else { request };
+        let answer = Answer::of(request).await;
+        assert_eq!((answer.status, &answer.json()["type"]), (404, &json!("error")), "{}", answer.body());
+    }
+}
