@@ -7,6 +7,7 @@ mod body;
 mod extract;
 mod facts;
 mod fallback;
+mod first_choice;
 mod follower;
 mod functions;
 mod gate;

@@ -6,7 +6,7 @@ use super::ending;
 use super::events::Events;
 use super::extra::CONTENT_BLOCKS;
 use super::seal::{Seal, length_on, split_at};
-use crate::chat::message;
+use crate::chat::{message, response};
 use std::collections::VecDeque;
 use valvehouse_json::Json;
 
@@ -28,6 +28,8 @@ use valvehouse_json::Json;
 pub struct Writer {
     events: Events,
     begun: bool,
+    /// Is `true` once a chunk came that has nothing of the first choice.
+    has_others: bool,
     open: Option<Open>,
     /// Blocks that are known before their text has come.
     plan: VecDeque<Json>,
@@ -66,17 +68,22 @@ impl Writer {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
             self.usage = usage.copy();
         }
-        let first = |choice: &Json| choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0) == 0;
         // Anthropic's answers have one choice.
-        let choice = chunk.get("choices").unwrap_or_default().items().into_iter().find(first);
-        if let Some(choice) = choice {
+        if let Some(choice) = response::first_choice(chunk) {
             self.begin(chunk);
             self.delta(&choice.get("delta").unwrap_or_default());
             if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
                 self.choice = choice.copy();
             }
+        } else if chunk.get("choices").is_some_and(|choices| !choices.is_empty()) {
+            self.has_others = true;
         }
         self.events.take()
+    }
+
+    /// Returns `true` if the chunks so far are of other choices than the first. No message can be made of those.
+    pub fn lacks_first_choice(&self) -> bool {
+        self.has_others && !self.begun
     }
 
     /// The events of the end.

@@ -1,6 +1,7 @@
 //! A turn whose answer is streamed in Anthropic's events.
 
 use super::refusal;
+use crate::first_choice;
 use crate::openai::streaming::{Item, Streaming, as_events};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -68,6 +69,10 @@ impl Sending {
             Ok(Some(Item::Failed(fault))) => {
                 tracing::warn!("a stream ended with an error: {fault}");
                 write(&mut out, &refusal::body(&fault));
+                return (out.freeze(), None);
+            }
+            Ok(None) if self.writer.lacks_first_choice() => {
+                write(&mut out, &refusal::body(&first_choice::missing()));
                 return (out.freeze(), None);
             }
             Ok(None) => {

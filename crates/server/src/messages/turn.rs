@@ -7,7 +7,7 @@ use crate::body::{parsed, read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::Told;
 use crate::reply::json_response;
-use crate::{auth, facts, recording};
+use crate::{auth, facts, first_choice, recording};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -54,12 +54,10 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
     let reply = app.turn(&ready, body, &turn, wish, told.hears()).await;
     let mut response = match reply {
-        // A message needs a choice to be made of.
-        Ok(Reply::Answer(answer)) if answer.get("choices").is_none_or(|choices| choices.is_empty()) => {
-            let message = "the answer of the provider has no choices";
-            refused(watch.failed(Fault::Provider { message: message.into(), timeout: false }))
-        }
-        Ok(Reply::Answer(answer)) => json_response(StatusCode::OK, &anthropic::message(&answer)),
+        Ok(Reply::Answer(answer)) => match first_choice::check(&answer) {
+            Ok(()) => json_response(StatusCode::OK, &anthropic::message(&answer)),
+            Err(fault) => refused(watch.failed(fault)),
+        },
         Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
         Err(fault) => refused(watch.failed(fault)),
     };

@@ -11,7 +11,7 @@ use crate::extract::{Id, Words};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::streaming::{Streaming, Told};
 use crate::reply::{self, OpenAiError, json_response};
-use crate::{auth, facts, recording};
+use crate::{auth, facts, first_choice, recording};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -89,20 +89,18 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (wish, told) = (Wish { stream: None, raw: false }, Told::default());
     let answered = app.turn(&ready, chat, &turn, wish, told.hears()).await;
     let mut response = match answered {
-        // A response needs a choice to be made of.
-        Ok(Reply::Answer(answer)) if answer.get("choices").is_none_or(|choices| choices.is_empty()) => {
-            let message = "the answer of the provider has no choices";
-            refused(watch.failed(Fault::Provider { message: message.into(), timeout: false }))
-        }
-        Ok(Reply::Answer(answer)) => {
-            split(&answer, true).iter().for_each(|chunk| drop(writer.write(chunk)));
-            let last = writer.end().pop().unwrap_or_default();
-            let response = last.get("response").unwrap_or_default();
-            if let Some(keeper) = keeper {
-                keeper.keep(writer.id(), &writer.items(), &response).await;
+        Ok(Reply::Answer(answer)) => match first_choice::check(&answer) {
+            Ok(()) => {
+                split(&answer, true).iter().for_each(|chunk| drop(writer.write(chunk)));
+                let last = writer.end().pop().unwrap_or_default();
+                let response = last.get("response").unwrap_or_default();
+                if let Some(keeper) = keeper {
+                    keeper.keep(writer.id(), &writer.items(), &response).await;
+                }
+                json_response(StatusCode::OK, &response)
             }
-            json_response(StatusCode::OK, &response)
-        }
+            Err(fault) => refused(watch.failed(fault)),
+        },
         Ok(Reply::Raw(_)) => refused(Fault::Host("an answer came in another service's words".into())),
         Err(fault) => refused(watch.failed(fault)),
     };

@@ -3,6 +3,7 @@
 use super::failure::{code_of, message_of};
 use super::storage::Keeper;
 use super::writer::Writer;
+use crate::first_choice;
 use crate::openai::keep_alive::KeepAlive;
 use crate::openai::streaming::{Item, Streaming, as_events};
 use axum::response::Response;
@@ -49,6 +50,10 @@ impl Sending {
                 tracing::warn!("a stream ended with an error: {fault}");
                 let events = self.writer.fail(code_of(&fault), &message_of(&fault));
                 return (written(&events), None);
+            }
+            None if self.writer.lacks_first_choice() => {
+                let fault = first_choice::missing();
+                return (written(&self.writer.fail(code_of(&fault), &message_of(&fault))), None);
             }
             None => {
                 let events = self.writer.end();
