@@ -60,7 +60,9 @@ fn stream_of(order: &str, other: &str) -> Reply {
         "the other later" => first.iter().chain(&second).map(|choice| vec![choice.clone()]).collect(),
         _ => pairs
             .map(|(mut first, mut second)| {
-                [&mut first, &mut second].map(|choice| choice.as_object_mut().unwrap().remove("index"));
+                for choice in [&mut first, &mut second] {
+                    choice.as_object_mut().unwrap().remove("index");
+                }
                 vec![first, second]
             })
             .collect(),
