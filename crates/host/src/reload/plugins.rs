@@ -273,6 +273,7 @@ impl Reload {
                     .stored_for(&self.stored.user_valves, &plugin.id)
                     .map(Vec::as_slice)
                     .unwrap_or_default();
+                rows.iter().for_each(|(_, values)| self.compiler.secrets.add_user(schema, values));
                 let effective = |values: &Json| schema.effective(&[values]).0.freeze();
                 plugin.users = Arc::new(UserValves {
                     by_user: rows.iter().map(|(user, values)| (user.clone(), effective(values))).collect(),
