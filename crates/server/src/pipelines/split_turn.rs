@@ -5,7 +5,7 @@ use super::names;
 use crate::{auth, facts};
 use axum::http::request::Parts;
 use valvehouse_core::chat::request;
-use valvehouse_core::context::{Context, Part, TurnFacts};
+use valvehouse_core::context::{Context, Part, Parted, TurnFacts};
 use valvehouse_core::filter::{Hook, Hooks};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
@@ -73,6 +73,12 @@ pub(crate) fn go_on(
     let is_trusted = || auth::may_operate(app, parts);
     let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
     let Some(parted) = parted else { return facts::context(app, facts, body) };
+    forget_strangers(&parted, snapshot);
+    for filter in ready.kernel.chain().filters() {
+        if let Some(plugin) = snapshot.plugins.get(filter.name()) {
+            parted.meets(filter.name(), plugin.incarnation);
+        }
+    }
     let is_guard = |id: &str| snapshot.plugins.get(id).is_some_and(|plugin| plugin.security);
     let ran: Vec<String> = parted.inlets().into_iter().filter(|id| !is_guard(id)).collect();
     let mut spared = Hooks::default().with(Hook::Inlet);
@@ -86,6 +92,11 @@ pub(crate) fn go_on(
     ready.kernel = ready.kernel.sparing(&ran, spared);
     facts.states = Some(parted.states().clone());
     facts::context_with(app, facts, body, parted.metadata().clone())
+}
+
+/// Forgets what plugins kept that are removed, or replaced by others under their ids.
+pub(super) fn forget_strangers(parted: &Parted, snapshot: &Snapshot) {
+    parted.forget_strangers(|id| snapshot.plugins.get(id).map(|plugin| plugin.incarnation));
 }
 
 /// Whether it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.
