@@ -6,16 +6,23 @@ use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
 /// How a service orders and numbers what it says.
-const ORDERS: [&str; 5] = ["in turns", "in one event", "without numbers", "the other first", "the other later"];
+const ORDERS: [&str; 5] =
+    ["in turns", "in one event", "without numbers", "the other first", "the other later"];
 
 /// Filters of every shape that sees answers, and one that wants to see the other choice as well.
 const FILTERS: [(&str, &str); 6] = [
     ("none", ""),
     ("identity", "fn stream(event) { event }\nfn outlet(body) { body }"),
     ("window", "fn stream(event, state) { stream::window(event, state, 12, |text| text); }"),
-    ("redact", "fn stream(event, state) { stream::window(event, state, 9, |text| text::replace(text, \"secret-42\", \"[x]\")); }"),
+    (
+        "redact",
+        "fn stream(event, state) { stream::window(event, state, 9, |text| text::replace(text, \"secret-42\", \"[x]\")); }",
+    ),
     ("held", "/*\nhold: true\n*/\nfn outlet(body) { body }"),
-    ("nosy", "fn stream(event) { if event.text.contains(\"forbidden\") { deny(\"seen in another choice\", 403) } }\nfn outlet(body) { if body.messages[-1].text.contains(\"forbidden\") { deny(\"seen in another choice\", 403) } }"),
+    (
+        "nosy",
+        "fn stream(event) { if event.text.contains(\"forbidden\") { deny(\"seen in another choice\", 403) } }\nfn outlet(body) { if body.messages[-1].text.contains(\"forbidden\") { deny(\"seen in another choice\", 403) } }",
+    ),
 ];
 
 fn choice(index: u64, delta: Value, finish: Option<&str>) -> Value {
@@ -84,10 +91,14 @@ fn answer_of(order: &str, other: &str) -> Reply {
     ];
     match order {
         "the other first" => choices.reverse(),
-        "without numbers" => choices.iter_mut().for_each(|choice| drop(choice.as_object_mut().unwrap().remove("index"))),
+        "without numbers" => {
+            choices.iter_mut().for_each(|choice| drop(choice.as_object_mut().unwrap().remove("index")))
+        }
         _ => {}
     }
-    Reply::json(&json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage()}))
+    Reply::json(
+        &json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage()}),
+    )
 }
 
 /// A host with a model for each filter. A question names the order, and what the other choice says.

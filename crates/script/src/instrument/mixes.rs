@@ -149,7 +149,12 @@ const TARGETS: [(&str, &str, &str, i64); 17] = [
     ("let m = #{ x: #{ y: [a] } };", "m[key.call(\"x\")].y[at.call() - 2]", "m.x.y[0]", 2),
     ("let m = #{ x: [[], a] };", "m.x[at.call()]", "m.x[1]", 1),
     ("__metadata__.box = [[], a];", "__metadata__.box[at.call()]", "__metadata__.box[1]", 1),
-    ("__metadata__.box = #{ x: #{ y: a } };", "__metadata__.box[key.call(\"x\")].y", "__metadata__.box.x.y", 1),
+    (
+        "__metadata__.box = #{ x: #{ y: a } };",
+        "__metadata__.box[key.call(\"x\")].y",
+        "__metadata__.box.x.y",
+        1,
+    ),
     ("let l = [[], a]; let outer = || l;", "l[at.call()]", "l[1]", 1),
 ];
 
@@ -159,15 +164,15 @@ fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place
     let mut succeeded = 0;
     let list = || Json::from(vec![Json::from(1i64), vec![Json::from(2i64)].into()]);
     let map = || Json::from([("k", list())]);
-    let values = [list(), Json::array(), map(), "text".into(), 5i64.into(), 1.5.into(), Json::Null, true.into()];
+    let values =
+        [list(), Json::array(), map(), "text".into(), 5i64.into(), 1.5.into(), Json::Null, true.into()];
     for (before, target, result, calls) in TARGETS {
         for operator in ["=", "+=", "-=", "*=", "/=", "%=", "|=", "&="] {
             // What is called gives 1, then 2.
-            let calls_of = "let n = 0; let at = || { n += 1; if n > 1 { 2 } else { 1 } }; let key = |k| { n += 1; k };";
-            let script = script(
-                &format!("{calls_of} {before} {target} {operator} b;"),
-                &format!("[{result}, n]"),
-            );
+            let calls_of =
+                "let n = 0; let at = || { n += 1; if n > 1 { 2 } else { 1 } }; let key = |k| { n += 1; k };";
+            let script =
+                script(&format!("{calls_of} {before} {target} {operator} b;"), &format!("[{result}, n]"));
             let pairs = values.iter().flat_map(|a| values.iter().map(move |b| (a, b)));
             for (first, second) in pairs {
                 // A text shows arrays and maps of the script's own as Rhai writes them, and live ones as JSON.
@@ -180,13 +185,16 @@ fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place
                 if let Ok(wanted) = &wanted {
                     succeeded += 1;
                     if wanted.at_path("1").as_i64() != Some(calls) {
-                        wrong.push(format!("{before} {target} {operator} {second}: {wanted}, {calls} calls wanted"));
+                        wrong.push(format!(
+                            "{before} {target} {operator} {second}: {wanted}, {calls} calls wanted"
+                        ));
                     }
                 }
                 for (kinds, is_live_a, is_live_b) in
                     [("live with live", 0, 0), ("live with own", 0, 1), ("own with live", 1, 0)]
                 {
-                    let got = outcome(&script, both(first)[is_live_a].clone(), both(second)[is_live_b].clone());
+                    let got =
+                        outcome(&script, both(first)[is_live_a].clone(), both(second)[is_live_b].clone());
                     let is_same = match (&wanted, &got) {
                         (Ok(wanted), Ok(got)) => wanted.to_string() == got.to_string(),
                         (wanted, got) => wanted.is_err() == got.is_err(),
