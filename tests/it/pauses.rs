@@ -160,3 +160,67 @@ async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
     let ended = resume(&host, &run, json!({"decision": "answer", "answer": "yes"})).await;
     assert_eq!(ended.json()["answer"], "told: paid 5, 1 yes true", "{}", ended.body());
 }
+
+/// Works and asks while an answer comes; shows at the end of the answer what it saw.
+const STREAMS: &str = r#"/*
+requirements: kv, http, llm
+allow_hosts: valve:service
+*/
+const Valves = #{ url: "", service: "" };
+fn stream(event, state, valves) {
+    if event.text == "" || state.saw != () { return; }
+    let paid = http::post(valves.url, #{ body: "pay" }).text;
+    let other = llm::chat(#{ model: "adviser", messages: [#{ role: "user", content: "which?" }] }).content;
+    let count = kv::incr("streams");
+    let answer = ask(#{ type: "input", data: #{ message: "Go on?", seen: [paid, other, count, event.text] } });
+    state.saw = [answer, paid, other, count];
+}
+fn stream_end(state, valves) {
+    let last = ask(#{ type: "input", data: #{ message: "And at the end?", seen: [http::post(valves.url, #{ body: "pay" }).text] } });
+    #{ text: " " + json::stringify(state.saw + [last]) }
+}
+"#;
+
+#[tokio::test]
+async fn a_model_is_asked_once_although_hooks_of_its_stream_ask() {
+    for (is_streamed, is_restarted, answers_in_pieces) in
+        [(false, false, false), (true, false, true), (false, true, true), (true, true, false)]
+    {
+        let what = format!("streamed: {is_streamed}, restarted: {is_restarted}, pieces: {answers_in_pieces}");
+        let (address, posts) = service().await;
+        let config = format!(
+            "[[models]]\nname = \"adviser\"\nprovider = \"mock\"\nmodel = \"adviser-1\"\n\
+             [filters.streams.valves]\nurl = \"http://{address}/pay\"\nservice = \"{address}\"\n\
+             [grants.streams]\nhttp = [\"{address}\"]\nkv = true\nllm = true\n"
+        );
+        let mut host = clerk(&config).filter("streams", STREAMS).start().await;
+        let asked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let counted = asked.clone();
+        host.upstream.script(move |asked| {
+            let is_adviser = asked.json()["model"] == "adviser-1";
+            let count = counted[usize::from(is_adviser)].fetch_add(1, SeqCst) + 1;
+            let text = format!("{} answer {count}", if is_adviser { "its" } else { "my" });
+            if answers_in_pieces { Reply::fitting(asked, &text) } else { Reply::text(&text) }
+        });
+        let body = json!({"input": "pay", "chat_id": "c", "user": "ann", "stream": is_streamed});
+        let begun = put(&host, "/api/v1/agents/clerk/runs", body).await;
+        assert_eq!(begun.status, 200, "{what}: {}", begun.body());
+        let runs = host.get("/api/v1/agents/clerk/runs").await.json();
+        let run = runs["data"].as_array().or(runs.as_array()).unwrap_or_else(|| panic!("{runs}"))[0].clone();
+        let mut answered = Value::Null;
+        for answer in ["yes", "so be it"] {
+            if is_restarted {
+                host.restart().await;
+            }
+            let decision = json!({"decision": "answer", "answer": answer});
+            let ended = resume(&host, &run, decision).await;
+            assert_eq!(ended.status, 200, "{what}: {}", ended.body());
+            answered = ended.json();
+        }
+        assert_eq!(answered["status"], "done", "{what}: {answered}");
+        let wanted = r#"my answer 1 ["yes","secret-1","its answer 1",1,"so be it"]"#;
+        assert_eq!(answered["answer"], wanted, "{what}");
+        let counts = asked.each_ref().map(|count| count.load(SeqCst));
+        assert_eq!((counts, posts.load(SeqCst)), ([1, 1], 2), "{what}");
+    }
+}

@@ -1,7 +1,7 @@
 // OpenAI's and Anthropic's own JavaScript clients put streams together that were cut on their way.
 //
-// Usage: node raw.cjs BASE_URL FILE. Each line of the file has the `endpoint` (`chat` or `messages`), the `model` and
-// the `text` that is said. For each a line goes to stdout: what was asked, with the parts of the answer as the client
+// Usage: node raw.cjs BASE_URL FILE. Each line of the file has the `endpoint` (`chat`, `messages` or `responses`), the
+// `model` and the `text` that is said. For each a line goes to stdout: what was asked, with the parts of the answer as the client
 // has them.
 "use strict";
 
@@ -34,13 +34,31 @@ async function blocksOf(asked) {
     return (await stream.finalMessage()).content;
 }
 
+async function saidOf(asked) {
+    const stream = chat.responses.stream({ model: asked.model, input: asked.text, store: false });
+    const said = { text: [], refusal: [], thought: [], calls: [] };
+    for (const item of (await stream.finalResponse()).output) {
+        for (const part of item.content ?? []) {
+            if (part.type === "output_text") said.text.push(part.text);
+            if (part.type === "refusal") said.refusal.push(part.refusal);
+            if (part.type === "reasoning_text") said.thought.push(part.text);
+        }
+        if (item.type === "function_call" || item.type === "custom_tool_call") {
+            said.calls.push([item.name, item.arguments ?? item.input]);
+        }
+    }
+    return [said];
+}
+
+const readers = { chat: choicesOf, messages: blocksOf, responses: saidOf };
+
 async function main() {
     for (const line of readFileSync(process.argv[3], "utf8").split("\n").filter(Boolean)) {
         const asked = JSON.parse(line);
         if (asked.endpoint === "messages" && !messages) continue;
         const seen = { ...asked, error: null, parts: [] };
         try {
-            seen.parts = await (asked.endpoint === "chat" ? choicesOf : blocksOf)(asked);
+            seen.parts = await readers[asked.endpoint](asked);
         } catch (error) {
             seen.error = `${error.name}: ${error.message}`;
         }

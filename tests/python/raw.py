@@ -1,6 +1,6 @@
 """OpenAI's and Anthropic's own Python clients put streams together that were cut on their way.
 
-Usage: raw.py BASE_URL FILE. Each line of the file has the `endpoint` (`chat` or `messages`), the `model` and the `text`
+Usage: raw.py BASE_URL FILE. Each line of the file has the `endpoint` (`chat`, `messages` or `responses`), the `model` and the `text`
 that is said. For each a line goes to stdout: what was asked, with the parts of the answer as the client has them.
 """
 
@@ -41,6 +41,24 @@ def blocks_of(asked):
         return json.loads(stream.get_final_message().to_json())["content"]
 
 
+def said_of(asked):
+    with chat.responses.stream(model=asked["model"], input=asked["text"], store=False) as stream:
+        for _ in stream:
+            pass
+        response = json.loads(stream.get_final_response().to_json())
+    said = {"text": [], "refusal": [], "thought": [], "calls": []}
+    for item in response["output"]:
+        for part in item.get("content") or []:
+            kinds = {"output_text": "text", "refusal": "refusal", "reasoning_text": "thought"}
+            kind = kinds[part["type"]]
+            said[kind].append(part["refusal" if kind == "refusal" else "text"])
+        if item["type"] in ("function_call", "custom_tool_call"):
+            said["calls"].append([item["name"], item.get("arguments", item.get("input"))])
+    return [said]
+
+
+READERS = {"chat": choices_of, "messages": blocks_of, "responses": said_of}
+
 with open(sys.argv[2], encoding="utf-8") as lines:
     for line in lines:
         asked = json.loads(line)
@@ -48,7 +66,7 @@ with open(sys.argv[2], encoding="utf-8") as lines:
             continue
         seen = {**asked, "error": None, "parts": []}
         try:
-            seen["parts"] = (choices_of if asked["endpoint"] == "chat" else blocks_of)(asked)
+            seen["parts"] = READERS[asked["endpoint"]](asked)
         except Exception as error:  # whatever it is, the test shows it
             seen["error"] = f"{type(error).__name__}: {error}"
         print(json.dumps(seen))

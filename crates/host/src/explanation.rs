@@ -40,7 +40,7 @@ impl Snapshot {
     /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
     /// report calls to the listeners of agents, and refusals in place of missing filters.
     pub fn host_filters(&self, model: &str, asked: &[String]) -> Vec<Filter> {
-        let selected = self.select(self.plan().models.iter().find(|plan| plan.name == model), asked);
+        let selected = self.select_for(model, asked);
         let is_host = |filter: &&Filter| {
             self.plugins.get(filter.name()).is_none_or(|plugin| plugin.kind != Kind::Filter)
         };
@@ -92,10 +92,7 @@ impl Snapshot {
 
     /// Per plugin in running order: whether it runs for a model and user, and why not.
     pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
-        let listed =
-            self.plan().models.iter().find(|plan| plan.name == model).map(|plan| plan.filters.clone());
-        let mut listed = listed.unwrap_or_default();
-        listed.extend(self.held_for(model).map(|plugin| plugin.id.to_string()));
+        let listed = self.listed_for(model);
         let mut all: Vec<(Arc<Plugin>, Decision)> = self
             .filters()
             .map(|plugin| {
@@ -139,6 +136,9 @@ impl Snapshot {
             Decision::Runs => {
                 let why = match plugin.global {
                     true => "runs for every model".to_owned(),
+                    false if !self.plan().models.iter().any(|plan| plan.name == model) => {
+                        "guards a configured model that the same model of its provider serves".to_owned()
+                    }
                     false => format!("listed by the model `{model}`"),
                 };
                 let others: Vec<&str> =
@@ -193,7 +193,8 @@ impl Snapshot {
     /// The host's own filters in the chain of a model, in running order.
     pub fn host_parts(&self, model: &str, asked: &[String]) -> Vec<HostPart> {
         let plan = self.plan().models.iter().find(|plan| plan.name == model);
-        let is_absent = |name: &str| plan.is_some_and(|plan| plan.filters.iter().any(|id| id == name));
+        let listed = self.listed_for(model);
+        let is_absent = |name: &str| listed.iter().any(|id| id == name);
         let is_middleware =
             |name: &str| plan.is_some_and(|plan| plan.middleware.iter().any(|own| own.name() == name));
         let part = |filter: Filter| {

@@ -89,6 +89,8 @@ pub struct ModelPlan {
     pub name: String,
     /// Who serves it.
     pub provider: String,
+    /// The models of providers that may answer for it, as `(provider, model)`: its own first, then its fallbacks.
+    pub leads_to: Vec<(String, String)>,
     /// The same with others behind it, where it has fallbacks.
     pub fallback: Option<Arc<dyn Provider>>,
     /// Filters with `global: false` that run for it.
@@ -103,6 +105,19 @@ pub struct ModelPlan {
     pub memory: bool,
     /// What holds it to its limits.
     pub middleware: Vec<Middleware>,
+}
+
+impl ModelPlan {
+    /// Returns `true` if a model of a provider may answer for this one. Services take other spellings of a name for
+    /// the same.
+    pub(super) fn may_lead_to(&self, provider: &str, model: &str) -> bool {
+        let usual = |name: &str| {
+            let name = name.trim().to_lowercase();
+            let name = name.strip_prefix("models/").unwrap_or(&name);
+            name.strip_suffix(":latest").unwrap_or(name).to_owned()
+        };
+        self.leads_to.iter().any(|(own, leads_to)| own == provider && usual(leads_to) == usual(model))
+    }
 }
 
 impl Plan {

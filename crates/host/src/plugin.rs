@@ -72,6 +72,8 @@ pub struct Plugin {
     pub(crate) held_for: Arc<[String]>,
     /// Whether an operator lets it run.
     pub enabled: bool,
+    /// Which of the plugins that had its id one after the other it is.
+    pub incarnation: u64,
     /// What users set for themselves.
     pub users: Arc<UserValves>,
     /// What operators gave it.

@@ -34,6 +34,8 @@ pub struct Snapshot {
     everywhere: Vec<Arc<Plugin>>,
     /// Guards that still run for models which no longer list them.
     held: Vec<Arc<Plugin>>,
+    /// Is `true` if a model lists a guard that does not run for every model.
+    lists_guards: bool,
     /// Whether there is a plugin that requests may ask for.
     has_toggles: bool,
     /// For names that are not configured.
@@ -97,6 +99,7 @@ impl Snapshot {
             generation,
             everywhere: everywhere.cloned().collect(),
             held: plugins.values().filter(|plugin| !plugin.held_for.is_empty()).cloned().collect(),
+            lists_guards: false,
             has_toggles: plugins.values().any(|plugin| plugin.is_toggle()),
             plugins,
             problems,
@@ -109,6 +112,9 @@ impl Snapshot {
         };
         snapshot.listed = snapshot.served.listed().freeze();
         snapshot.passing = snapshot.select(None, &[]);
+        let mut models = snapshot.plan().models.iter();
+        let lists_guards = models.any(|model| snapshot.guards_of(model).next().is_some());
+        snapshot.lists_guards = lists_guards;
         let names = snapshot.plan().models.iter();
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
@@ -162,6 +168,50 @@ impl Snapshot {
         self.held.iter().filter(move |plugin| plugin.held_for.iter().any(|name| name == model))
     }
 
+    /// Returns the guards that run for a model because it lists them, or did until somebody confirms.
+    fn guards_of<'a>(&'a self, model: &'a ModelPlan) -> impl Iterator<Item = &'a str> {
+        let is_guard = |id: &str| {
+            let plugin = self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter);
+            plugin.is_some_and(|plugin| !plugin.global && (plugin.security || plugin.refusal().is_some()))
+        };
+        let listed = model.filters.iter().map(String::as_str).filter(move |id| is_guard(id));
+        listed.chain(self.held_for(&model.name).map(|plugin| &*plugin.id))
+    }
+
+    /// Returns the ids of the guards that a model of a provider has under its own name: those of the configured models
+    /// for which it may answer. Whoever names it gets no further than whoever names those.
+    fn guards_of_passed(&self, provider: &str, upstream: &str) -> Vec<String> {
+        if !self.lists_guards {
+            return Vec::new();
+        }
+        let models = self.plan().models.iter().filter(|model| model.may_lead_to(provider, upstream));
+        let mut guards: Vec<String> =
+            models.flat_map(|model| self.guards_of(model)).map(str::to_owned).collect();
+        guards.sort();
+        guards.dedup();
+        guards
+    }
+
+    /// Returns the filters with `global: false` that run for a name which clients use.
+    pub(crate) fn listed_for(&self, name: &str) -> Vec<String> {
+        if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
+            let held = self.held_for(name).map(|plugin| plugin.id.to_string());
+            return model.filters.iter().cloned().chain(held).collect();
+        }
+        let passed = self.served.passes(name);
+        passed
+            .map(|(provider, upstream)| self.guards_of_passed(provider.name(), upstream))
+            .unwrap_or_default()
+    }
+
+    /// Selects for a name which clients use.
+    pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> Selected {
+        match self.plan().models.iter().find(|model| model.name == name) {
+            Some(model) => self.select(Some(model), asked),
+            None => self.select_listed(None, &self.listed_for(name), asked),
+        }
+    }
+
     pub(crate) fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         self.select_at(CHAT, model, asked)
     }
@@ -169,6 +219,10 @@ impl Snapshot {
     /// The same for any endpoint: the filters that run there. Middleware belongs to chats.
     pub(crate) fn select_at(&self, endpoint: &str, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
+        self.select_listed(model, listed, asked)
+    }
+
+    fn select_listed(&self, model: Option<&ModelPlan>, listed: &[String], asked: &[String]) -> Selected {
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
         let still = model.into_iter().flat_map(|model| self.held_for(&model.name));
@@ -264,9 +318,16 @@ impl Snapshot {
             return Ok(self.assemble(selected, Some(model), asked, provider, None, model.facts.clone()));
         }
         let (provider, upstream) = self.served.passes(name).ok_or_else(|| self.unknown(name))?;
+        let guards = self.guards_of_passed(provider.name(), upstream);
+        let guarded = (!guards.is_empty()).then(|| self.select_listed(None, &guards, asked));
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
-        Ok(self.assemble(Some(&self.passing), None, asked, provider, upstream, facts.freeze()))
+        let (selected, asked) = match &guarded {
+            // What is asked for is among them.
+            Some(guarded) => (guarded, &[][..]),
+            None => (&self.passing, asked),
+        };
+        Ok(self.assemble(Some(selected), None, asked, provider, upstream, facts.freeze()))
     }
 
     fn assemble(

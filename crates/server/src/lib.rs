@@ -9,6 +9,7 @@ mod exchange;
 mod extract;
 mod facts;
 mod fallback;
+mod first_choice;
 mod follower;
 mod functions;
 mod gate;

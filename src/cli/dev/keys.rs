@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// How long a number may wait for its next digit.
 const NEXT_DIGIT: Duration = Duration::from_millis(700);
@@ -37,27 +37,58 @@ pub(super) const LEGEND: &str = "\
 
 /// The keys of this terminal, which is as it was when this is dropped.
 pub(super) struct Keys {
+    typing: Typing,
+    _terminal: terminal::Terminal,
+}
+
+/// What is typed, key by key.
+struct Typing {
     typed: UnboundedReceiver<Vec<u8>>,
     /// What came behind the key that was given last.
     rest: Vec<u8>,
-    _terminal: terminal::Terminal,
+    /// A number that may go on.
+    number: Option<Number>,
+}
+
+/// The digits of a number so far.
+#[derive(Clone, Copy)]
+struct Number {
+    value: usize,
+    /// The end of the wait for its next digit.
+    until: Instant,
 }
 
 impl Keys {
     /// None where nobody can press any: stdin or stdout is no terminal, or somebody else's.
     pub(super) fn of_terminal() -> Option<Self> {
         let terminal = terminal::Terminal::take()?;
-        Some(Self { typed: read(), rest: Vec::new(), _terminal: terminal })
+        Some(Self { typing: Typing::of(read()), _terminal: terminal })
     }
 
-    /// The next key; never, once the terminal is gone. Who stops waiting for it loses none but the digits of
-    /// a number.
+    /// The next key; never, once the terminal is gone. A caller that stops waiting for it loses nothing: also the
+    /// digits of a number are there at the next call.
     pub(super) async fn next(&mut self) -> Key {
+        self.typing.next().await
+    }
+}
+
+impl Typing {
+    fn of(typed: UnboundedReceiver<Vec<u8>>) -> Self {
+        Self { typed, rest: Vec::new(), number: None }
+    }
+
+    async fn next(&mut self) -> Key {
         loop {
+            if let Some(number) = self.number {
+                match self.after(number).await {
+                    Some(key) => return key,
+                    None => continue,
+                }
+            }
             let Some(key) = self.byte().await else { return std::future::pending().await };
             match key {
                 b'\n' | b'\r' => return Key::Open(None),
-                b'0'..=b'9' => return Key::Open(Some(self.number(key).await)),
+                b'0'..=b'9' => self.number = Some(Number::default().and(key)),
                 b'r' => return Key::Replay,
                 b't' => return Key::Test,
                 b'c' => return Key::Clear,
@@ -70,19 +101,17 @@ impl Keys {
     }
 
     /// A number goes on as long as digits follow each other; Enter ends it at once.
-    async fn number(&mut self, first: u8) -> usize {
-        let mut number = usize::from(first - b'0');
-        while let Ok(Some(next)) = timeout(NEXT_DIGIT, self.byte()).await {
-            match next {
-                b'0'..=b'9' => number = number.saturating_mul(10).saturating_add(usize::from(next - b'0')),
-                b'\n' | b'\r' => break,
-                other => {
-                    self.rest.push(other);
-                    break;
-                }
+    async fn after(&mut self, number: Number) -> Option<Key> {
+        match timeout_at(number.until, self.byte()).await {
+            Ok(Some(digit @ b'0'..=b'9')) => {
+                self.number = Some(number.and(digit));
+                return None;
             }
+            Ok(Some(b'\n' | b'\r') | None) | Err(_) => {}
+            Ok(Some(other)) => self.rest.push(other),
         }
-        number
+        self.number = None;
+        Some(Key::Open(Some(number.value)))
     }
 
     async fn byte(&mut self) -> Option<u8> {
@@ -94,6 +123,19 @@ impl Keys {
             }
         }
         self.rest.pop()
+    }
+}
+
+impl Number {
+    fn and(self, digit: u8) -> Self {
+        let value = self.value.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
+        Self { value, until: Instant::now() + NEXT_DIGIT }
+    }
+}
+
+impl Default for Number {
+    fn default() -> Self {
+        Self { value: 0, until: Instant::now() }
     }
 }
 
@@ -153,6 +195,42 @@ mod terminal {
     impl Terminal {
         pub(super) fn take() -> Option<Self> {
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+
+    /// The keys that are read of what is typed, by a reader that stops waiting again and again.
+    async fn keys_of(typed: &[&str]) -> Vec<Key> {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let mut typing = Typing::of(receiver);
+        let mut keys = Vec::new();
+        for part in typed {
+            sender.send(part.as_bytes().to_vec()).unwrap();
+            for _ in 0..5 {
+                keys.extend(typing.next().now_or_never());
+            }
+        }
+        tokio::time::advance(NEXT_DIGIT * 2).await;
+        keys.extend(typing.next().now_or_never());
+        keys
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_digits_of_a_number_are_there_after_something_else_happened() {
+        for (typed, keys) in [
+            (&["1"][..], vec![Key::Open(Some(1))]),
+            (&["1", "2"], vec![Key::Open(Some(12))]),
+            (&["12", "3", "\n"], vec![Key::Open(Some(123))]),
+            (&["7\n"], vec![Key::Open(Some(7))]),
+            (&["7", "r"], vec![Key::Open(Some(7)), Key::Replay]),
+            (&["rt\n", "\u{1b}[A", "q"], vec![Key::Replay, Key::Test, Key::Open(None), Key::Quit]),
+        ] {
+            assert_eq!(keys_of(typed).await, keys, "{typed:?}");
         }
     }
 }

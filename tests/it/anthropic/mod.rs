@@ -1,5 +1,6 @@
 //! Anthropic's words at both ends: its models behind any door, and its clients before any model.
 
+mod choices;
 mod claude;
 mod client;
 

@@ -263,6 +263,88 @@ impl Hosts {
     }
 }
 
+impl Hosts {
+    async fn responses(&self, model: &str, number: usize, cut: usize) -> Answer {
+        let body = json!({"model": self.model(model, number), "input": format!("{number} {cut}"), "stream": true,
+            "store": false});
+        let request = self.host.request("POST", "/v1/responses").header("content-type", "application/json");
+        Answer::of(request.body(body.to_string())).await
+    }
+}
+
+/// What a client of the Responses API has in the end, put together from the pieces: texts, refusals, thoughts and calls,
+/// each in its order. The whole response at the end says the same.
+fn response_read(answer: &Answer) -> Value {
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    let mut items: Vec<(Value, Vec<(String, String)>)> = Vec::new();
+    let mut last = Value::Null;
+    for event in answer.body().split_terminator("\n\n") {
+        let Some(data) = event.lines().find_map(|line| line.strip_prefix("data: ")) else { continue };
+        let event: Value = serde_json::from_str(data).unwrap();
+        let kind = event["type"].as_str().unwrap();
+        assert!(last.is_null(), "behind the end: {}", answer.body());
+        match kind {
+            "response.output_item.added" => {
+                assert_eq!(event["output_index"], items.len(), "{}", answer.body());
+                items.push((event["item"].clone(), Vec::new()));
+            }
+            "response.completed" | "response.incomplete" => last = event["response"].clone(),
+            "error" | "response.failed" => panic!("{}", answer.body()),
+            _ => {}
+        }
+        let Some(key) = kind.strip_prefix("response.").and_then(|kind| kind.strip_suffix(".delta")) else {
+            continue;
+        };
+        let at = event["output_index"].as_u64().unwrap() as usize;
+        let (item, pieces) = &mut items[at];
+        assert_eq!(event["item_id"], item["id"], "{}", answer.body());
+        let delta = event["delta"].as_str().unwrap();
+        assert!(!delta.is_empty(), "{}", answer.body());
+        match pieces.last_mut() {
+            Some((last, text)) if last == key => text.push_str(delta),
+            _ => pieces.push((key.to_owned(), delta.to_owned())),
+        }
+    }
+    let mut said = json!({"text": [], "refusal": [], "thought": [], "calls": []});
+    for (item, pieces) in &items {
+        let mut add = |key: &str, value: Value| said[key].as_array_mut().unwrap().push(value);
+        let is_call = item["name"].is_string();
+        if is_call && pieces.is_empty() {
+            add("calls", json!([item["name"], ""]));
+        }
+        for (key, text) in pieces {
+            match key.as_str() {
+                "output_text" => add("text", json!(text)),
+                "refusal" => add("refusal", json!(text)),
+                "reasoning_text" => add("thought", json!(text)),
+                _ => add("calls", json!([item["name"], text])),
+            }
+        }
+    }
+    let mut whole = json!({"text": [], "refusal": [], "thought": [], "calls": []});
+    for item in last["output"].as_array().unwrap_or_else(|| panic!("{}", answer.body())) {
+        let mut add = |key: &str, value: &Value| whole[key].as_array_mut().unwrap().push(value.clone());
+        for part in item["content"].as_array().into_iter().flatten() {
+            match part["type"].as_str().unwrap() {
+                "output_text" => add("text", &part["text"]),
+                "refusal" => add("refusal", &part["refusal"]),
+                _ => add("thought", &part["text"]),
+            }
+        }
+        if item["name"].is_string() {
+            let given = item.get("arguments").unwrap_or(&item["input"]);
+            add("calls", &json!([item["name"], given]));
+        }
+    }
+    assert_eq!(said, whole, "{}", answer.body());
+    said
+}
+
+/// All pieces of a kind, one after the other.
+fn joined(said: &Value, key: &str) -> String {
+    said[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}
+
 /// What an OpenAI client has in the end.
 fn chat_of(answer: &Answer, is_looked_at: bool) -> Json {
     let events = if is_looked_at { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
@@ -363,11 +445,18 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
     let hosts = hosts(streams).await;
     for (number, stream) in hosts.streams.iter().enumerate() {
         let whole = chat_of(&hosts.chat("Identity", number, WHOLE).await, true);
-        let is_one = stream.choices == 1;
-        let blocks = match is_one {
-            true => blocks_read(&hosts.messages("Identity", number, WHOLE).await),
-            false => Vec::new(),
-        };
+        // Of several choices these two protocols have the first.
+        let blocks = blocks_read(&hosts.messages("Identity", number, WHOLE).await);
+        let response = response_read(&hosts.responses("Identity", number, WHOLE).await);
+        let first = whole.at_path("choices.0.message");
+        let field = |name: &str| first.at_path(name).as_str().unwrap_or_default().to_owned();
+        for (key, text) in [
+            ("text", String::from(valvehouse::chat::message::text_of(&first))),
+            ("thought", field("reasoning_content")),
+            ("refusal", field("refusal")),
+        ] {
+            assert_eq!(joined(&response, key), text, "{}", stream.name);
+        }
         for (salt, shape) in Shape::ALL.into_iter().enumerate() {
             let model = format!("{shape:?}");
             let expected = said(&shape.expected(&whole));
@@ -379,7 +468,20 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
                 if is_looked_at {
                     assert_eq!(seen, expected, "{} {shape:?} cut at {cut}\n{}", stream.name, answer.body());
                 }
-                if is_one && shape != Shape::Append {
+                if shape != Shape::Append {
+                    let answer = hosts.responses(&model, number, cut).await;
+                    let redact = |said: &Value| match shape.redacts() {
+                        true => serde_json::from_str(&said.to_string().replace(SECRET, MARK)).unwrap(),
+                        false => said.clone(),
+                    };
+                    let seen = response_read(&answer);
+                    assert_eq!(
+                        seen,
+                        redact(&response),
+                        "{} {shape:?} cut at {cut}\n{}",
+                        stream.name,
+                        answer.body()
+                    );
                     let answer = hosts.messages(&model, number, cut).await;
                     let expected = if shape.redacts() { redacted(&blocks) } else { blocks.clone() };
                     let seen = blocks_read(&answer);
@@ -470,11 +572,7 @@ async fn clients(mut client: Command) {
     for (number, stream) in hosts.streams.iter().enumerate() {
         // OpenAI's clients cannot put calls of custom tools together.
         let is_custom = stream.body.contains("\"custom\"");
-        for endpoint in ["chat", "messages"]
-            .into_iter()
-            .take(if stream.choices == 1 { 2 } else { 1 })
-            .skip(usize::from(is_custom))
-        {
+        for endpoint in ["chat", "messages", "responses"].into_iter().skip(usize::from(is_custom)) {
             for (salt, shape) in Shape::ALL.into_iter().enumerate() {
                 let model = hosts.model(&format!("{shape:?}"), number);
                 let cut = cuts(stream.body.len(), number + salt * 17)[0];

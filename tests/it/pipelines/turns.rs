@@ -188,3 +188,61 @@ async fn an_open_webui_that_takes_us_for_a_pipeline_sees_events_in_the_stream() 
     );
     assert_eq!(answer.text(), "hello from upstream");
 }
+
+/// Removes the plugin beyond doubt: a file that is deleted by hand may come back.
+async fn remove(host: &TestHost) {
+    let gone = call(host, "DELETE", "/api/v1/functions/id/counts/delete", None, None).await;
+    assert_eq!(gone.status, 200, "{}", gone.body());
+    host.stands("counts", "gone").await;
+}
+
+/// Another plugin, which shows what it finds.
+const READS: &str = r#"
+fn inlet(body, state) { body.messages[-1].content += ` [other in ${state.ensure("inlets", 0)}]`; body }
+fn outlet(body, state) { body.messages[-1].content += ` [other out ${state.ensure("inlets", 0)}]`; body }
+"#;
+
+#[tokio::test]
+async fn what_a_removed_plugin_kept_between_inlet_and_outlet_is_not_for_the_next_one_under_its_id() {
+    let host = TestHost::new().filter("counts", COUNTS).start().await;
+    let began = ["m1", "m2", "m3"];
+    for message in began {
+        assert_eq!(last_of(&host, "/counts/filter/inlet", &inlet("c1", message)).await, "hi [in]");
+    }
+    // An edited file is the same plugin.
+    host.update("counts", &COUNTS.replace("[out", "[then")).await;
+    let said = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
+    assert_eq!(said, "hello [then 1 counts false]");
+    remove(&host).await;
+    // While there is none, nobody is asked.
+    let gone = post(&host, "/counts/filter/outlet", &outlet("c1", "m2")).await;
+    assert!(gone.status == 404 || gone.body().contains("hello\""), "{}", gone.body());
+    host.save("counts", READS);
+    host.stands("counts", "live").await;
+    for message in ["m2", "m3"] {
+        let said = last_of(&host, "/counts/filter/outlet", &outlet("c1", message)).await;
+        assert_eq!(said, "hello [other out 0]", "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_was_replaced_between_inlet_and_chat_has_its_inlet_run() {
+    let host = TestHost::new().filter("counts", COUNTS).start().await;
+    let mut body = saying(MODEL, "hi");
+    body["metadata"] = json!({"chat_id": "c1", "message_id": "m1"});
+    body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
+    for id in ["counts", MODEL] {
+        let path = format!("/{id}/filter/inlet");
+        let answer = post(&host, &path, &json!({"body": body, "user": user()})).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        body = answer.json();
+    }
+    remove(&host).await;
+    host.save("counts", READS);
+    host.stands("counts", "live").await;
+    body.as_object_mut().unwrap().remove("metadata");
+    body["user"] = user();
+    let answer = post(&host, "/chat/completions", &body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    assert_eq!(host.upstream.last().said(), "hi [in] [other in 0]");
+}

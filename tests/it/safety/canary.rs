@@ -179,7 +179,7 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
     let get = |path: &str| client.get(format!("{url}{path}"));
     let post = |path: &str, body: Value| client.post(format!("{url}{path}")).body(body.to_string());
 
-    let mut traces = Vec::new();
+    let (mut traces, mut responses) = (Vec::new(), Vec::new());
     for said in ACTS.iter().chain(&ECHOES).chain(&["hello"]) {
         for (provider, key) in [("written", CHAT), ("filed", CHAT_IN_FILE), ("named", CHAT_IN_ENV)] {
             for stream in [false, true] {
@@ -194,11 +194,32 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
                         headers.get("x-valvehouse-trace").and_then(|id| id.to_str().ok()).map(str::to_owned),
                     );
                 }
+                let body = json!({"model": format!("{provider}/m"), "stream": stream, "input": said,
+                    "include": ["reasoning.encrypted_content"]});
+                let request = post("/v1/responses", body).bearer_auth(key);
+                let what = format!("/v1/responses {said} {provider} stream {stream}");
+                let request = request.header("x-valvehouse-trace", "content");
+                let (_, headers, answer) = seen.ask(request, &what).await;
+                traces.extend(
+                    headers.get("x-valvehouse-trace").and_then(|id| id.to_str().ok()).map(str::to_owned),
+                );
+                responses.extend(answer["id"].as_str().map(|id| (key, id.to_owned())));
             }
         }
     }
     let reached = upstream.asked().iter().filter(|asked| asked.said() == "hello").count();
-    assert_eq!(reached, 12, "everything was reached");
+    assert_eq!(reached, 18, "everything was reached");
+    assert!(responses.len() > 2, "responses are stored");
+    for (key, id) in responses {
+        for path in [format!("/v1/responses/{id}"), format!("/v1/responses/{id}/input_items")] {
+            let (status, ..) = seen.ask(get(&path).bearer_auth(key), &path).await;
+            assert_eq!(status, 200, "{path}");
+        }
+        let next = json!({"model": "written/m", "input": "throws", "previous_response_id": id});
+        seen.ask(post("/v1/responses", next).bearer_auth(key), "the next response").await;
+        let gone = client.delete(format!("{url}/v1/responses/{id}")).bearer_auth(WRONG);
+        seen.ask(gone, "the deletion of a response").await;
+    }
     for wrong in [post("/v1/chat/completions", json!({})), get("/api/v1/traces"), get("/metrics")] {
         let (status, ..) = seen.ask(wrong.bearer_auth(WRONG), "a wrong key").await;
         assert_eq!(status, 401);

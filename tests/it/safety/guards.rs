@@ -208,7 +208,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
     let settings = host.settings();
     let asks = async |host: &TestHost, name: &str| host.chat(&saying(name, "bad")).await.status;
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (403, 403));
-    assert_eq!(host.ask("bad").await.status, 200, "it runs for those that list it");
+    assert_eq!(host.chat(&saying("mock/other", "bad")).await.status, 200, "it runs for those that list it");
     for restarts in [false, true] {
         // An emptied list, a list without it, a slip in its name, the whole key gone.
         for (filters, rest) in [("filters = []", 403), ("", 403), ("filters = [\"gaurd\"]", 503)] {
@@ -284,4 +284,73 @@ async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
     let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
     assert_eq!(toggled.status, 200);
     assert_eq!(host.ask("good").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_guard_of_one_model_also_guards_what_that_model_is_to_its_provider() {
+    const SAFE: &str = "[[models]]\nname = \"safe\"\nprovider = \"mock\"\nmodel = \"big-1\"\nfilters = [\"guard\"]\nfallbacks = [\"mock/spare-1\"]";
+    let listed = GUARD.replace("security: true", "security: true\nglobal: false");
+    let mut host = TestHost::new()
+        .filter("guard", &listed)
+        .filter("polite", "/*\nglobal: false\n*/\nfn inlet(body) { deny(\"not for this one\", 418); }")
+        .config(SAFE)
+        .config("[[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"small-1\"\nfilters = []")
+        .start()
+        .await;
+    let guarded = [
+        "safe",
+        "mock/big-1",
+        "big-1",
+        "mock/BIG-1",
+        "mock/ big-1",
+        "mock/big-1:latest",
+        "mock/models/big-1",
+        "mock/spare-1",
+        "spare-1",
+    ];
+    let asks = async |host: &TestHost, model: &str, text: &str| {
+        let mut statuses = Vec::new();
+        for (path, body) in [
+            ("/v1/chat/completions", saying(model, text)),
+            ("/v1/chat/completions", crate::host::streaming(model, text)),
+            (
+                "/v1/messages",
+                json!({"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": text}]}),
+            ),
+            ("/v1/responses", json!({"model": model, "input": text})),
+        ] {
+            let request = host.request("POST", path).header("content-type", "application/json");
+            statuses.push(with(request.body(body.to_string()), &[]).await.status);
+        }
+        statuses
+    };
+    for round in 0..2 {
+        for model in guarded {
+            assert_eq!(asks(&host, model, "bad").await, [403; 4], "{model}, {round}");
+            assert_eq!(asks(&host, model, "good").await, [200; 4], "{model}, {round}");
+        }
+        for model in ["mock/small-1", "small-1", "plain", "mock/other", "other"] {
+            assert_eq!(asks(&host, model, "bad").await, [200; 4], "{model}, {round}");
+        }
+        host.restart().await;
+    }
+    // An operator sees it.
+    let parts = host.snapshot().parts("mock/big-1", &[], |_| None);
+    let guard = parts.iter().find(|part| &*part.plugin.id == "guard").unwrap();
+    assert!(guard.runs() && guard.reason.contains("guards a configured model"), "{}", guard.reason);
+    // A guard that does not load refuses here as well, and so does one that nobody has confirmed to be gone.
+    host.save("guard", listed.replace("fn pre_invocation", "fn pre_invocation("));
+    host.stands("guard", "stale").await;
+    assert_eq!(asks(&host, "mock/big-1", "bad").await, [403; 4]);
+    host.delete("guard");
+    host.stands("guard", "missing").await;
+    for model in guarded {
+        assert!(asks(&host, model, "bad").await.iter().all(|status| *status != 200), "{model}");
+    }
+    // Nobody has confirmed that it is gone.
+    let settings = host.settings().replace("[\"guard\"]", "[\"guadr\"]");
+    host.reconfigure(&settings).await;
+    for model in guarded {
+        assert_eq!(asks(&host, model, "bad").await, [503; 4], "{model}");
+    }
 }

@@ -10,12 +10,17 @@ const CHAT: &str = "shared-chat-key";
 const TOKEN: &str = "canary-passed-on-51d0";
 const NUMBER: i64 = 660_011_223_344;
 const OWN: &str = "canary-own-passed-on-9b7e";
+const OWN_NUMBER: i64 = 770_022_334_455;
+/// The key of another user, who has a secret as well.
+const OTHER: &str = "shared-other-key";
+const OTHERS: &str = "canary-of-another-user-3c1d";
 
 /// Passes its secrets on, and those of the user.
 const KEEPER: &str = r#"
 const Valves = #{ priority: 1, token: #{ value: "", secret: true }, number: #{ value: 0, secret: true } };
-const UserValves = #{ own: #{ value: "", secret: true } };
+const UserValves = #{ own: #{ value: "", secret: true }, number: #{ value: 0, secret: true } };
 fn inlet(body, valves, __metadata__, __user__) {
+    __metadata__.users = [__user__.valves.own, __user__.valves.number];
     __metadata__.shared = #{ token: valves.token, number: valves.number, own: __user__.valves.own };
     let metadata = body.ensure("metadata", #{});
     metadata.passed = [valves.token, valves.number, __user__.valves.own];
@@ -51,6 +56,9 @@ fn inlet(body, __metadata__, __user__) {
         shows(said[1], kv::get("found", "nothing yet"));
         shows(said[1], kv::user::get("found", "nothing yet"));
     }
+    // A script may do what it should not: what one user keeps secret is found in the turns of all.
+    if said[0] == "others" { shows(said[1], kv::get("users", #{})); }
+    kv::update("users", |users| { let users = users ?? #{}; users[__user__.id] = __metadata__.users; users });
     // What belongs to a user goes where that user's turns alone find it.
     kv::set("found", [__metadata__.shared.token, __metadata__.shared.number]);
     kv::user::set("found", body.metadata.passed);
@@ -69,7 +77,7 @@ async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
     let upstream = Upstream::start().await;
     upstream.script(|asked| Reply::fitting(asked, "hello"));
     let toml = format!(
-        "[server]\nkeys = [{{ key = \"{CHAT}\", user = {{ id = \"ann\" }} }}]\n[admin]\nkey = \"{ADMIN}\"\n\
+        "[server]\nkeys = [{{ key = \"{CHAT}\", user = {{ id = \"ann\" }} }}, {{ key = \"{OTHER}\", user = {{ id = \"bob\" }} }}]\n[admin]\nkey = \"{ADMIN}\"\n\
          [[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-up\"\nmodels = \"*\"\n\
          [breaker]\nbreaks = 0\n",
         upstream.url()
@@ -87,19 +95,27 @@ async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
     let id = "/api/v1/functions/id/keeper";
     for (path, values) in [
         ("/valves/update", json!({"token": TOKEN, "number": NUMBER})),
-        ("/valves/user/update?user=ann", json!({"own": OWN})),
+        ("/valves/user/update?user=ann", json!({"own": OWN, "number": OWN_NUMBER})),
+        ("/valves/user/update?user=bob", json!({"own": OTHERS})),
     ] {
         let set = post(&format!("{id}{path}"), &values).bearer_auth(ADMIN).send().await.unwrap();
         assert_eq!(set.status(), 200, "{}", set.text().await.unwrap());
     }
     let mut seen: Vec<(String, String)> = Vec::new();
     let mut traces = Vec::new();
-    for place in ["metadata", "body", "context", "user", "kv"] {
-        for way in ["prints", "throws", "denies", "breaks", "indexes"] {
+    let places = ["metadata", "body", "context", "user", "kv", "others"].map(|place| (place, CHAT));
+    let places = places.into_iter().chain([("others", OTHER)]);
+    let ways = ["prints", "throws", "denies", "breaks", "indexes"];
+    let paths = ["/v1/chat/completions", "/v1/messages", "/v1/responses"];
+    for ((place, key), path) in places.flat_map(|place| paths.map(|path| (place, path))) {
+        for way in ways {
             let said = format!("{place}/{way}");
-            let body = json!({"model": "mock/m", "messages": [{"role": "user", "content": said}]});
-            let request =
-                post("/v1/chat/completions", &body).bearer_auth(CHAT).header("x-valvehouse-trace", "on");
+            let messages = json!([{"role": "user", "content": said}]);
+            let body = match path {
+                "/v1/responses" => json!({"model": "mock/m", "input": said}),
+                _ => json!({"model": "mock/m", "max_tokens": 9, "messages": messages}),
+            };
+            let request = post(path, &body).bearer_auth(key).header("x-valvehouse-trace", "on");
             let answer = request.send().await.unwrap();
             let status = answer.status();
             traces.extend(
@@ -130,9 +146,10 @@ async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
     assert!(log.matches("***").count() > 20, "it did print");
     seen.push(("the log".into(), log));
     let mut leaks = Vec::new();
-    for secret in [TOKEN.to_owned(), NUMBER.to_string(), OWN.to_owned()] {
-        for (what, text) in seen.iter().filter(|(_, text)| text.contains(&secret)) {
-            let at = text.find(&secret).unwrap();
+    let (number, own_number) = (NUMBER.to_string(), OWN_NUMBER.to_string());
+    for secret in [TOKEN, &number, OWN, &own_number, OTHERS] {
+        for (what, text) in seen.iter().filter(|(_, text)| text.contains(secret)) {
+            let at = text.find(secret).unwrap();
             let from = text[..at].char_indices().rev().nth(80).map_or(0, |(from, _)| from);
             leaks.push(format!("{secret} in {what}: {}…", &text[from..at]));
         }

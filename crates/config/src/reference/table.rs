@@ -399,7 +399,7 @@ pub const SECTIONS: &[Section] = &[
                 "models.NAME.filters",
                 "list of ids",
                 "[]",
-                "The filters with `global: false` that it uses beside the global ones.",
+                "The filters with `global: false` that it uses beside the global ones. Guards among them also run for requests that name the provider's model itself, where the provider passes its names on.",
                 "[\"turn_limit\"]",
             ),
             it(

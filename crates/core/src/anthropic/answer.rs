@@ -37,10 +37,10 @@ fn events(message: &Json) -> Vec<Json> {
     events
 }
 
-/// A `chat.completion` as a message of Anthropic's: its first choice.
+/// A `chat.completion` as a message of Anthropic's: its first choice. Others have no place in a message.
 pub fn message(completion: &Json) -> Json {
-    let said = response::message_of(completion);
-    let choice = completion.at_path("choices.0");
+    let choice = response::first_choice(completion).unwrap_or_default();
+    let said = choice.get("message").unwrap_or_default();
     let blocks = blocks::of_message(&said);
     let has_calls = said.get("tool_calls").is_some_and(|calls| !calls.is_empty());
     let refuses = said.text("refusal").is_some_and(|text| !text.is_empty());

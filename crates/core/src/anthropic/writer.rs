@@ -7,7 +7,7 @@ use super::events::Events;
 use super::extra::{CONTENT_BLOCKS, others};
 use super::seal::{Seal, length_on, split_at};
 use crate::chat::event::REASONING;
-use crate::chat::message;
+use crate::chat::{message, response};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_json::Json;
@@ -33,6 +33,8 @@ const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "us
 pub struct Writer {
     events: Events,
     begun: bool,
+    /// Is `true` once a chunk came that has nothing of the first choice.
+    has_others: bool,
     open: Option<Open>,
     /// Blocks that are known before their text has come.
     plan: VecDeque<Json>,
@@ -83,10 +85,8 @@ impl Writer {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
             self.usage = usage.copy();
         }
-        let first = |choice: &Json| choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0) == 0;
         // Anthropic's answers have one choice.
-        let choice = chunk.get("choices").unwrap_or_default().items().into_iter().find(first);
-        if let Some(choice) = choice {
+        if let Some(choice) = response::first_choice(chunk) {
             self.begin(chunk);
             self.delta(&choice.get("delta").unwrap_or_default());
             if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
@@ -94,8 +94,15 @@ impl Writer {
                 self.beside = others(chunk, &OF_CHUNKS);
                 self.beside.retain(|(key, _)| !self.head.contains(key));
             }
+        } else if chunk.get("choices").is_some_and(|choices| !choices.is_empty()) {
+            self.has_others = true;
         }
         self.events.take()
+    }
+
+    /// Returns `true` if the chunks so far are of other choices than the first. No message can be made of those.
+    pub fn lacks_first_choice(&self) -> bool {
+        self.has_others && !self.begun
     }
 
     /// The events of the end.

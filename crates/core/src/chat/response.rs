@@ -123,6 +123,16 @@ pub fn message_of(completion: &Json) -> Json {
     completion.at_path("choices.0.message")
 }
 
+/// The choice that an answer or an event of one choice is made of: number 0, wherever it stands. A choice without a
+/// number has that of its place.
+pub fn first_choice(of: &Json) -> Option<Json> {
+    let mut choices = of.get("choices").unwrap_or_default().items().into_iter().enumerate();
+    let first = choices.find(|(place, choice)| {
+        choice.get("index").and_then(|index| index.as_i64()).map_or(*place == 0, |index| index == 0)
+    });
+    first.map(|(_, choice)| choice)
+}
+
 /// Why the first choice ended; None where the service did not say.
 pub fn finish_reason_of(completion: &Json) -> Option<CompactString> {
     completion.at_path("choices.0").text("finish_reason")
@@ -136,6 +146,24 @@ pub fn natural_finish(message: &Json) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_choice_of_number_0_is_found_wherever_it_stands() {
+        let first = |choices: &str| {
+            let answer = Json::parse(format!(r#"{{"choices":{choices}}}"#).as_bytes()).unwrap();
+            first_choice(&answer).map(|choice| choice.at_path("is").to_string())
+        };
+        for (choices, is) in [
+            (r#"[{"index":1,"is":1},{"index":0,"is":2}]"#, Some("2")),
+            (r#"[{"is":1},{"is":2}]"#, Some("1")),
+            (r#"[{"index":null,"is":1}]"#, Some("1")),
+            (r#"[{"index":1,"is":1},{"is":2}]"#, None),
+            ("[]", None),
+            ("null", None),
+        ] {
+            assert_eq!(first(choices).as_deref(), is, "{choices}");
+        }
+    }
 
     #[test]
     fn answers_have_the_shape_clients_expect() {

@@ -5,7 +5,7 @@
 use super::turn::States;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_json::Json;
@@ -57,6 +57,8 @@ impl Default for Shared {
 struct Ran {
     inlets: BTreeSet<String>,
     outlets: BTreeSet<String>,
+    /// Which of the plugins that had its id one after the other each was.
+    incarnations: HashMap<String, u64>,
 }
 
 impl Parted {
@@ -105,6 +107,34 @@ impl Parted {
     /// Returns `true` if an inlet answered in the model's place.
     pub fn is_answered(&self) -> bool {
         self.0.answer.lock().is_some()
+    }
+
+    /// Notes which plugin has this id while the turn goes on.
+    pub fn meets(&self, plugin: &str, incarnation: u64) {
+        self.0.ran.lock().incarnations.entry(plugin.to_owned()).or_insert(incarnation);
+    }
+
+    /// Forgets everything of plugins whose id no plugin or another one has by now: what one keeps is not for the next.
+    /// `incarnation` tells which one has an id.
+    pub fn forget_strangers(&self, incarnation: impl Fn(&str) -> Option<u64>) {
+        let kept = self.0.states.all().into_iter().map(|(plugin, _)| plugin);
+        let mut ran = self.0.ran.lock();
+        let all: BTreeSet<String> =
+            kept.chain(ran.inlets.iter().cloned()).chain(ran.outlets.iter().cloned()).collect();
+        for plugin in all {
+            let now = incarnation(&plugin);
+            let known = ran.incarnations.get(&plugin).copied();
+            if let Some(now) = now
+                && known.is_none_or(|known| known == now)
+            {
+                ran.incarnations.insert(plugin, now);
+                continue;
+            }
+            self.0.states.remove(&plugin);
+            ran.inlets.remove(&plugin);
+            ran.outlets.remove(&plugin);
+            ran.incarnations.remove(&plugin);
+        }
     }
 
     fn weight(&self) -> usize {
@@ -199,6 +229,29 @@ mod tests {
         assert!(turns.find(&part("m2")).is_none());
         let others = Part { user: "bob".into(), ..part("m1") };
         assert!(turns.find(&others).is_none(), "another user's turn is another turn");
+    }
+
+    #[test]
+    fn what_a_plugin_kept_is_not_for_another_one_under_its_id() {
+        let turn = Parted::default();
+        let keep = |plugin: &str| {
+            turn.states().of(plugin).set("n", 1i64).unwrap();
+            turn.inlet_ran(plugin);
+        };
+        ["same", "other", "gone"].into_iter().for_each(keep);
+        turn.forget_strangers(|_| Some(1));
+        turn.forget_strangers(|plugin| match plugin {
+            "same" => Some(1),
+            "other" => Some(2),
+            _ => None,
+        });
+        assert_eq!(turn.inlets(), ["same"]);
+        let kept = ["same", "other", "gone"].map(|plugin| turn.states().of(plugin).get("n").is_some());
+        assert_eq!(kept, [true, false, false]);
+        // What the new one keeps is its own.
+        keep("other");
+        turn.forget_strangers(|_| Some(2));
+        assert_eq!(turn.inlets(), ["other"], "the other one is another by now");
     }
 
     #[test]

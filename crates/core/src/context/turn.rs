@@ -68,6 +68,11 @@ impl States {
         }
     }
 
+    /// Forgets the map of one plugin.
+    pub(super) fn remove(&self, plugin: &str) {
+        self.0.lock().remove(plugin);
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> Vec<(String, Json)> {
         self.0.lock().iter().map(|(plugin, state)| (plugin.clone(), state.clone())).collect()

@@ -28,6 +28,7 @@ mod invocation;
 mod outbound;
 mod outgoing;
 mod progress;
+mod recorded;
 mod round;
 mod stream;
 mod turn;

@@ -4,6 +4,7 @@ use super::assembly::Kernel;
 use super::outbound::for_provider;
 use super::outgoing::Outgoing;
 use super::progress::Progress;
+use super::recorded::{self, Record};
 use super::{answer, stream};
 use crate::chat::{Fold, event, message};
 use crate::context::{Notice, Turn};
@@ -11,7 +12,7 @@ use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{Answer, Piece, Provider, Request, Traced};
 use crate::tool::SchemaDialect;
-use futures_util::StreamExt;
+use futures_util::stream::{BoxStream, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -119,10 +120,21 @@ pub(super) async fn ask(
     let provider = provider(kernel)?;
     let model = asked.text("model").unwrap_or_default();
     turn.exchange().begin_call();
+    let (known, mut record) = recorded::begin(kernel, asked, turn);
     let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
-    let answered = answered(kernel, provider.chat(request).await, turn, outgoing, &mut call).await;
+    let answer = match known {
+        Some(answer) => Ok(answer),
+        None => provider.chat(request).await,
+    };
+    let answered = answered(kernel, answer, turn, outgoing, (&mut call, &mut record)).await;
+    if let Some(record) = record {
+        record.end(turn);
+    }
     call.end(answered)
 }
+
+/// Who takes note of an answer as it comes.
+type Notes<'a, 'b> = (&'a mut Traced, &'a mut Option<Record<'b>>);
 
 /// What the stream chain leaves of an answer.
 async fn answered(
@@ -130,58 +142,81 @@ async fn answered(
     answer: Result<Answer, Fault>,
     turn: &Turn,
     outgoing: &mut Outgoing,
-    call: &mut Traced,
+    (call, record): Notes<'_, '_>,
 ) -> Result<Json, Fault> {
     match answer? {
         Answer::Whole(whole) => {
             call.whole(&whole);
+            if let Some(record) = record {
+                record.whole(&whole);
+            }
             stream::whole(kernel, whole, turn).await
         }
         Answer::Stream(mut pieces) => {
-            let mut fold = Fold::default();
-            let hooked = kernel.chain().has(Hook::Stream);
-            let (mut head, mut ends) = (Json::Null, Vec::new());
-            while let Some(piece) = pieces.next().await {
-                let mut piece = match piece {
-                    Ok(piece) => piece,
-                    Err(fault) => {
-                        for piece in stream::rest(kernel, head, turn).await {
-                            pass(piece, &mut fold, kernel, turn, outgoing).await?;
-                        }
-                        return Err(fault);
-                    }
-                };
-                call.piece(&piece.event);
-                outgoing.receive(&mut piece);
-                // Azure's first event has an empty id.
-                if head.text("id").is_none_or(|id| id.is_empty()) {
-                    head = event::head_of(&piece.event);
-                }
-                if hooked {
-                    ends.extend(stream::ends_of(&piece.event));
-                    let was_raw = !piece.raw.is_empty();
-                    let filtered = stream::filtered(kernel, piece, turn).await?;
-                    if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
-                        outgoing.edited();
-                    }
-                    for piece in filtered {
-                        pass(piece, &mut fold, kernel, turn, outgoing).await?;
-                    }
-                } else {
-                    pass(piece, &mut fold, kernel, turn, outgoing).await?;
-                }
+            let streamed = streamed(kernel, &mut pieces, turn, outgoing, (call, record)).await;
+            if let Some(record) = record
+                && turn.is_paused()
+            {
+                record.rest(&mut pieces).await;
             }
-            for piece in stream::end(kernel, head, turn).await? {
-                pass(piece, &mut fold, kernel, turn, outgoing).await?;
-            }
-            // An answer whose last event was dropped still ended as it ended.
-            ends.retain(|end| !fold.has_ended(event::choice_index(end)));
-            for end in ends {
-                pass(Piece::new(end), &mut fold, kernel, turn, outgoing).await?;
-            }
-            Ok(fold.finish())
+            streamed
         }
     }
+}
+
+/// What the stream chain leaves of a streamed answer.
+async fn streamed(
+    kernel: &Kernel,
+    pieces: &mut BoxStream<'static, Result<Piece, Fault>>,
+    turn: &Turn,
+    outgoing: &mut Outgoing,
+    (call, record): Notes<'_, '_>,
+) -> Result<Json, Fault> {
+    let mut fold = Fold::default();
+    let hooked = kernel.chain().has(Hook::Stream);
+    let (mut head, mut ends) = (Json::Null, Vec::new());
+    while let Some(piece) = pieces.next().await {
+        let mut piece = match piece {
+            Ok(piece) => piece,
+            Err(fault) => {
+                for piece in stream::rest(kernel, head, turn).await {
+                    pass(piece, &mut fold, kernel, turn, outgoing).await?;
+                }
+                return Err(fault);
+            }
+        };
+        call.piece(&piece.event);
+        if let Some(record) = record {
+            record.event(&piece.event);
+        }
+        outgoing.receive(&mut piece);
+        // Azure's first event has an empty id.
+        if head.text("id").is_none_or(|id| id.is_empty()) {
+            head = event::head_of(&piece.event);
+        }
+        if hooked {
+            ends.extend(stream::ends_of(&piece.event));
+            let was_raw = !piece.raw.is_empty();
+            let filtered = stream::filtered(kernel, piece, turn).await?;
+            if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
+                outgoing.edited();
+            }
+            for piece in filtered {
+                pass(piece, &mut fold, kernel, turn, outgoing).await?;
+            }
+        } else {
+            pass(piece, &mut fold, kernel, turn, outgoing).await?;
+        }
+    }
+    for piece in stream::end(kernel, head, turn).await? {
+        pass(piece, &mut fold, kernel, turn, outgoing).await?;
+    }
+    // An answer whose last event was dropped still ended as it ended.
+    ends.retain(|end| !fold.has_ended(event::choice_index(end)));
+    for end in ends {
+        pass(Piece::new(end), &mut fold, kernel, turn, outgoing).await?;
+    }
+    Ok(fold.finish())
 }
 
 /// An event on its way: into the answer as a whole, and to the client.

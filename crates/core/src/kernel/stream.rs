@@ -52,7 +52,14 @@ fn by_choice(event: &Json) -> Vec<Json> {
         return vec![event.clone()];
     }
     let choices = event.get("choices").unwrap_or_default().items();
-    choices.into_iter().map(|choice| event::with_choice(event, choice)).collect()
+    let choices = choices.into_iter().enumerate().map(|(place, choice)| {
+        if choice.get("index").is_none_or(|index| index.is_null()) {
+            // Its place is its number, and is lost from here on. A number in an object that has none fits.
+            let _ = choice.set("index", place);
+        }
+        event::with_choice(event, choice)
+    });
+    choices.collect()
 }
 
 /// How each choice that ends with this event ends, apart from the event.

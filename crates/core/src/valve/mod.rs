@@ -17,6 +17,7 @@ mod describe;
 mod field;
 mod layers;
 mod redact;
+mod user_secrets;
 mod schema;
 
 pub use check::ValveError;

@@ -1,6 +1,7 @@
 //! Secret values out of text that others read, in every form in which they may be written there.
 
 use super::schema::Schema;
+use super::user_secrets::UserSecrets;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use parking_lot::RwLock;
@@ -13,11 +14,11 @@ use valvehouse_json::Json;
 /// Shorter values are part of too many other texts: they are refused as secrets.
 pub const MIN_SECRET: usize = 6;
 /// The replacement for a secret.
-const REDACTED: &str = "***";
+pub(super) const REDACTED: &str = "***";
 /// Longer secrets are looked for in parts of this many characters, where they are escaped.
 const PART: usize = 256;
 /// The mark at which texts are cut.
-const CUT: char = '…';
+pub(super) const CUT: char = '…';
 
 /// Returns `true` if a value has to be refused as a secret because it is too short to be redacted. Null, `""` and 0
 /// stand for an absent secret and are accepted.
@@ -39,13 +40,31 @@ pub struct Redactor {
     others: SecretGroup,
 }
 
-/// The secret values of all plugins of a host, as long as those run.
+/// The secret values of all plugins of a host, as long as those run, and of its users.
 #[derive(Clone, Default)]
-pub struct SecretGroup(Arc<RwLock<Vec<Weak<Secrets>>>>);
+pub struct SecretGroup(Arc<Group>);
+
+#[derive(Default)]
+struct Group {
+    plugins: RwLock<Vec<Weak<Secrets>>>,
+    users: RwLock<UserSecrets>,
+}
 
 impl SecretGroup {
+    /// Adds what the secret ones of a user's values are set to. What a script keeps of them for all users is redacted in
+    /// the turns of others, too; common words are left out.
+    pub fn add_user(&self, schema: &Schema, values: &Json) {
+        let secret = schema.fields().iter().filter(|field| field.secret);
+        let mut texts = Vec::new();
+        secret.for_each(|field| collect(&values.get(&field.name).unwrap_or_default(), &mut texts));
+        if !texts.is_empty() {
+            let mut users = self.0.users.write();
+            texts.iter().for_each(|text| users.add(text));
+        }
+    }
+
     fn add(&self, secrets: &Arc<Secrets>) {
-        let mut all = self.0.write();
+        let mut all = self.0.plugins.write();
         all.retain(|known| known.strong_count() > 0);
         all.push(Arc::downgrade(secrets));
     }
@@ -98,10 +117,14 @@ impl Redactor {
     pub fn work(&self, text: &str) -> usize {
         /// The work, in compared bytes, up to which a text is not charged for.
         const UNMEASURED: usize = 256 << 10;
+        /// Bytes that are compared in the time in which the secrets of all users are looked for at one.
+        const USERS: usize = 8;
         let own = self.own.as_ref().map_or(0, |own| own.work(text));
-        let others = self.others.0.read();
+        let others = self.others.0.plugins.read();
         let all = others.iter().filter_map(Weak::upgrade).filter(|one| self.is_other(one));
         let work = all.fold(own, |work, one| work.saturating_add(one.work(text)));
+        let users = if self.others.0.users.read().is_empty() { 0 } else { text.len().saturating_mul(USERS) };
+        let work = work.saturating_add(users);
         if work > UNMEASURED { work } else { 0 }
     }
 
@@ -112,9 +135,10 @@ impl Redactor {
     /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let own = self.own.as_ref().map_or(Cow::Borrowed(text), |own| own.redact(Cow::Borrowed(text)));
-        let others = self.others.0.read();
+        let others = self.others.0.plugins.read();
         let others = others.iter().filter_map(Weak::upgrade).filter(|one| self.is_other(one));
-        others.fold(own, |text, one| one.redact(text))
+        let text = others.fold(own, |text, one| one.redact(text));
+        self.others.0.users.read().redact(text)
     }
 }
 
@@ -200,7 +224,7 @@ fn longest_first(texts: &mut Vec<String>) {
 }
 
 /// Returns the encodings of a secret without escapes: plain, hexadecimal and base64.
-fn forms(secret: &str) -> Vec<String> {
+pub(super) fn forms(secret: &str) -> Vec<String> {
     let hex = secret.bytes().fold(String::new(), |mut hex, byte| {
         // Writing to a text cannot fail.
         let _ = write!(hex, "{byte:02x}");

@@ -29,7 +29,10 @@ pub(super) fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         .collect();
     let models = config.models.iter().map(|settings| {
         let middleware = middleware(settings, &known)?;
-        Ok(model(settings, fallback(config, settings, &providers), middleware))
+        let mut leads_to = vec![(settings.provider.clone(), settings.model.clone())];
+        let others = config.fallbacks(settings).into_iter();
+        leads_to.extend(others.map(|(provider, model)| (provider.to_owned(), model.to_owned())));
+        Ok(model(settings, leads_to, fallback(config, settings, &providers), middleware))
     });
     let models = models.collect::<Result<Vec<_>, OpenError>>()?;
     let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
@@ -125,6 +128,7 @@ fn middleware(
 
 fn model(
     settings: &config::ModelSettings,
+    leads_to: Vec<(String, String)>,
     fallback: Option<Arc<dyn Provider>>,
     middleware: Vec<Middleware>,
 ) -> ModelPlan {
@@ -148,6 +152,7 @@ fn model(
     ModelPlan {
         name: settings.name.clone(),
         provider: settings.provider.clone(),
+        leads_to,
         fallback,
         filters: settings.filters.clone(),
         tools: settings.tools.clone(),

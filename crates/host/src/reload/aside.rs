@@ -128,6 +128,12 @@ impl Reload {
         Ok(())
     }
 
+    /// Which of the plugins that had an id one after the other has it now: the number under which the values of the last
+    /// one were set aside, 0 for the first.
+    pub(super) fn incarnation(&self, id: &str) -> u64 {
+        self.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or_default()
+    }
+
     async fn put_aside(&mut self, id: &str, number: u64) -> Result<(), StoreError> {
         // Until it is done, the new one reads nothing of it.
         self.strangers.insert(id.into());

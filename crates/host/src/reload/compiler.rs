@@ -19,7 +19,7 @@ use valvehouse_store::Kv;
 /// The parts of a host that all of its scripts share.
 pub(super) struct Compiler {
     pub(super) kv: Arc<Kv>,
-    secrets: SecretGroup,
+    pub(super) secrets: SecretGroup,
     pub(super) asking: Arc<Asking>,
     /// The costs of calls, by plugin: whichever version of it ran.
     figures: Mutex<HashMap<String, Arc<Figures>>>,

@@ -250,6 +250,7 @@ impl Reload {
                 security: true,
                 global,
                 enabled: true,
+                incarnation: 0,
                 users: Arc::default(),
                 given: Given::default(),
                 held_for: Arc::default(),

@@ -181,6 +181,7 @@ impl Reload {
             security,
             global,
             enabled: true,
+            incarnation: 0,
             users: Arc::default(),
             given,
             held_for: Arc::default(),
@@ -248,6 +249,7 @@ impl Reload {
             security: security && kind == Kind::Filter,
             global,
             enabled: true,
+            incarnation: 0,
             users: Arc::default(),
             given,
             held_for: Arc::default(),
@@ -258,6 +260,7 @@ impl Reload {
 
     /// With the operator's switches and the users' valves as they are stored now.
     pub(super) fn switched(&self, mut plugin: Plugin) -> Plugin {
+        plugin.incarnation = self.incarnation(&plugin.id);
         let switch = self.stored_for(&self.stored.switches, &plugin.id);
         let is_on = switch.and_then(|switch| switch.enabled);
         plugin.enabled = is_on.unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id))
@@ -273,6 +276,7 @@ impl Reload {
                     .stored_for(&self.stored.user_valves, &plugin.id)
                     .map(Vec::as_slice)
                     .unwrap_or_default();
+                rows.iter().for_each(|(_, values)| self.compiler.secrets.add_user(schema, values));
                 let effective = |values: &Json| schema.effective(&[values]).0.freeze();
                 plugin.users = Arc::new(UserValves {
                     by_user: rows.iter().map(|(user, values)| (user.clone(), effective(values))).collect(),

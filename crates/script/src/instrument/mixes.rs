@@ -32,7 +32,8 @@ const OPERATIONS: [(&str, &str); 18] = [
 
 fn script(before: &str, result: &str) -> Script {
     let text = format!(
-        "fn shown(x) {{ if type_of(x) == \"blob\" {{ x.to_array() }} else {{ x }} }}\n\
+        "fn one(x) {{ x }}\n\
+         fn shown(x) {{ if type_of(x) == \"blob\" {{ x.to_array() }} else {{ x }} }}\n\
          fn inlet(body, state, __metadata__) {{ let a = body; let b = state; {before} __metadata__.out = shown({result}); }}"
     );
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
@@ -128,6 +129,87 @@ fn live_values_and_own_ones_mix_in_every_operator() {
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(succeeded > 400, "{succeeded}");
+}
+
+/// Makes a place that holds `a`, the target of an assignment, and the value that is compared afterward.
+/// Targets whose place is found by calls count these: each has to happen once.
+const TARGETS: [(&str, &str, &str, i64); 17] = [
+    ("let t = a;", "t", "t", 0),
+    ("let l = [[], a];", "l[1]", "l[1]", 0),
+    ("let l = [[], a];", "l[at.call()]", "l[1]", 1),
+    ("let l = [[], a];", "l[one(1)]", "l[1]", 0),
+    ("let l = [[], a];", "l[at.call() - 2]", "l[1]", 1),
+    ("let l = [[], a];", "l[if at.call() == 1 { 1 } else { 0 }]", "l[1]", 1),
+    ("let l = [[[], a]];", "l[at.call() - 1][at.call() - 1]", "l[0][1]", 2),
+    ("let m = #{ x: a };", "m.x", "m.x", 0),
+    ("let m = #{ x: a };", "m[\"x\"]", "m.x", 0),
+    ("let m = #{ x: a };", "m[key.call(\"x\")]", "m.x", 1),
+    ("let m = #{ x1: a };", "m[`x${at.call()}`]", "m.x1", 1),
+    ("let m = #{ x: #{ y: a } };", "m[key.call(\"x\")].y", "m.x.y", 1),
+    ("let m = #{ x: #{ y: [a] } };", "m[key.call(\"x\")].y[at.call() - 2]", "m.x.y[0]", 2),
+    ("let m = #{ x: [[], a] };", "m.x[at.call()]", "m.x[1]", 1),
+    ("__metadata__.box = [[], a];", "__metadata__.box[at.call()]", "__metadata__.box[1]", 1),
+    (
+        "__metadata__.box = #{ x: #{ y: a } };",
+        "__metadata__.box[key.call(\"x\")].y",
+        "__metadata__.box.x.y",
+        1,
+    ),
+    ("let l = [[], a]; let outer = || l;", "l[at.call()]", "l[1]", 1),
+];
+
+#[test]
+fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place() {
+    let mut wrong = Vec::new();
+    let mut succeeded = 0;
+    let list = || Json::from(vec![Json::from(1i64), vec![Json::from(2i64)].into()]);
+    let map = || Json::from([("k", list())]);
+    let values =
+        [list(), Json::array(), map(), "text".into(), 5i64.into(), 1.5.into(), Json::Null, true.into()];
+    for (before, target, result, calls) in TARGETS {
+        for operator in ["=", "+=", "-=", "*=", "/=", "%=", "|=", "&="] {
+            // What is called gives 1, then 2.
+            let calls_of =
+                "let n = 0; let at = || { n += 1; if n > 1 { 2 } else { 1 } }; let key = |k| { n += 1; k };";
+            let script =
+                script(&format!("{calls_of} {before} {target} {operator} b;"), &format!("[{result}, n]"));
+            let pairs = values.iter().flat_map(|a| values.iter().map(move |b| (a, b)));
+            for (first, second) in pairs {
+                // A text shows arrays and maps of the script's own as Rhai writes them, and live ones as JSON.
+                let is_container = |value: &Json| matches!(value, Json::Array(_) | Json::Object(_));
+                let is_shown = |text: &Json, other: &Json| text.as_str().is_some() && is_container(other);
+                if operator == "+=" && (is_shown(first, second) || is_shown(second, first)) {
+                    continue;
+                }
+                let wanted = outcome(&script, dynamic_of(first), dynamic_of(second));
+                if let Ok(wanted) = &wanted {
+                    succeeded += 1;
+                    if wanted.at_path("1").as_i64() != Some(calls) {
+                        wrong.push(format!(
+                            "{before} {target} {operator} {second}: {wanted}, {calls} calls wanted"
+                        ));
+                    }
+                }
+                for (kinds, is_live_a, is_live_b) in
+                    [("live with live", 0, 0), ("live with own", 0, 1), ("own with live", 1, 0)]
+                {
+                    let got =
+                        outcome(&script, both(first)[is_live_a].clone(), both(second)[is_live_b].clone());
+                    let is_same = match (&wanted, &got) {
+                        (Ok(wanted), Ok(got)) => wanted.to_string() == got.to_string(),
+                        (wanted, got) => wanted.is_err() == got.is_err(),
+                    };
+                    if !is_same {
+                        wrong.push(format!(
+                            "{before} {target} {operator} b: {kinds}, {first} and {second}: {got:?} instead of {wanted:?}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(succeeded > 1_000, "{succeeded}");
 }
 
 #[test]

@@ -34,16 +34,13 @@ pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>) -> bool {
     }
 }
 
-/// Returns `true` if `target += value` may add a live array to an array of the script's own. The step evaluates the
-/// target once more: a target with calls that may do something is left as it is.
+/// Returns `true` if `target += value` may add a live array to an array of the script's own.
 pub(super) fn may_nest(target: &Expr, value: &Expr, kinds: &Kinds<'_>) -> bool {
-    kinds.kind_of(value).is_none()
-        && kinds.kind_of(target).is_none_or(|kind| kind == ValueKind::Array)
-        && is_place(target, kinds)
+    kinds.kind_of(value).is_none() && kinds.kind_of(target).is_none_or(|kind| kind == ValueKind::Array)
 }
 
 /// Returns `true` if evaluating an expression does nothing but find a value.
-fn is_place(expression: &Expr, kinds: &Kinds<'_>) -> bool {
+pub(super) fn is_place(expression: &Expr, kinds: &Kinds<'_>) -> bool {
     match expression {
         Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
             is_place(&pair.lhs, kinds) && is_place(&pair.rhs, kinds)
@@ -237,18 +234,24 @@ fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> 
 }
 
 /// The value that is added to a target by `+=`: a live array as its elements, if the target is an array of the
-/// script's own.
+/// script's own. Without a target, which calls may find that happen once, it is its elements in any case: an array of
+/// the script's own and a live one grow by the same elements, and nothing else grows by arrays but a text.
 pub(super) fn added(
     context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
     inputs: &[Expression<'_>],
 ) -> Answer<Dynamic> {
-    let [target, value] = inputs else { return Ok(Dynamic::UNIT) };
+    let (target, value) = match inputs {
+        [target, value] => (Some(target), value),
+        [value] => (None, value),
+        _ => return Ok(Dynamic::UNIT),
+    };
     let value = context.eval_expression_tree(value)?.flatten();
     let Some(list) = value.read_lock::<List>().map(|list| list.clone()) else { return Ok(value) };
-    let variable = target.get_string_value().and_then(|name| context.scope().get(name));
-    let is_own = match variable {
-        Some(target) => target.read_lock::<Array>().is_some(),
-        None => {
+    let variable = target.and_then(|name| name.get_string_value()).and_then(|name| context.scope().get(name));
+    let is_own = match (variable, target) {
+        (Some(target), _) => target.read_lock::<Array>().is_some(),
+        (None, None) => true,
+        (None, Some(target)) => {
             let target = context.eval_expression_tree(target)?;
             let length = target.read_lock::<Array>().map(|array| array.len());
             budget::charge((length.unwrap_or_default() / ELEMENTS) as u64).map_err(budget::ended)?;
@@ -261,6 +264,9 @@ pub(super) fn added(
     let (length, max) = (list.array.len(), context.engine().max_array_size());
     if length > max {
         return Err(error(format!("cannot add {length} elements to an array; at most {max} fit")));
+    }
+    if target.is_none() {
+        budget::charge((length / ELEMENTS) as u64).map_err(budget::ended)?;
     }
     Ok(list.elements().into())
 }

@@ -85,11 +85,14 @@ impl Rewrite<'_> {
                 let (operator, pair) = &mut **parts;
                 let is_sum = operator.get_op_assignment_info().is_some_and(|(.., name)| name == "+");
                 let may_nest = is_sum && operators::may_nest(&pair.lhs, &pair.rhs, self.kinds);
+                let is_place = may_nest && operators::is_place(&pair.lhs, self.kinds);
                 self.expression(&mut pair.lhs);
                 self.expression(&mut pair.rhs);
                 if may_nest {
                     let value = std::mem::replace(&mut pair.rhs, Expr::Unit(Position::NONE));
-                    pair.rhs = custom(ADDED, [pair.lhs.clone(), value]);
+                    // The step evaluates a target once more, and calls happen once.
+                    let target = is_place.then(|| pair.lhs.clone());
+                    pair.rhs = custom(ADDED, target.into_iter().chain([value]));
                     self.has_changed = true;
                 }
             }

@@ -3,7 +3,8 @@
 use super::count;
 use super::refusal::{self, AnthropicError};
 use crate::body::parsed;
-use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint, with_choice};
+use crate::first_choice;
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::turn::serve::serve;
 use axum::extract::{Request, State};
@@ -77,7 +78,8 @@ impl Encoder for Message {
     }
 
     async fn encode(self, answer: Json) -> Result<Json, Fault> {
-        Ok(anthropic::message(&with_choice(answer)?))
+        first_choice::check(&answer)?;
+        Ok(anthropic::message(&answer))
     }
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
@@ -89,6 +91,7 @@ impl Encoder for Message {
 
     fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(typed_events(&match end {
+            Ok(_) if self.writer.lacks_first_choice() => vec![refusal::body(&first_choice::missing())],
             Ok(_) => self.writer.end(),
             Err(fault) => vec![refusal::body(&fault)],
         })))

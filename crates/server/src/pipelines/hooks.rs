@@ -147,6 +147,8 @@ impl Call {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
         let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
+        split_turn::forget_strangers(&parted, snapshot);
+        parted.meets(&plugin.id, plugin.incarnation);
         let is_over = match hook {
             Hook::Outlet => parted.has_outlet_run(&plugin.id),
             _ => parted.is_answered() && !plugin.security,

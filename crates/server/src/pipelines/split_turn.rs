@@ -5,7 +5,7 @@ use super::names;
 use crate::{auth, facts};
 use axum::http::request::Parts;
 use valvehouse_core::chat::request;
-use valvehouse_core::context::{Context, Part, TurnFacts};
+use valvehouse_core::context::{Context, Part, Parted, TurnFacts};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Verdict};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_host::app::App;
@@ -74,6 +74,12 @@ pub(crate) fn go_on(
     let is_trusted = || auth::may_operate(app, parts);
     let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
     let Some(parted) = parted else { return facts::context(app, facts, body) };
+    forget_strangers(&parted, snapshot);
+    for filter in ready.kernel.chain().filters() {
+        if let Some(plugin) = snapshot.plugins.get(filter.name()) {
+            parted.meets(filter.name(), plugin.incarnation);
+        }
+    }
     let is_guard = |id: &str| snapshot.plugins.get(id).is_some_and(|plugin| plugin.security);
     let mut ran: Vec<String> = parted.inlets().into_iter().filter(|id| !is_guard(id)).collect();
     if let Some((filter, answer)) = parted.answer() {
@@ -100,6 +106,11 @@ fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
     let name = format!("{id} (inlet)");
     let answers = move |_: FilterContext| Ok(Verdict::Skip(answer.copy()));
     kernel.with_filter(Filter::closure(&name, Hook::Inlet, answers).priority(place))
+}
+
+/// Forgets what plugins kept that are removed, or replaced by others under their ids.
+pub(super) fn forget_strangers(parted: &Parted, snapshot: &Snapshot) {
+    parted.forget_strangers(|id| snapshot.plugins.get(id).map(|plugin| plugin.incarnation));
 }
 
 /// Whether it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.

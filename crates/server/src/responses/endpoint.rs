@@ -7,8 +7,9 @@ use super::storage::{self, Keeper};
 use super::writer::Writer;
 use crate::body::parsed;
 use crate::extract::{Id, Words};
+use crate::first_choice;
 use crate::reply::{self, OpenAiError, json_response, refused};
-use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint, with_choice};
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::turn::serve::serve;
 use axum::Router;
@@ -92,7 +93,8 @@ impl Encoder for Answer {
     }
 
     async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
-        split(&with_choice(answer)?, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
+        first_choice::check(&answer)?;
+        split(&answer, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
         let last = self.end().await.pop().unwrap_or_default();
         Ok(last.get("response").unwrap_or_default())
     }
@@ -106,6 +108,10 @@ impl Encoder for Answer {
 
     fn encode_end(mut self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
         Box::pin(async {
+            let end = match end {
+                Ok(_) if self.writer.lacks_first_choice() => Err(first_choice::missing()),
+                end => end,
+            };
             typed_events(&match end {
                 Ok(_) => self.end().await,
                 Err(fault) => self.writer.fail(code_of(&fault), &message_of(&fault)),

@@ -6,7 +6,7 @@ use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
-use valvehouse_core::chat::message;
+use valvehouse_core::chat::{message, response};
 use valvehouse_json::Json;
 
 /// Writes the chunks of a chat, one after the other, as events: `response.created`, items with their parts, and one
@@ -15,6 +15,8 @@ pub(super) struct Writer {
     resource: Resource,
     sequence: u64,
     began: bool,
+    has_first: bool,
+    has_others: bool,
     items: Vec<Item>,
     /// The blocks that a service signed.
     blocks: Vec<Json>,
@@ -45,6 +47,8 @@ impl Writer {
             resource,
             sequence: 0,
             began: false,
+            has_first: false,
+            has_others: false,
             items: Vec::new(),
             blocks: Vec::new(),
             finish: String::new(),
@@ -59,10 +63,12 @@ impl Writer {
         if let Some(given) = chunk.get("usage").filter(|usage| !usage.is_null()) {
             self.usage = usage(&given);
         }
-        let first = |choice: &Json| choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0) == 0;
-        let Some(choice) = chunk.get("choices").unwrap_or_default().items().into_iter().find(first) else {
+        // A response has one choice.
+        let Some(choice) = response::first_choice(chunk) else {
+            self.has_others |= chunk.get("choices").is_some_and(|choices| !choices.is_empty());
             return events;
         };
+        self.has_first = true;
         let delta = choice.get("delta").unwrap_or_default();
         self.blocks.extend(delta.get(CONTENT_BLOCKS).unwrap_or_default().items().iter().map(Json::copy));
         if let Some(thought) =
@@ -84,6 +90,11 @@ impl Writer {
             self.finish = reason.into();
         }
         events
+    }
+
+    /// Returns `true` if the chunks so far are of other choices than the first. No response can be made of those.
+    pub(super) fn lacks_first_choice(&self) -> bool {
+        self.has_others && !self.has_first
     }
 
     /// The events of the end, the last of which holds the whole response.

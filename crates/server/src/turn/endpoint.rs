@@ -132,15 +132,3 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// A fault before anything was sent, with its status.
     fn encode_error(fault: Fault) -> Response;
 }
-
-/// Ensures that an answer has a choice, for protocols whose answers are made of one.
-///
-/// # Errors
-/// Returns a provider's fault if there is none.
-pub(crate) fn with_choice(answer: Json) -> Result<Json, Fault> {
-    if answer.get("choices").is_none_or(|choices| choices.is_empty()) {
-        let message = "the answer of the provider has no choices";
-        return Err(Fault::Provider { message: message.into(), timeout: false });
-    }
-    Ok(answer)
-}

@@ -1,0 +1,25 @@
+//! The choice of a chat that an answer of one choice is made of, at the endpoints whose protocol has no others.
+
+use valvehouse_core::chat::response;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+
+/// Checks that an answer has the first choice.
+pub(crate) fn check(answer: &Json) -> Result<(), Fault> {
+    if response::first_choice(answer).is_some() {
+        return Ok(());
+    }
+    if answer.get("choices").is_none_or(|choices| choices.is_empty()) {
+        return Err(Fault::Provider {
+            message: "the answer of the provider has no choices".into(),
+            timeout: false,
+        });
+    }
+    Err(missing())
+}
+
+/// The error for an answer that has other choices only.
+pub(crate) fn missing() -> Fault {
+    let message = "the answer of the provider has no choice with index 0, the only one that this API returns";
+    Fault::Provider { message: message.into(), timeout: false }
+}

@@ -1,0 +1,228 @@
+//! Answers of several choices before clients whose protocol knows one: they get choice 0, whole, and filters see all.
+
+use super::{content, events, question, streamed};
+use crate::host::{Answer, TestHost};
+use crate::upstream::{MODEL, Reply};
+use serde_json::{Value, json};
+
+/// How a service orders and numbers what it says.
+const ORDERS: [&str; 5] =
+    ["in turns", "in one event", "without numbers", "the other first", "the other later"];
+
+/// Filters of every shape that sees answers, and one that wants to see the other choice as well.
+const FILTERS: [(&str, &str); 6] = [
+    ("none", ""),
+    ("identity", "fn stream(event) { event }\nfn outlet(body) { body }"),
+    ("window", "fn stream(event, state) { stream::window(event, state, 12, |text| text); }"),
+    (
+        "redact",
+        "fn stream(event, state) { stream::window(event, state, 9, |text| text::replace(text, \"secret-42\", \"[x]\")); }",
+    ),
+    ("held", "/*\nhold: true\n*/\nfn outlet(body) { body }"),
+    (
+        "nosy",
+        "fn stream(event) { if event.text.contains(\"forbidden\") { deny(\"seen in another choice\", 403) } }\nfn outlet(body) { if body.messages[-1].text.contains(\"forbidden\") { deny(\"seen in another choice\", 403) } }",
+    ),
+];
+
+fn choice(index: u64, delta: Value, finish: Option<&str>) -> Value {
+    json!({"index": index, "delta": delta, "finish_reason": finish})
+}
+
+fn call(arguments: &str, is_first: bool) -> Value {
+    let mut call = json!({"index": 0, "function": {"arguments": arguments}});
+    if is_first {
+        call["id"] = json!("call_1");
+        call["type"] = json!("function");
+        call["function"]["name"] = json!("open_door");
+    }
+    json!({"tool_calls": [call]})
+}
+
+fn usage() -> Value {
+    json!({"prompt_tokens": 3, "completion_tokens": 11, "total_tokens": 14})
+}
+
+/// Two choices of a stream, in the order that is asked for.
+fn stream_of(order: &str, other: &str) -> Reply {
+    let first = [
+        choice(0, json!({"role": "assistant", "content": ""}), None),
+        choice(0, json!({"content": "nought sec"}), None),
+        choice(0, json!({"content": "ret-42 and "}), None),
+        choice(0, json!({"content": "more"}), None),
+        choice(0, json!({}), Some("length")),
+    ];
+    let second = [
+        choice(1, json!({"role": "assistant", "content": ""}), None),
+        choice(1, json!({"content": other}), None),
+        choice(1, call("{\"a\":", true), None),
+        choice(1, call("\"secret-42\"}", false), None),
+        choice(1, json!({}), Some("tool_calls")),
+    ];
+    let pairs = first.iter().cloned().zip(second.iter().cloned());
+    let both: Vec<Vec<Value>> = match order {
+        "in turns" => pairs.flat_map(|(first, second)| [vec![first], vec![second]]).collect(),
+        "in one event" => pairs.map(|(first, second)| vec![first, second]).collect(),
+        "the other first" => pairs.map(|(first, second)| vec![second, first]).collect(),
+        "the other later" => first.iter().chain(&second).map(|choice| vec![choice.clone()]).collect(),
+        _ => pairs
+            .map(|(mut first, mut second)| {
+                for choice in [&mut first, &mut second] {
+                    choice.as_object_mut().unwrap().remove("index");
+                }
+                vec![first, second]
+            })
+            .collect(),
+    };
+    let head = |choices: &[Value]| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices});
+    let mut last = head(&[]);
+    last["usage"] = usage();
+    let events: String = both.iter().map(|choices| format!("data: {}\n\n", head(choices))).collect();
+    Reply::raw("text/event-stream", format!("{events}data: {last}\n\ndata: [DONE]\n\n"))
+}
+
+/// The same at once.
+fn answer_of(order: &str, other: &str) -> Reply {
+    let function = json!({"name": "open_door", "arguments": "{\"a\":\"secret-42\"}"});
+    let calls = json!([{"id": "call_1", "type": "function", "function": function}]);
+    let mut choices = vec![
+        json!({"index": 0, "message": {"role": "assistant", "content": "nought secret-42 and more"}, "finish_reason": "length"}),
+        json!({"index": 1, "message": {"role": "assistant", "content": other, "tool_calls": calls}, "finish_reason": "tool_calls"}),
+    ];
+    match order {
+        "the other first" => choices.reverse(),
+        "without numbers" => {
+            choices.iter_mut().for_each(|choice| drop(choice.as_object_mut().unwrap().remove("index")))
+        }
+        _ => {}
+    }
+    Reply::json(
+        &json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage()}),
+    )
+}
+
+/// A host with a model for each filter. A question names the order, and what the other choice says.
+async fn host() -> TestHost {
+    let mut setup = TestHost::new();
+    for (name, text) in FILTERS {
+        let text = match text.strip_prefix("/*\n") {
+            Some(rest) => format!("/*\nglobal: false\n{rest}"),
+            None => format!("/*\nglobal: false\n*/\n{text}"),
+        };
+        let filters = if name == "none" { json!([]) } else { json!([name]) };
+        if name != "none" {
+            setup = setup.filter(name, text);
+        }
+        setup = setup.config(&format!(
+            "[[models]]\nname = \"m-{name}\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nfilters = {filters}"
+        ));
+    }
+    let host = setup.start().await;
+    host.upstream.script(|asked| {
+        let body = asked.json();
+        let said = body["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
+        let (order, other) = said.split_once(": ").unwrap();
+        match (order, body["stream"] == json!(true)) {
+            ("only another", true) => {
+                let event = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+                    "choices": [choice(1, json!({"role": "assistant", "content": other}), Some("stop"))]});
+                Reply::raw("text/event-stream", format!("data: {event}\n\ndata: [DONE]\n\n"))
+            }
+            ("only another", false) => {
+                let message = json!({"role": "assistant", "content": other});
+                Reply::json(&json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+                    "choices": [{"index": 1, "message": message, "finish_reason": "stop"}]}))
+            }
+            (order, true) => stream_of(order, other),
+            (order, false) => answer_of(order, other),
+        }
+    });
+    host
+}
+
+async fn respond(host: &TestHost, model: &str, text: &str, stream: bool) -> Answer {
+    let body = json!({"model": model, "input": text, "stream": stream});
+    let request = host.request("POST", "/v1/responses").header("content-type", "application/json");
+    Answer::of(request.body(body.to_string())).await
+}
+
+/// The last event of a streamed response, or the response.
+fn response_of(answer: &Answer) -> Value {
+    if !answer.is_stream() {
+        return answer.json();
+    }
+    let last = answer.body().trim_end().rsplit("\n\n").next().unwrap();
+    serde_json::from_str(last.split_once("data: ").unwrap().1).unwrap()
+}
+
+#[tokio::test]
+async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() {
+    let host = host().await;
+    for (order, (filter, _)) in ORDERS.iter().flat_map(|order| FILTERS.map(|filter| (order, filter))) {
+        let text = if filter == "redact" { "nought [x] and more" } else { "nought secret-42 and more" };
+        let (model, asked) = (format!("m-{filter}"), format!("{order}: one secret-42"));
+        for stream in [false, true] {
+            let what = format!("{order}, {filter}, stream: {stream}");
+            let body = question(&model, &asked);
+            let answer = host.message(&if stream { streamed(body) } else { body }).await;
+            assert_eq!(answer.status, 200, "{what}: {}", answer.body());
+            let (blocks, stop, spent) = if stream {
+                let events = events(&answer);
+                let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap().clone();
+                (content(&answer), delta["delta"]["stop_reason"].clone(), delta["usage"].clone())
+            } else {
+                let message = answer.json();
+                (message["content"].clone(), message["stop_reason"].clone(), message["usage"].clone())
+            };
+            assert_eq!(blocks, json!([{"type": "text", "text": text}]), "{what}");
+            assert_eq!(stop, "max_tokens", "{what}");
+            // The service counts what it made, also of the choice that nobody gets.
+            assert_eq!(spent["output_tokens"], 11, "{what}");
+            let answer = respond(&host, &model, &asked, stream).await;
+            assert_eq!(answer.status, 200, "{what}: {}", answer.body());
+            let last = response_of(&answer);
+            let response = if stream { &last["response"] } else { &last };
+            assert_eq!(response["status"], "incomplete", "{what}");
+            let output = response["output"].as_array().unwrap();
+            assert_eq!(output.len(), 1, "{what}: {response}");
+            assert_eq!(output[0]["content"][0]["text"], text, "{what}");
+            assert!(!answer.body().contains("one "), "{what}: {}", answer.body());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_filter_sees_the_choice_that_a_client_does_not_get() {
+    let host = host().await;
+    for order in ORDERS {
+        let asked = format!("{order}: it is forbidden");
+        for stream in [false, true] {
+            let body = question("m-nosy", &asked);
+            let answer = host.message(&if stream { streamed(body) } else { body }).await;
+            assert!(answer.body().contains("seen in another choice"), "{order}: {}", answer.body());
+            assert!(!answer.body().contains("message_stop"), "{order}: {}", answer.body());
+            let answer = respond(&host, "m-nosy", &asked, stream).await;
+            assert!(answer.body().contains("seen in another choice"), "{order}: {}", answer.body());
+            assert!(!answer.body().contains("response.completed"), "{order}: {}", answer.body());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_the_first_choice_is_an_error_of_its_service() {
+    let host = host().await;
+    let words = "has no choice with index 0";
+    for filter in ["none", "window", "held"] {
+        let (model, asked) = (format!("m-{filter}"), "only another: lost");
+        let answer = host.message(&question(&model, asked)).await;
+        assert!(answer.status == 502 && answer.body().contains(words), "{filter}: {}", answer.body());
+        respond(&host, &model, asked, false).await.refused(502, words);
+        let answer = host.message(&streamed(question(&model, asked))).await;
+        let last = events(&answer).pop().unwrap();
+        assert_eq!(last["type"], "error", "{filter}: {}", answer.body());
+        assert!(last["error"]["message"].as_str().unwrap().contains(words), "{filter}: {last}");
+        let answer = respond(&host, &model, asked, true).await;
+        assert_eq!(response_of(&answer)["type"], "response.failed", "{filter}: {}", answer.body());
+        assert!(answer.body().contains(words), "{filter}: {}", answer.body());
+    }
+}
