@@ -20,7 +20,7 @@ const BATCH: usize = 96;
 const ADDRESS_SPACE: u64 = 16 << 20;
 /// The memory that a call may hold, and the memory that a host may have resident beyond that, in bytes.
 const BUDGET: u64 = 64 << 20;
-const BEYOND: u64 = if cfg!(debug_assertions) { 48 << 20 } else { 32 << 20 };
+const BEYOND: u64 = 32 << 20;
 /// The growth of resident memory, in bytes, that is allowed when a batch is over and up to [`CALLS`] calm requests
 /// have followed it: pages of idle threads, which the allocator keeps until they allocate again.
 const BACK: u64 = 96 << 20;
@@ -316,6 +316,13 @@ fn chosen(all: Vec<Case>) -> Vec<Case> {
     families.values().enumerate().flat_map(pick).collect()
 }
 
+/// Returns `true` if few cases never came to their call: a tenth of the sample, an eighth of all. Chosen ones may.
+fn few_try_nothing(not_called: usize, ran: usize) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let part = if is_set("VALVEHOUSE_CASES") { 8 } else { 10 };
+    is_set("VALVEHOUSE_CASE") || not_called * part < ran
+}
+
 #[test]
 fn every_function_is_known_to_the_corpus() {
     let (reached, missing) = cases::coverage();
@@ -338,7 +345,7 @@ fn no_function_with_hostile_arguments_hurts_its_host() {
     report.not_called.iter().take(20).for_each(|case| println!("    {case}"));
     assert!(report.not_loaded.is_empty(), "not loaded:\n{}", report.not_loaded.join("\n"));
     assert!(
-        report.not_called.len() * 8 < report.count() || cases.len() < OF_EACH * BATCH,
+        few_try_nothing(report.not_called.len(), report.count()),
         "the cases try nothing:\n{:#?}",
         report.not_called
     );
