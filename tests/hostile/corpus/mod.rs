@@ -357,3 +357,49 @@ fn no_function_with_hostile_arguments_hurts_its_host() {
         report.wrong.join("\n")
     );
 }
+
+/// What a script does with an array that takes almost all that it may hold.
+const COPIES: &[&str] = &[
+    "a == a;",
+    "a != a && a == a;",
+    "a + a;",
+    "a + 1;",
+    "let b = a; let c = a; let d = a;",
+    "let b = (); b = a; let c = b;",
+    "[a, a, a, a];",
+    "#{ x: a, y: a, z: a };",
+    "let f = |x, y, z| x; f.call(a, a, a);",
+    "let f = |x| x; f.curry(a).curry(a).call();",
+    "let g = || a; g.call() == g.call();",
+    "let b = [a, 1]; b[1] = b[0];",
+    "let m = #{ a: a }; m.b = m.a; m.c = m.b;",
+    "a in [a, a];",
+    "for x in a { for y in a { break; } }",
+    "switch a { 1 => 2, _ => 3 };",
+    "a.sort(|x, y| 0);",
+    "let b = [[a], [a]]; b.sort(|x, y| 0);",
+    "a.extract(0) == a.extract(0);",
+    "a.map(|x| a);",
+    "a.filter(|x| a == a);",
+    "try { throw a; } catch (e) { let x = e; let y = e; }",
+    "body.x = a; body.y = a;",
+    "a == 1;",
+    "if a == a { return [a, a]; }",
+    "return a;",
+];
+
+#[test]
+fn a_copy_of_all_that_a_call_holds_stays_within_its_memory() {
+    let held = |count: usize| {
+        format!("let v = cycle; let a = []; a.pad(90_000, 0); for i in 0..{count} {{ a[i] = v; }}")
+    };
+    let cases: Vec<Case> = [30_000, 60_000, 75_000, 90_000]
+        .into_iter()
+        .flat_map(|count| COPIES.iter().map(move |form| format!("{} {form}", held(count))))
+        .map(|code| Case { family: "copies".to_owned(), position: Position::Inlet, code })
+        .collect();
+    let mut report = run(&cases, &Limits::beside_harmless());
+    println!("{}", report.summary(cases.len()));
+    assert!(report.not_loaded.is_empty(), "not loaded:\n{}", report.not_loaded.join("\n"));
+    assert!(report.wrong.is_empty(), "{}", report.wrong.join("\n"));
+}
