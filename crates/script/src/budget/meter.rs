@@ -28,6 +28,8 @@ struct Meter {
     /// What the thread had allocated when the call began, and the part of it that is never copied.
     memory: Cell<isize>,
     fixed: Cell<isize>,
+    /// The budget's times in ticks: of its own time, of a quarter of it, and by the clock on the wall.
+    ticks: Cell<[u64; 3]>,
     /// Ticks at which own time is looked at: not yet known to be used up.
     look: Cell<u64>,
     /// Ticks at which the call ends whatever it does.
@@ -55,6 +57,7 @@ impl Meter {
             budget: Cell::new(Budget::UNLIMITED),
             memory: Cell::new(0),
             fixed: Cell::new(0),
+            ticks: Cell::new([u64::MAX; 3]),
             look: Cell::new(u64::MAX),
             wall: Cell::new(u64::MAX),
             end: Cell::new(None),
@@ -73,14 +76,18 @@ impl Meter {
         self.memory.set(memory);
         self.fixed.set(memory::fixed());
         self.peak.set(memory);
-        self.budget.set(budget);
-        self.wall.set(in_ticks(budget.wall));
+        if self.budget.replace(budget) != budget {
+            let look = if processor::IS_KNOWN { budget.time / 4 } else { budget.time };
+            self.ticks.set([budget.time, look, budget.wall].map(ticks_of));
+        }
+        let ([time, look, wall], now) = (self.ticks.get(), clock::now());
+        self.wall.set(now.saturating_add(wall));
         self.end.set(None);
         self.waited.set(Duration::ZERO);
         self.doomed.set(None);
-        self.used_up.set(in_ticks(budget.time));
-        self.processor.set(processor::at_tick(clock::now()));
-        self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
+        self.used_up.set(now.saturating_add(time));
+        self.processor.set(processor::at_tick(now));
+        self.look.set(now.saturating_add(look));
         self.set_deadline();
         self.set_limits();
     }
@@ -124,6 +131,7 @@ impl Meter {
         self.peak.set(aside.peak.get());
         self.deadline.set(aside.deadline.get());
         self.budget.set(aside.budget.get());
+        self.ticks.set(aside.ticks.get());
         self.memory.set(aside.memory.get());
         self.fixed.set(aside.fixed.get());
         self.look.set(aside.look.get());
@@ -446,9 +454,12 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
 
 /// The tick at which a time from now is over.
 fn in_ticks(time: Duration) -> u64 {
-    // A tick may be almost over now: one more keeps the promise.
-    let ticks = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-    clock::now().saturating_add(ticks)
+    clock::now().saturating_add(ticks_of(time))
+}
+
+/// The ticks after which a time is over. A tick may be almost over now: one more keeps the promise.
+fn ticks_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
 #[cfg(test)]
