@@ -222,6 +222,31 @@ fn a_text_that_hangs_while_it_is_created_is_quarantined_after_the_end_of_the_hos
     host.end();
 }
 
+/// Creates a plugin that takes long to compile and then one that does not; returns `true` if the second one is created
+/// while the first one is still being compiled.
+fn is_created_before_the_slow_one() -> bool {
+    let folder = project(PATIENT, "filters/other.rhai", "fn inlet(body) { body }");
+    let mut host = Host::start_in(&folder);
+    let address = host.address();
+    let slow = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
+    let created = std::thread::spawn(move || create(&address, "hostile", slow));
+    until("the text that is loaded", || is_loading(folder.path(), host.id()).then_some(()));
+
+    let fresh = create(&host.address(), "fresh", "fn inlet(body) { skip(\"fresh\") }");
+    assert!(fresh.starts_with("HTTP/1.0 200"), "{fresh}");
+    let is_before = is_loading(folder.path(), host.id());
+    assert!(host.ask("calm", "hello", false).text.contains("fresh"));
+    host.end();
+    created.join().unwrap();
+    is_before
+}
+
+#[test]
+fn a_text_that_takes_long_to_compile_delays_no_other_that_is_created() {
+    // The slow text is given up after half a minute, which may pass on a busy machine.
+    assert!((0..4).any(|_| is_created_before_the_slow_one()));
+}
+
 /// Saves a file that takes long to load and one that does not; returns `true` if the second one is live while the first
 /// one is still being loaded.
 fn is_live_before_the_slow_one() -> bool {

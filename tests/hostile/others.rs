@@ -322,7 +322,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     ),
     (
         "tool deep",
-        "fn handler(args, ctx) { let m = args; for i in 0..200_000 { m.x = #{}; m = m.x; } args.copy() }",
+        "fn handler(args, ctx) { let m = args; for i in 0..100_000 { m.x = #{}; m = m.x; } args.copy() }",
         ToolFails(&["cannot be copied"]),
     ),
     (

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem, Script, read_text};
+use valvehouse_script::{Kind, Problem, Read, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The writer of a host, or one that stands in for it where no host is.
@@ -54,22 +54,40 @@ impl<'a> Writer<'a> {
         &*self.0.store
     }
 
-    /// Compiles a text as it would be if it stood in that file: with the plugin's settings, grants and
+    /// Prepares to compile a text as it would be if it stood in that file: with the plugin's settings, grants and
     /// valves, which these take the place of.
+    ///
+    /// # Errors
+    /// Returns the problem of a file that cannot be read, or that imports one that cannot.
+    pub fn compile_job(
+        &self,
+        kind: Kind,
+        path: &Path,
+        text: &str,
+        valves: Option<&Json>,
+    ) -> Result<CompileJob, Problem> {
+        let read = read_text(kind, self.0.plan.folder(kind), path, text)?;
+        let given = self.0.given(&read.file.id);
+        let given = Given { valves: valves.map_or(given.valves, Json::copy), ..given };
+        let settings = self.0.settings_of(&read.file, &given);
+        Ok(CompileJob { read, given, plan: self.0.plan.clone(), settings })
+    }
+
+    /// Compiles a text, or takes the script that was compiled from it before the writer was held, if nothing that it
+    /// depends on has changed.
     pub fn compile(
         &self,
         kind: Kind,
         path: &Path,
         text: &str,
         valves: Option<&Json>,
+        before: Option<Compiled>,
     ) -> Result<Script, Vec<Problem>> {
-        aside(|| {
-            let read =
-                read_text(kind, self.0.plan.folder(kind), path, text).map_err(|problem| vec![problem])?;
-            let given = self.0.given(&read.file.id);
-            let valves = valves.map_or(given.valves, Json::copy);
-            self.0.compile(&read.file, &Given { valves, ..given })
-        })
+        let job = aside(|| self.compile_job(kind, path, text, valves)).map_err(|problem| vec![problem])?;
+        match before {
+            Some(before) if before.is_of(&job) => before.result,
+            _ => job.compile().result,
+        }
     }
 
     /// What operators have set for a plugin.
@@ -80,5 +98,42 @@ impl<'a> Writer<'a> {
     /// Does what waits for the disk without holding up the turns of this thread.
     pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
         aside(work)
+    }
+}
+
+/// A text to be compiled, and all that its script depends on: the writer need not be held meanwhile.
+pub struct CompileJob {
+    read: Read,
+    given: Given,
+    plan: Arc<Plan>,
+    settings: Settings,
+}
+
+impl CompileJob {
+    /// Compiles the text without holding up the turns of this thread.
+    pub fn compile(self) -> Compiled {
+        let result = aside(|| match Problem::of_quarantine(&self.read.file, &self.given.quarantined) {
+            Some(problem) => Err(vec![problem]),
+            None => Script::compile(&self.read.file, &self.settings),
+        });
+        Compiled { job: self, result }
+    }
+}
+
+/// The script of a text, or its problems.
+pub struct Compiled {
+    job: CompileJob,
+    result: Result<Script, Vec<Problem>>,
+}
+
+impl Compiled {
+    /// Returns `true` if this is what another job would come to.
+    fn is_of(&self, other: &CompileJob) -> bool {
+        let own = &self.job;
+        own.read.hash == other.read.hash
+            && own.read.file.path == other.read.file.path
+            && own.read.file.kind == other.read.file.kind
+            && own.given == other.given
+            && Arc::ptr_eq(&own.plan, &other.plan)
     }
 }

@@ -17,41 +17,92 @@ thread_local! {
     static NET: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The smallest allocation that is looked at: what grows without end asks for more than this before long, and hardly
-/// anything of the host's does while it holds a lock.
+/// The smallest allocation that is looked at for the ceiling: what grows without end asks for more than this before
+/// long, and hardly anything of the host's does while it holds a lock.
 const LARGE: usize = 1 << 20;
+/// The smallest allocation of bytes alone that is taken for a text, which is shared and never copied.
+const WIDE: usize = 128 << 10;
+/// The largest room for the elements of an array.
+const MAX_ELEMENTS: usize = 2 << 20;
 
 thread_local! {
     /// There were large allocations since the thread gave pages back.
     static HAD_LARGE: Cell<bool> = const { Cell::new(false) };
+    /// The net bytes of texts: see [`fixed`].
+    static FIXED: Cell<isize> = const { Cell::new(0) };
+    /// The most net bytes that the thread may have allocated before [`PASSED`] is called.
+    static MARK: Cell<isize> = const { Cell::new(isize::MAX) };
+    /// The mark that comes into force when a text is freed.
+    static LOWEST_MARK: Cell<isize> = const { Cell::new(isize::MAX) };
     /// The most net bytes that the thread may have allocated before [`EXCEEDED`] is called.
     static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
 }
 
+static PASSED: OnceLock<fn()> = OnceLock::new();
 static EXCEEDED: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that is called before a large allocation of any thread would exceed its ceiling; the first one
-/// set stays. If the function returns, the allocation goes ahead and the ceiling is removed.
-pub fn call_at_ceiling(exceeded: fn()) {
+/// Sets the functions that are called when a thread passes its limits; the first ones set stay. `passed` is called
+/// within an allocation beyond the mark, which is removed before; it may do nothing but take note of that. `exceeded`
+/// is called before a large allocation beyond the ceiling; if it returns, the allocation goes ahead and the ceiling is
+/// removed.
+pub fn call_at_limits(passed: fn(), exceeded: fn()) {
+    PASSED.get_or_init(|| passed);
     EXCEEDED.get_or_init(|| exceeded);
 }
 
-/// Sets the most net bytes that this thread may have allocated: see [`call_at_ceiling`].
-pub fn set_ceiling(net: isize) {
-    CEILING.set(net);
+/// The limits of a thread in net bytes: see [`call_at_limits`].
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The mark now.
+    pub mark: isize,
+    /// The mark that comes into force when a text is freed.
+    pub lowest_mark: isize,
+    /// The ceiling.
+    pub ceiling: isize,
 }
 
-/// Takes the ceiling away.
-pub fn clear_ceiling() {
-    CEILING.set(isize::MAX);
+impl Limits {
+    const NONE: Self = Self { mark: isize::MAX, lowest_mark: isize::MAX, ceiling: isize::MAX };
+
+    /// Puts the limits in force on this thread.
+    pub fn set(self) {
+        MARK.set(self.mark);
+        LOWEST_MARK.set(self.lowest_mark);
+        CEILING.set(self.ceiling);
+    }
+
+    fn current() -> Self {
+        Self { mark: MARK.get(), lowest_mark: LOWEST_MARK.get(), ceiling: CEILING.get() }
+    }
+}
+
+/// Takes the limits of this thread away.
+pub fn clear_limits() {
+    Limits::NONE.set();
+}
+
+/// Returns the part of this thread's net bytes that an interpreter which copies arrays and maps never copies: large
+/// texts, and what is larger than the elements of an array may be.
+pub fn fixed() -> isize {
+    FIXED.get()
 }
 
 /// Does what must not be abandoned on its way, since others wait for it.
 fn protected<T>(work: impl FnOnce() -> T) -> T {
-    let ceiling = CEILING.replace(isize::MAX);
+    let limits = Limits::current();
+    clear_limits();
     let made = work();
-    CEILING.set(ceiling);
+    limits.set();
     made
+}
+
+#[cold]
+#[inline(never)]
+fn passed() {
+    MARK.set(isize::MAX);
+    if let Some(passed) = PASSED.get() {
+        passed();
+    }
 }
 
 #[cold]
@@ -66,15 +117,46 @@ fn exceeded(bytes: usize) {
     NET.set(NET.get().wrapping_add(bytes.cast_signed()));
 }
 
-/// Counts a new allocation, or what one grows by.
-fn count_new(bytes: usize, more: isize) {
+/// Returns the bytes of an allocation that count as fixed: elements of arrays and maps are aligned, texts are not.
+fn fixed_part(bytes: usize, align: usize) -> isize {
+    let is_fixed = bytes > MAX_ELEMENTS || (bytes >= WIDE && align < align_of::<usize>());
+    if is_fixed { bytes.cast_signed() } else { 0 }
+}
+
+/// Counts a new allocation, or what one of `before` bytes grows by.
+fn count_new(bytes: usize, before: usize, align: usize) {
+    let more = bytes.cast_signed() - before.cast_signed();
     let net = NET.get().wrapping_add(more);
     NET.set(net);
+    if bytes.max(before) >= WIDE {
+        count_wide(bytes, before, align);
+    }
+    if net > MARK.get() {
+        passed();
+    }
+}
+
+#[inline(never)]
+fn count_wide(bytes: usize, before: usize, align: usize) {
+    let fixed = fixed_part(bytes, align) - fixed_part(before, align);
+    FIXED.set(FIXED.get().wrapping_add(fixed));
+    if fixed < 0 {
+        MARK.set(MARK.get().min(LOWEST_MARK.get()));
+    }
     if bytes >= LARGE {
         HAD_LARGE.set(true);
-        if net > CEILING.get() {
-            exceeded(more.max(0).cast_unsigned());
+        if NET.get() > CEILING.get() {
+            exceeded(bytes.saturating_sub(before));
         }
+    }
+}
+
+/// Counts what is freed.
+fn count_freed(bytes: usize, align: usize) {
+    // A cell without a destructor is there to the thread's last moment.
+    NET.set(NET.get().wrapping_sub(bytes.cast_signed()));
+    if bytes >= WIDE {
+        count_wide(0, bytes, align);
     }
 }
 
@@ -113,9 +195,10 @@ pub fn net() -> isize {
 
 /// Does what takes memory for somebody else than who is counted.
 pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
-    let before = NET.get();
+    let (net, fixed) = (NET.get(), FIXED.get());
     let made = protected(work);
-    NET.set(before);
+    NET.set(net);
+    FIXED.set(fixed);
     made
 }
 
@@ -135,35 +218,30 @@ impl Default for Counting {
     }
 }
 
-fn count(bytes: isize) {
-    // A cell without a destructor is there to the thread's last moment.
-    NET.set(NET.get().wrapping_add(bytes));
-}
-
 // SAFETY: every call is handed to the allocator below as it came, whose contract is the same; counting neither
 // allocates nor panics. What is called at the ceiling may allocate, before anything of this call is done: it returns,
 // or the stack never runs again.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_new(layout.size(), layout.size().cast_signed());
+        count_new(layout.size(), 0, layout.align());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-layout.size().cast_signed());
+        count_freed(layout.size(), layout.align());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count_new(layout.size(), layout.size().cast_signed());
+        count_new(layout.size(), 0, layout.align());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_new(size, size.cast_signed() - layout.size().cast_signed());
+        count_new(size, layout.size(), layout.align());
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

@@ -20,6 +20,6 @@ mod pages;
 static ALLOCATOR: Counting = Counting::new();
 
 pub use counting::{
-    Counting, call_at_ceiling, clear_ceiling, give_back_pages, is_installed, net, set_ceiling, uncounted,
+    Counting, Limits, call_at_limits, clear_limits, fixed, give_back_pages, is_installed, net, uncounted,
 };
 pub use pages::{give_back_code, in_small_pages};

@@ -49,7 +49,7 @@ thread_local! {
 
 /// Names the running call until it is dropped; the one before comes back then.
 pub(crate) struct Running {
-    before: Option<Call>,
+    before: Option<Box<Call>>,
     mark: Mark,
 }
 
@@ -65,13 +65,22 @@ impl Running {
             built: Built::default(),
         };
         let mark = crash::running(&call.caller.version, clock::now());
-        Self { before: CALL.replace(Some(call)), mark }
+        // A call within a call is rare.
+        let before = CALL.with_borrow_mut(|running| {
+            let before = if running.is_some() { running.take().map(Box::new) } else { None };
+            *running = Some(call);
+            before
+        });
+        Self { before, mark }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        drop(CALL.replace(self.before.take()));
+        match self.before.take() {
+            None => drop(CALL.take()),
+            Some(before) => drop(CALL.replace(Some(*before))),
+        }
         crash::stopped(self.mark);
     }
 }

@@ -8,6 +8,9 @@ use std::collections::HashSet;
 /// The most parts of a function that is proven to be cheap.
 const MAX_NODES: usize = 400;
 
+/// The most calls in it, each of which may go over a text once.
+const MAX_PASSES: usize = 40;
+
 /// Operators that take no time in proportion to a value, where one side is a literal.
 const OPERATORS: [&str; 13] = ["==", "!=", "<", ">", "<=", ">=", "!", "-", "+", "*", "/", "%", "in"];
 /// Functions that take no time in proportion to a value.
@@ -26,11 +29,19 @@ pub(super) fn is_cheap(ast: &AST, name: &str) -> bool {
 fn is_body_cheap(function: &ScriptFuncDef, own: &HashSet<&str>) -> bool {
     let mut alone = Module::new();
     alone.set_script_fn(function.clone());
-    let mut nodes = 0;
+    let (mut nodes, mut passes) = (0, 0);
     let mut is_cheap = true;
     AST::new_from_module(alone).walk(&mut |path: &[ASTNode<'_>]| {
         nodes += 1;
+        passes += usize::from(matches!(
+            path.last(),
+            Some(
+                ASTNode::Stmt(Stmt::FnCall(..) | Stmt::Assignment(..))
+                    | ASTNode::Expr(Expr::FnCall(..) | Expr::MethodCall(..))
+            )
+        ));
         is_cheap = nodes <= MAX_NODES
+            && passes <= MAX_PASSES
             && match path.last() {
                 Some(ASTNode::Stmt(statement)) => is_statement_cheap(statement, own),
                 Some(ASTNode::Expr(expression)) => is_expression_cheap(expression, own),
@@ -146,5 +157,7 @@ mod tests {
             assert!(!cheap(body), "{body}");
         }
         assert!(!cheap(&"body.a = 1;".repeat(200)));
+        assert!(cheap(&"body.n = body.text + 1;".repeat(MAX_PASSES / 2)));
+        assert!(!cheap(&"body.n = body.text + 1;".repeat(MAX_PASSES)));
     }
 }

@@ -113,9 +113,9 @@ impl Seat {
         Box::new(Self { function, caches: Caches::new(), global, scope })
     }
 
-    fn call(&mut self, engine: &Engine, args: Args) -> Answer {
+    fn call(&mut self, engine: &Engine, mut args: Args) -> Answer {
         budget::called()?;
-        self.set(args);
+        self.set(&mut args);
         // What lies within a function: a level below all that is called, and above no block.
         (self.global.level, self.global.scope_level) = (OWN_LEVELS, 1);
         self.global.always_search_scope = false;
@@ -127,15 +127,15 @@ impl Seat {
             &self.function.body,
         );
         self.scope.rewind(self.function.definition.params.len());
-        self.set(std::iter::repeat(Dynamic::UNIT));
+        self.set(&mut []);
         answer.map_err(without_place)
     }
 
-    /// Gives the parameters their values.
-    fn set(&mut self, values: impl IntoIterator<Item = Dynamic>) {
-        for (name, value) in self.function.definition.params.iter().zip(values) {
+    /// Gives the parameters their values, and those that have none `()`.
+    fn set(&mut self, values: &mut [Dynamic]) {
+        for (index, name) in self.function.definition.params.iter().enumerate() {
             if let Some(place) = self.scope.get_mut(name) {
-                *place = value;
+                *place = values.get_mut(index).map(std::mem::take).unwrap_or_default();
             }
         }
     }

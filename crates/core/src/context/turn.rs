@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{self, Poll};
 use std::time::{Duration, Instant};
@@ -170,6 +170,8 @@ struct Shared {
     kept: AtomicU64,
     /// The event that its stream hooks see has the text of many.
     has_long_event: AtomicBool,
+    /// The size of the largest value that its hooks were given, and what they made of it, in bytes, about.
+    size: AtomicUsize,
     pending_flush: PendingFlush,
     over: watch::Sender<bool>,
 }
@@ -207,6 +209,7 @@ impl Turn {
             started: Instant::now(),
             kept: AtomicU64::new(0),
             has_long_event: AtomicBool::new(false),
+            size: AtomicUsize::new(0),
             pending_flush: PendingFlush::default(),
             over: watch::Sender::new(false),
         };
@@ -277,7 +280,11 @@ impl Turn {
     /// worth to weigh all of it.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
         const WORTH_WEIGHING: u64 = 4 << 20;
-        if kept == 0 || self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+        if kept == 0 {
+            return false;
+        }
+        self.0.shared.size.fetch_add(usize::try_from(kept).unwrap_or(usize::MAX), Relaxed);
+        if self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
             return false;
         }
         self.0.shared.kept.store(0, Relaxed);
@@ -365,6 +372,17 @@ impl Turn {
     /// Sets whether the next event of its stream hooks has the text of many.
     pub fn set_long_event(&self, is_long: bool) {
         self.0.shared.has_long_event.store(is_long, Relaxed);
+    }
+
+    /// Returns the size in bytes, about, of the largest value that hooks of this turn were given so far, with what they
+    /// made of it.
+    pub fn size(&self) -> usize {
+        self.0.shared.size.load(Relaxed)
+    }
+
+    /// Records the size of a value that hooks are going to be given.
+    pub fn note_size(&self, bytes: usize) {
+        self.0.shared.size.fetch_max(bytes, Relaxed);
     }
 
     /// Makes the end of this turn wait until this write is on disk. Numbers of one target only grow.

@@ -26,6 +26,8 @@ struct Sorted {
     filters: Vec<Filter>,
     at: [Vec<usize>; Hook::ALL.len()],
     hooks: Hooks,
+    /// Those that any filter runs by the size of the turn.
+    by_size: Hooks,
 }
 
 /// How a chain ended.
@@ -46,6 +48,9 @@ impl Chain {
             for hook in filter.hooks.iter() {
                 sorted.at[hook as usize].push(index);
                 sorted.hooks = sorted.hooks.with(hook);
+                if filter.by_size.contains(hook) {
+                    sorted.by_size = sorted.by_size.with(hook);
+                }
             }
         }
         sorted.filters = filters;
@@ -95,6 +100,9 @@ impl Chain {
         turn: &Turn,
         those: impl Fn(&Filter) -> bool,
     ) -> Result<Outcome, Fault> {
+        if self.0.by_size.contains(hook) {
+            note_size(hook, &value, turn);
+        }
         let (mut value, mut end) = (value, None);
         for filter in self.at(hook).filter(|filter| those(filter)) {
             match step(filter, hook, value, turn, &mut end).await? {
@@ -103,6 +111,19 @@ impl Chain {
             }
         }
         Ok(Outcome::Done(value))
+    }
+}
+
+/// Records the size of what filters are given: of a request once, of what comes later each time. Long events of a stream
+/// are recorded where they come from.
+fn note_size(hook: Hook, value: &Json, turn: &Turn) {
+    let is_noted = match hook {
+        Hook::Stream | Hook::StreamEnd => true,
+        Hook::Inlet | Hook::PreChat => turn.size() > 0,
+        _ => false,
+    };
+    if !is_noted {
+        turn.note_size(value.weight());
     }
 }
 
@@ -191,7 +212,8 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decide
 /// A call that may wait or take long, where it holds up nobody.
 async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
     let breaker = filter.breaker.clone();
-    let called = lanes::run(pace, move || call(&filter, hook, ctx)).await;
+    let owner = filter.name.clone();
+    let called = lanes::run_for(&owner, pace, move || call(&filter, hook, ctx)).await;
     if let (Err(LaneError::Stuck), Some(breaker)) = (&called, breaker) {
         breaker.trip(STUCK);
     }

@@ -86,6 +86,8 @@ pub struct Filter {
     /// Runs after all others, whatever their priorities.
     pub(super) is_last: bool,
     pub(super) hooks: Hooks,
+    /// The hooks whose pace depends on the size of their turn.
+    pub(super) by_size: Hooks,
     pub(super) on_break: OnBreak,
     pub(super) sees_failures: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
@@ -100,6 +102,7 @@ impl Filter {
             priority: 0.0,
             is_last: false,
             hooks,
+            by_size: Hooks::default(),
             on_break: OnBreak::Abort,
             sees_failures: false,
             breaker: None,
@@ -130,6 +133,13 @@ impl Filter {
     /// A closure for one moment.
     pub fn closure(name: &str, hook: Hook, run: impl Handler) -> Self {
         Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
+    }
+
+    /// The same filter, of which the pace of these hooks depends on [`Turn::size`](crate::context::Turn::size).
+    #[must_use]
+    pub fn by_size(mut self, hooks: Hooks) -> Self {
+        self.by_size = hooks;
+        self
     }
 
     /// The same filter at another place of the chain: lower runs first.

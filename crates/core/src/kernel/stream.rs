@@ -32,7 +32,11 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
     let whole = parts.len() == 1;
     let mut out = Vec::with_capacity(parts.len());
     for part in parts {
-        turn.set_long_event(piece.raw.len() > event::LONG || piece.raw.is_empty() && event::is_long(&part));
+        let is_long = piece.raw.len() > event::LONG || piece.raw.is_empty() && event::is_long(&part);
+        turn.set_long_event(is_long);
+        if is_long {
+            turn.note_size(part.weight());
+        }
         for event in chain(kernel, 0, part.clone(), turn).await? {
             let untouched = whole && event.is_same(&part) && !event.is_changed();
             out.push(Piece {
@@ -237,7 +241,11 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         if parts.is_empty() {
             event::take_beside(&answer, &one);
         }
-        turn.set_long_event(event::is_long_message(&said));
+        let is_long = event::is_long_message(&said);
+        turn.set_long_event(is_long);
+        if is_long {
+            turn.note_size(said.weight());
+        }
         let events = chain(kernel, 0, one.clone(), turn).await?;
         parts.push(Part { choice, one, events });
     }

@@ -16,7 +16,7 @@ pub enum LaneError {
     Abandoned,
     /// It computed for too long without giving way, and was left behind with its thread.
     Stuck,
-    /// The thread was left behind since other work on it was stuck.
+    /// The thread was left behind since other work on it was stuck, mostly of the same owner.
     Lost,
     /// Too many threads were left behind.
     NoLane,
@@ -36,7 +36,7 @@ impl fmt::Display for LaneError {
                 let most = max_stuck().as_secs();
                 write!(f, "the call computed for more than {most} s within one operation, and was abandoned")
             }
-            Self::Lost => f.write_str("the call was ended with its thread, which another plugin held up"),
+            Self::Lost => f.write_str("the call was ended with its thread, which another call held up"),
             Self::NoLane => {
                 let lost = lost_now();
                 write!(

@@ -38,6 +38,9 @@ pub(super) struct Health {
     /// The piece that runs, 0 for none, and how many times any has begun to run.
     pub(super) piece: AtomicU64,
     pub(super) turns: AtomicU64,
+    /// The pieces that were sent to the lane and have not ended, and whose they are.
+    pub(super) pieces: AtomicUsize,
+    pub(super) owner: AtomicU64,
     /// The system's number of the thread.
     pub(super) thread: OnceLock<i32>,
     /// The piece with which the lane was lost; 0 before.
@@ -52,6 +55,8 @@ impl Health {
             pace,
             piece: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            pieces: AtomicUsize::new(0),
+            owner: AtomicU64::new(0),
             thread: OnceLock::new(),
             lost: watch::Sender::new(0),
             is_counted: AtomicBool::new(false),
@@ -104,6 +109,12 @@ pub(super) struct Watched<F> {
 impl<F> Watched<F> {
     pub(super) fn new(work: F, piece: u64, health: Arc<Health>) -> Self {
         Self { work, piece, health }
+    }
+}
+
+impl<F> Drop for Watched<F> {
+    fn drop(&mut self) {
+        self.health.pieces.fetch_sub(1, Relaxed);
     }
 }
 

@@ -8,17 +8,21 @@ use super::health::{
     ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Pace, WATCHER, Watched, lost_now, max_stuck,
 };
 use futures_util::future::LocalBoxFuture;
-use parking_lot::{Mutex, RwLock};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Lanes where nothing is known of the machine, and at least.
+/// Lanes of one owner where nothing is known of the machine, and at least.
 const FEWEST: usize = 2;
+/// The most lanes of a pace.
+const MAX_LANES: usize = 64;
+/// The stack of a lane's thread, in bytes: pieces have their own.
+const LANE_STACK: usize = 4 << 20;
 /// Most lanes that are lost at a time and replaced.
 const MAX_LOST: usize = 8;
 
@@ -32,27 +36,34 @@ pub(super) struct Lane {
     pub(super) health: Arc<Health>,
 }
 
-/// The lanes of each pace. One that is lost makes room for another.
-pub(super) static LANES: [RwLock<Vec<Arc<Lane>>>; 2] = [const { RwLock::new(Vec::new()) }; 2];
+/// The lanes of each pace: as many as there ever were owners of pieces at a time. One that is lost makes room for another.
+pub(super) static LANES: [Mutex<Vec<Arc<Lane>>>; 2] = [const { Mutex::new(Vec::new()) }; 2];
 
 impl Lane {
-    /// The lane whose turn it is to take one more piece; `None` if too many were lost.
-    pub(super) fn next(pace: Pace) -> Option<Arc<Self>> {
-        static TURN: AtomicUsize = AtomicUsize::new(0);
-        let turn = TURN.fetch_add(1, Relaxed);
-        let one_of = |lanes: &[Arc<Self>]| lanes.get(turn.checked_rem(lanes.len())?).cloned();
-        let started = one_of(&LANES[pace as usize].read());
-        started.or_else(|| one_of(&Self::all(pace)))
-    }
-
-    /// The lanes of a pace, which are started when there are none, unless too many were lost.
-    fn all(pace: Pace) -> Vec<Arc<Self>> {
-        let mut lanes = LANES[pace as usize].write();
-        if lanes.is_empty() && lost_now() <= MAX_LOST {
-            let count = std::thread::available_parallelism().map_or(FEWEST, usize::from).max(FEWEST);
-            lanes.extend((0..count).map(|index| Arc::new(Self::start(pace, index))));
+    /// The lane that is to take one more piece of an owner's; `None` if too many were lost. Pieces of different owners
+    /// share a lane only where there are [`MAX_LANES`] already: a piece that is stuck holds up none but its owner's.
+    pub(super) fn next(pace: Pace, owner: u64) -> Option<Arc<Self>> {
+        let mut lanes = LANES[pace as usize].lock();
+        let of_owner = |lane: &&Arc<Self>| lane.health.owner.load(Relaxed) == owner;
+        let load = |lane: &&Arc<Self>| lane.health.pieces.load(Relaxed);
+        let own = lanes.iter().filter(|lane| load(lane) > 0).filter(of_owner);
+        let lane = if own.clone().count() < usual() {
+            let free = lanes.iter().find(|lane| load(lane) == 0).cloned();
+            free.or_else(|| {
+                let may_start = lanes.len() < MAX_LANES && lost_now() <= MAX_LOST;
+                let started = may_start.then(|| Arc::new(Self::start(pace, lanes.len())))?;
+                lanes.push(started.clone());
+                Some(started)
+            })
+        } else {
+            None
+        };
+        let lane = lane.or_else(|| lanes.iter().filter(of_owner).min_by_key(load).cloned());
+        let lane = lane.or_else(|| lanes.iter().min_by_key(load).cloned())?;
+        if lane.health.pieces.fetch_add(1, Relaxed) == 0 {
+            lane.health.owner.store(owner, Relaxed);
         }
-        lanes.clone()
+        Some(lane)
     }
 
     fn start(pace: Pace, index: usize) -> Self {
@@ -72,7 +83,10 @@ impl Lane {
             let set = tokio::task::LocalSet::new();
             set.block_on(&runtime, async {
                 while let Some((piece, job)) = coming.recv().await {
-                    let Some(job) = job.lock().take() else { continue };
+                    let Some(job) = job.lock().take() else {
+                        own.pieces.fetch_sub(1, Relaxed);
+                        continue;
+                    };
                     tokio::task::spawn_local(Watched::new(job(), piece, own.clone()));
                 }
             });
@@ -81,7 +95,7 @@ impl Lane {
             own.ended();
         };
         let name = format!("{}-{index}", if pace == Pace::Slow { "slow-lane" } else { "lane" });
-        let spawned = std::thread::Builder::new().name(name).spawn(drive);
+        let spawned = std::thread::Builder::new().name(name).stack_size(LANE_STACK).spawn(drive);
         if let Err(error) = spawned {
             tracing::error!("failed to start a thread for scripts that wait: {error}");
         }
@@ -96,15 +110,15 @@ impl Lane {
     }
 }
 
-/// Takes a lane out whose thread is lost, and starts another in its place, unless too many are lost.
-fn replace(lost: &Arc<Health>) {
-    let mut lanes = LANES[lost.pace as usize].write();
-    let Some(at) = lanes.iter().position(|lane| Arc::ptr_eq(&lane.health, lost)) else { return };
-    if lost_now() <= MAX_LOST {
-        lanes[at] = Arc::new(Lane::start(lost.pace, at));
-    } else {
-        lanes.remove(at);
-    }
+/// The lanes that one owner's pieces are spread over.
+fn usual() -> usize {
+    static USUAL: OnceLock<usize> = OnceLock::new();
+    *USUAL.get_or_init(|| std::thread::available_parallelism().map_or(FEWEST, usize::from).max(FEWEST))
+}
+
+/// Takes a lane out that has no thread, or whose thread is lost: another is started when it is needed.
+pub(super) fn remove(lost: &Arc<Health>) {
+    LANES[lost.pace as usize].lock().retain(|lane| !Arc::ptr_eq(&lane.health, lost));
 }
 
 /// This thread gets a processor when nobody else wants it, or a small share of it.
@@ -175,7 +189,7 @@ fn lose(health: &Arc<Health>, piece: u64) {
         // It only gets what nobody else wants, and may come back one day.
         let _ = rustix::process::setpriority_process(Some(thread), 19);
     }
-    replace(health);
+    remove(health);
     health.lost.send_replace(piece);
 }
 

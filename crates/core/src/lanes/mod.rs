@@ -6,7 +6,8 @@
 //! ends the work: the next time it would wait or give way it is told to stop.
 //!
 //! A lane whose work computes for [`max_stuck`] without giving way is left behind with its thread, and another lane takes
-//! its place.
+//! its place. What had begun there and waits ends with it: a stack cannot change threads. So a lane takes the work of one
+//! owner at a time, and is free for another's when that has ended.
 
 mod apart;
 mod error;
@@ -22,4 +23,4 @@ pub use apart::{abandon, run_apart};
 pub use error::{Abandoned, LaneError, STUCK};
 pub use health::{Pace, lost_now, lost_so_far, max_stuck, set_max_stuck};
 pub use stackful::{STACK, Stopped, give_way, is_here, wait};
-pub use work::run;
+pub use work::{run, run_for};

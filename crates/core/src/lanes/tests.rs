@@ -190,43 +190,63 @@ fn computes_until(ended: &AtomicBool) {
 /// Runs by itself: it loses threads that other tests use.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_lane_that_is_held_up_is_left_behind_and_another_takes_its_place() {
+async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_its_place() {
+    const OWNERS: usize = 12;
     super::set_max_stuck(Duration::from_secs(3));
     let lost_before = lost_so_far();
     let (ends, began) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let lanes = LANES[Pace::Slow as usize].read().len();
-    // One of these waits on each lane, and is ended with its thread or goes on.
-    let waiting: Vec<_> = (0..lanes.max(8))
-        .map(|_| {
-            let (ends, began) = (ends.clone(), began.clone());
-            tokio::spawn(super::run(Pace::Slow, move || {
+    let waits = |owner: String| {
+        let (ends, began) = (ends.clone(), began.clone());
+        tokio::spawn(async move {
+            let work = move || {
                 began.fetch_add(1, Relaxed);
                 while !ends.load(Relaxed) {
                     wait_ms(5).unwrap();
                 }
-            }))
+            };
+            super::run_for(&owner, Pace::Slow, work).await
         })
-        .collect();
-    until(|| began.load(Relaxed) == waiting.len()).await;
-    let own = ends.clone();
-    let stuck = super::run(Pace::Slow, move || computes_until(&own)).await;
+    };
+    // Each of these waits when the stuck one comes, and its owner's wait on each of its lanes.
+    let others: Vec<_> = (0..OWNERS).map(|owner| waits(format!("other {owner}"))).collect();
+    let usual = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let own: Vec<_> = (0..4 * usual).map(|_| waits("stuck".to_owned())).collect();
+    until(|| began.load(Relaxed) == others.len() + own.len()).await;
+    let ended = ends.clone();
+    let stuck = super::run_for("stuck", Pace::Slow, move || computes_until(&ended)).await;
     assert!(matches!(stuck, Err(LaneError::Stuck)), "{stuck:?}");
     assert!(lost_so_far() > lost_before && lost_now() > 0);
 
-    // Every lane works, the new one too.
-    for _ in 0..lanes.max(8) {
-        assert_eq!(super::run(Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+    // Every lane works, and what begins now does.
+    for owner in 0..2 * OWNERS {
+        let name = format!("other {owner}");
+        assert_eq!(super::run_for(&name, Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
     }
+    assert_eq!(super::run_for("stuck", Pace::Slow, || 4).await.unwrap(), 4);
     ends.store(true, Relaxed);
-    let mut ended = (0, 0);
-    for waiting in waiting {
-        match waiting.await.unwrap() {
-            Ok(()) => ended.0 += 1,
-            Err(LaneError::Lost) => ended.1 += 1,
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+    let mut of_own = (0, 0);
+    for own in own {
+        match own.await.unwrap() {
+            Ok(()) => of_own.0 += 1,
+            Err(LaneError::Lost) => of_own.1 += 1,
             Err(other) => panic!("{other}"),
         }
     }
-    assert!(ended.0 > 0 && ended.1 > 0, "{ended:?}");
+    assert!(of_own.0 > 0 && of_own.1 > 0, "{of_own:?}");
     // The thread comes back, and ends.
     until(|| lost_now() == 0).await;
+}
+
+/// Work that has ended leaves its lane to whoever comes next.
+#[tokio::test]
+async fn lanes_are_used_again() {
+    for owner in 0..300 {
+        let owner = format!("owner {owner}");
+        assert_eq!(super::run_for(&owner, Pace::Waits, || 1).await.unwrap(), 1);
+    }
+    let lanes = LANES[Pace::Waits as usize].lock().len();
+    assert!(lanes < 64, "{lanes}");
 }

@@ -2,25 +2,45 @@
 
 use super::error::{Abandoned, LaneError, MOST};
 use super::health::{Health, Pace};
-use super::lane::{Lane, Waiting};
+use super::lane::{self, Lane, Waiting};
 use super::stackful::Stackful;
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::dispatcher;
 use tracing::instrument::WithSubscriber;
 
-/// Runs work on one of the lanes. Dropping the future ends the work.
+/// Runs work of no owner on one of the lanes: see [`run_for`].
+///
+/// # Errors
+///
+/// As [`run_for`].
 pub async fn run<T: Send + 'static>(
     pace: Pace,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LaneError> {
+    run_for("", pace, work).await
+}
+
+/// Runs work of an owner, such as a plugin, on one of the lanes. Dropping the future ends the work. Work that is stuck
+/// ends none but its owner's, unless more owners wait at a time than there may be lanes.
+///
+/// # Errors
+///
+/// Returns an error if the work was left behind or panicked, or if there is no room for it.
+pub async fn run_for<T: Send + 'static>(
+    owner: &str,
+    pace: Pace,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, LaneError> {
+    let owner = OWNERS.hash_one(owner);
     let place = Place::take()?;
     let (reply, mut value) = oneshot::channel();
     // What computes only can do so without a runtime.
@@ -51,11 +71,13 @@ pub async fn run<T: Send + 'static>(
     };
     let job: Waiting = Arc::new(Mutex::new(Some(Box::new(job))));
     loop {
-        let Some(lane) = Lane::next(pace) else { return Err(LaneError::NoLane) };
+        let Some(lane) = Lane::next(pace, owner) else { return Err(LaneError::NoLane) };
         let Some(piece) = lane.send(job.clone()) else {
             if lane.health.is_lost() {
                 continue;
             }
+            // Its thread could not be started: the next piece tries again.
+            lane::remove(&lane.health);
             return Err(LaneError::NoLane);
         };
         let mut lost = pin!(lane.health.lost());
@@ -76,6 +98,9 @@ pub async fn run<T: Send + 'static>(
         }
     }
 }
+
+/// Tells owners apart, by a number each.
+static OWNERS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The error of a piece that had begun on the lane when it was lost.
 fn error_of(health: &Health, piece: u64) -> LaneError {

@@ -4,7 +4,7 @@
 use super::files::File;
 use super::refusal::Refused;
 use crate::plugin::Plugin;
-use crate::writer::Writer;
+use crate::writer::{Compiled, Writer};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script};
 use valvehouse_store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
@@ -29,14 +29,16 @@ pub(super) fn file_of(
     Ok(File::new(plan.folder(kind), &place))
 }
 
+/// Compiles a text for a file, unless it was compiled before the writer was held.
 pub(super) fn compile(
     writer: &Writer<'_>,
     kind: Kind,
     file: &File,
     text: &str,
     valves: Option<&Json>,
+    before: Option<Compiled>,
 ) -> Result<Script, Refused> {
-    let compiled = writer.compile(kind, &file.path(), text, valves);
+    let compiled = writer.compile(kind, &file.path(), text, valves, before);
     compiled.map_err(|problems| Refused::unfit("the script does not load", problems))
 }
 

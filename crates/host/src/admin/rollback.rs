@@ -38,7 +38,7 @@ pub async fn rollback(
     let plugin = snapshot.plugins.get(id).map(|plugin| &**plugin);
     let file = file_of(writer, plugin, kind, id, Some(&version.place))?;
     let before = writer.aside(|| file.text())?;
-    compile(writer, kind, &file, &text, Some(&version.valves))?;
+    compile(writer, kind, &file, &text, Some(&version.valves), None)?;
     let settings =
         Some(SettingsEdit { valves: &version.valves, enabled: version.enabled, global: version.global });
     Put { id, kind, file, text: &text, before, settings, action: Action::Rollback, by }.put(writer).await

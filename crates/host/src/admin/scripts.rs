@@ -4,12 +4,13 @@
 //! in the history; the file is written whole; the change is written down; the host reloads.
 
 use super::change::{Put, compile, file_of, keep, written_down};
+use super::files::File;
 use super::plugins::{Admin, known};
 use super::refusal::Refused;
 use crate::plugin::{Plugin, State};
 use crate::reload::aside::adoptable;
 use crate::snapshot::Snapshot;
-use crate::writer::Writer;
+use crate::writer::{CompileJob, Compiled, Writer};
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::words::is_id;
@@ -43,8 +44,16 @@ impl Admin {
     ) -> Result<Arc<Snapshot>, Refused> {
         let (id, text, by) = (id.to_owned(), text.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
+            // A text that takes long to compile delays nobody else's change.
             let writer = host.writer().await?;
-            write(&writer, &host.snapshot(), kind, &id, &text, &expected, &by).await.map(drop)
+            let (file, _) = place_of(&writer, &host.snapshot(), kind, &id, &expected)?;
+            let job = writer.aside(|| writer.compile_job(kind, &file.path(), &text, None));
+            drop(writer);
+            let compiled = job.ok().map(CompileJob::compile);
+
+            let writer = host.writer().await?;
+            let change = NewText { kind, id: &id, text: &text, expected: &expected, by: &by };
+            write(&writer, &host.snapshot(), change, compiled).await.map(drop)
         })
         .await
     }
@@ -132,15 +141,37 @@ impl Admin {
     }
 }
 
+/// A text that is to become that of a plugin.
+struct NewText<'a> {
+    kind: Kind,
+    id: &'a str,
+    text: &'a str,
+    expected: &'a Expected,
+    by: &'a str,
+}
+
 async fn write(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    change: NewText<'_>,
+    compiled: Option<Compiled>,
+) -> Result<u64, Refused> {
+    let NewText { kind, id, text, expected, by } = change;
+    let (file, before) = place_of(writer, snapshot, kind, id, expected)?;
+    let script = compile(writer, kind, &file, text, None, compiled)?;
+    stored_must_fit(&script, &writer.stored_valves(id), text)?;
+    let action = if snapshot.plugins.contains_key(id) { Action::Update } else { Action::Create };
+    Put { id, kind, file, text, before, settings: None, action, by }.put(writer).await
+}
+
+/// The file of a plugin and the text in it; refused where not what is expected is there.
+fn place_of(
     writer: &Writer<'_>,
     snapshot: &Snapshot,
     kind: Kind,
     id: &str,
-    text: &str,
     expected: &Expected,
-    by: &str,
-) -> Result<u64, Refused> {
+) -> Result<(File, Option<String>), Refused> {
     if !is_id(id) {
         let message = format!(
             "`{}` cannot be an id: use a-z, 0-9, `_` and `-` only, at most 64 of them",
@@ -176,10 +207,7 @@ async fn write(
         }
         _ => {}
     }
-    let script = compile(writer, kind, &file, text, None)?;
-    stored_must_fit(&script, &writer.stored_valves(id), text)?;
-    let action = if plugin.is_some() { Action::Update } else { Action::Create };
-    Put { id, kind, file, text, before, settings: None, action, by }.put(writer).await
+    Ok((file, before))
 }
 
 async fn delete(writer: &Writer<'_>, plugin: &Plugin, confirmed: bool, by: &str) -> Result<u64, Refused> {

@@ -67,7 +67,7 @@ impl Compiler {
         self.compiling.end()
     }
 
-    fn settings_of(&self, plan: &Plan, file: &SourceFile, given: &Given) -> Settings {
+    pub(super) fn settings_of(&self, plan: &Plan, file: &SourceFile, given: &Given) -> Settings {
         Settings {
             stored: given.valves.clone(),
             grants: given.grants.clone(),

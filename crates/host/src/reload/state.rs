@@ -15,7 +15,7 @@ use valvehouse_config::Grants;
 use valvehouse_core::figures::Tools;
 use valvehouse_core::tool::Tool;
 use valvehouse_script::crash::Quarantine;
-use valvehouse_script::{Found, Kind, Loader, Problem, Read, Script, SourceFile};
+use valvehouse_script::{Found, Kind, Loader, Problem, Read, Script, Settings, SourceFile};
 use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError};
 
 /// The writer's memory between two looks.
@@ -137,6 +137,11 @@ impl Reload {
     /// Returns the way from scripts to the models of their host.
     pub(crate) fn asking(&self) -> Arc<Asking> {
         self.compiler.asking.clone()
+    }
+
+    /// Returns the settings with which a file is compiled now.
+    pub(crate) fn settings_of(&self, file: &SourceFile, given: &Given) -> Settings {
+        self.compiler.settings_of(&self.plan, file, given)
     }
 
     pub(crate) fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {

@@ -25,8 +25,11 @@ struct Meter {
     /// Ticks at which the call is looked at more closely.
     deadline: Cell<u64>,
     budget: Cell<Budget>,
-    /// What the thread had allocated when the call began.
+    /// What the thread had allocated when the call began, and the part of it that is never copied.
     memory: Cell<isize>,
+    fixed: Cell<isize>,
+    /// The budget's times in ticks: of its own time, of a quarter of it, and by the clock on the wall.
+    ticks: Cell<[u64; 3]>,
     /// Ticks at which own time is looked at: not yet known to be used up.
     look: Cell<u64>,
     /// Ticks at which the call ends whatever it does.
@@ -53,6 +56,8 @@ impl Meter {
             deadline: Cell::new(u64::MAX),
             budget: Cell::new(Budget::UNLIMITED),
             memory: Cell::new(0),
+            fixed: Cell::new(0),
+            ticks: Cell::new([u64::MAX; 3]),
             look: Cell::new(u64::MAX),
             wall: Cell::new(u64::MAX),
             end: Cell::new(None),
@@ -69,25 +74,43 @@ impl Meter {
         self.operations.set(0);
         self.limit.set(budget.operations);
         self.memory.set(memory);
+        self.fixed.set(memory::fixed());
         self.peak.set(memory);
-        self.budget.set(budget);
-        self.wall.set(in_ticks(budget.wall));
+        if self.budget.replace(budget) != budget {
+            let look = if processor::IS_KNOWN { budget.time / 4 } else { budget.time };
+            self.ticks.set([budget.time, look, budget.wall].map(ticks_of));
+        }
+        let ([time, look, wall], now) = (self.ticks.get(), clock::now());
+        self.wall.set(now.saturating_add(wall));
         self.end.set(None);
         self.waited.set(Duration::ZERO);
         self.doomed.set(None);
-        self.used_up.set(in_ticks(budget.time));
-        self.processor.set(processor::at_tick(clock::now()));
-        self.look.set(in_ticks(if processor::IS_KNOWN { budget.time / 4 } else { budget.time }));
+        self.used_up.set(now.saturating_add(time));
+        self.processor.set(processor::at_tick(now));
+        self.look.set(now.saturating_add(look));
         self.set_deadline();
-        self.set_ceiling();
+        self.set_limits();
     }
 
-    /// Sets the ceiling at which the allocator ends the call if its own checks failed to: twice its memory limit, or
+    /// Sets the limits that the allocator watches: the mark from which a copy of what the call holds would not fit its
+    /// memory, and the ceiling at which it ends the call if its own checks failed to, twice its memory limit, or
     /// [`BEYOND`] bytes above that limit if this is more.
-    fn set_ceiling(&self) {
-        let limit = isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX);
-        let ceiling = self.memory.get().saturating_add(limit).saturating_add(limit.max(BEYOND));
-        memory::set_ceiling(ceiling);
+    fn set_limits(&self) {
+        let limit = self.memory_limit();
+        let base = self.memory.get();
+        let ceiling = base.saturating_add(limit).saturating_add(limit.max(BEYOND));
+        let lowest_mark = base.saturating_add(most_held(limit, 0));
+        memory::Limits { mark: self.mark(), lowest_mark, ceiling }.set();
+    }
+
+    fn memory_limit(&self) -> isize {
+        isize::try_from(self.budget.get().memory).unwrap_or(isize::MAX)
+    }
+
+    /// The most net bytes that the thread may have allocated, with the texts that it holds now.
+    fn mark(&self) -> isize {
+        let fixed = memory::fixed().saturating_sub(self.fixed.get());
+        self.memory.get().saturating_add(most_held(self.memory_limit(), fixed))
     }
 
     /// Whether a call runs.
@@ -108,7 +131,9 @@ impl Meter {
         self.peak.set(aside.peak.get());
         self.deadline.set(aside.deadline.get());
         self.budget.set(aside.budget.get());
+        self.ticks.set(aside.ticks.get());
         self.memory.set(aside.memory.get());
+        self.fixed.set(aside.fixed.get());
         self.look.set(aside.look.get());
         self.wall.set(aside.wall.get());
         self.end.set(aside.end.get());
@@ -116,14 +141,14 @@ impl Meter {
         self.doomed.set(aside.doomed.get());
         self.used_up.set(aside.used_up.get());
         self.processor.set(aside.processor.get());
-        self.set_ceiling();
+        self.set_limits();
     }
 
     fn stop(&self) {
         self.limit.set(u64::MAX);
         self.peak.set(isize::MAX);
         self.deadline.set(u64::MAX);
-        memory::clear_ceiling();
+        memory::clear_limits();
     }
 
     fn set_deadline(&self) {
@@ -133,12 +158,12 @@ impl Meter {
     /// What the call exceeds after so many operations.
     #[inline(never)]
     fn exceeded_at(&self, operations: u64) -> Option<Exceeded> {
-        if operations > self.limit.get() {
-            return Some(self.doomed.get().unwrap_or(Exceeded::Operations(self.limit.get())));
-        }
         let memory = memory::net();
-        if memory > self.peak.get()
-            && let Some(exceeded) = self.grown_to(memory)
+        if memory > self.peak.get() {
+            self.peak.set(memory);
+        }
+        if operations > self.limit.get()
+            && let Some(exceeded) = self.passed_a_limit(operations, memory)
         {
             return Some(exceeded);
         }
@@ -154,11 +179,19 @@ impl Meter {
         None
     }
 
-    fn grown_to(&self, memory: isize) -> Option<Exceeded> {
-        self.peak.set(memory);
-        let limit = self.budget.get().memory;
-        let held = usize::try_from(memory.saturating_sub(self.memory.get())).unwrap_or(0);
-        (held > limit).then_some(Exceeded::Memory(limit))
+    /// Returns the budget that is exceeded: of operations, or of memory, for which the allocator asked to be looked at.
+    #[cold]
+    fn passed_a_limit(&self, operations: u64, memory: isize) -> Option<Exceeded> {
+        let budget = self.budget.get();
+        if let Some(exceeded) = self.doomed.get() {
+            return Some(exceeded);
+        }
+        if memory > self.mark() {
+            return Some(Exceeded::Memory(budget.memory));
+        }
+        self.limit.set(budget.operations);
+        self.set_limits();
+        (operations > budget.operations).then_some(Exceeded::Operations(budget.operations))
     }
 
     /// What the clock says: which time is used up, or whether others have to have a turn.
@@ -224,7 +257,9 @@ impl Meter {
 
 /// Bytes beyond its budget that a call is let go on with, at least: more than any native of ours may take.
 const BEYOND: isize = 64 << 20;
-/// Operations between two looks at memory and clock: no few of them take much of either.
+/// Bytes beyond its budget that a call may take while Rhai copies a value.
+const COPYING: isize = 16 << 20;
+/// Operations between two looks at the clock: no few of them take long.
 const LOOK: u64 = 4;
 /// Operations between two looks at whether anybody still waits for the result.
 const LOOK_UP: u64 = 1024;
@@ -233,6 +268,13 @@ const SLICE: u64 = 2;
 
 /// Times its own time that may pass for a call that was never looked at, where it is not known exactly.
 const UNSEEN: u32 = 4;
+
+/// The most that a call may hold within a limit, of which so many bytes are never copied: at most the limit, and no more
+/// than can be copied once within the limit and [`COPYING`].
+fn most_held(limit: isize, fixed: isize) -> isize {
+    let with_copy = limit.saturating_add(COPYING).saturating_add(fixed.clamp(0, limit)) / 2;
+    limit.min(with_copy)
+}
 
 /// Sets a budget for the calling thread until it is dropped. A call within a call is rare: only then
 /// there is a state to come back to.
@@ -333,6 +375,15 @@ pub(crate) fn doom(exceeded: Exceeded) {
     });
 }
 
+/// Has the running call looked at before its next operation. Called within an allocation.
+pub(super) fn look_soon() {
+    METER.with(|meter| {
+        if meter.is_running() {
+            meter.limit.set(0);
+        }
+    });
+}
+
 /// No call runs on this thread any more: the one that did never goes on.
 pub(super) fn forget() {
     METER.with(Meter::stop);
@@ -361,11 +412,13 @@ pub(super) fn set_wall(tick: u64) {
 pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
     let call = call::put_aside();
     let meter = METER.with(Meter::put_aside);
-    let before = memory::net();
+    let (before, fixed) = (memory::net(), memory::fixed());
 
     let result = others();
 
     let grown = memory::net().saturating_sub(before);
+    let more_fixed = memory::fixed().saturating_sub(fixed);
+    meter.fixed.set(meter.fixed.get().saturating_add(more_fixed));
     meter.memory.set(meter.memory.get().saturating_add(grown));
     meter.peak.set(meter.peak.get().saturating_add(grown));
     METER.with(|here| here.go_on(meter));
@@ -401,9 +454,12 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
 
 /// The tick at which a time from now is over.
 fn in_ticks(time: Duration) -> u64 {
-    // A tick may be almost over now: one more keeps the promise.
-    let ticks = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-    clock::now().saturating_add(ticks)
+    clock::now().saturating_add(ticks_of(time))
+}
+
+/// The ticks after which a time is over. A tick may be almost over now: one more keeps the promise.
+fn ticks_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
 #[cfg(test)]

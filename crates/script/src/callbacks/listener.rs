@@ -66,7 +66,8 @@ impl ScriptCallbacks {
         }
         let this = self.clone();
         let pace = if self.tallies[place].is_slow() { Pace::Slow } else { Pace::Waits };
-        let apart = lanes::run(pace, move || this.call(place, &event, &state, &turn)).await;
+        let owner = self.script.caller.plugin.clone();
+        let apart = lanes::run_for(&owner, pace, move || this.call(place, &event, &state, &turn)).await;
         if let Err(LaneError::Stuck) = &apart {
             breaker.trip(STUCK);
         }

@@ -11,7 +11,7 @@ use crate::value::live;
 use crate::{budget, clock, windows};
 use rhai::Dynamic;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::Turn;
@@ -32,6 +32,8 @@ pub(super) struct ScriptFilter {
     pub(super) unproven: [AtomicU32; Hook::ALL.len()],
     /// Those whose syntax shows that no call takes long or much.
     cheap: Hooks,
+    /// For each hook the size of a turn, in bytes, up to which its calls were fast.
+    pub(super) fast_up_to: [AtomicUsize; Hook::ALL.len()],
 }
 
 /// Calls of a new version that are watched before it runs on the thread of its request, unless its syntax
@@ -43,8 +45,20 @@ pub(super) const AFTER_SLOW: u32 = 8;
 pub(super) const SLOW: u64 = 3;
 /// The same where a thread cannot have been held up for so long by others alone.
 pub(super) const SURELY_SLOW: u64 = 20;
+/// Turns of at most this size, in bytes, are like any that were measured.
+pub(super) const SMALL: usize = 16 << 10;
+/// Times the size that was measured up to which a call is taken to be fast again.
+pub(super) const GROWTH: usize = 4;
 /// The value of `unproven` from which on calls run on the thread of their request, and are measured exactly.
 pub(super) const MEASURED: u32 = 1_000;
+
+/// The size of what a hook is given, about: events of a stream count where they are long.
+fn size_of(hook: Hook, turn: &Turn) -> usize {
+    match hook {
+        Hook::Stream if !turn.has_long_event() => 0,
+        _ => turn.size(),
+    }
+}
 
 impl Script {
     /// The filter this script is.
@@ -58,7 +72,9 @@ impl Script {
         let breaker = self.breaker.clone();
         let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
         let run = ScriptFilter::new(self, users, tallies);
+        let by_size = if run.script.settings.is_served { hooks.without(run.cheap) } else { Hooks::default() };
         Filter::new(name, hooks, Arc::new(run))
+            .by_size(by_size)
             .breaker(breaker)
             .priority(priority)
             .on_break(on_break)
@@ -104,7 +120,7 @@ impl Run for ScriptFilter {
     }
 
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
-        let pace = match self.may_be_slow(hook) {
+        let pace = match self.may_be_slow(hook) || self.has_outgrown(hook, &ctx.turn) {
             true => Pace::Slow,
             false if self.script.waits() => Pace::Waits,
             false => return None,
@@ -122,7 +138,8 @@ impl ScriptFilter {
         let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
         let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
         let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
-        Self { script, users, tallies, unproven, cheap }
+        let fast_up_to = Hook::ALL.map(|_| AtomicUsize::new(0));
+        Self { script, users, tallies, unproven, cheap, fast_up_to }
     }
 
     /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
@@ -130,6 +147,23 @@ impl ScriptFilter {
         let unproven = self.unproven[hook as usize].load(Relaxed);
         let is_unproven = (1..MEASURED).contains(&unproven);
         self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow() || is_unproven)
+    }
+
+    /// Returns `true` if a call is given far more than those that were measured: it could be stuck in one function.
+    fn has_outgrown(&self, hook: Hook, turn: &Turn) -> bool {
+        let size = size_of(hook, turn);
+        size > SMALL
+            && size / GROWTH > self.fast_up_to[hook as usize].load(Relaxed)
+            && self.script.settings.is_served
+            && !self.cheap.contains(hook)
+    }
+
+    /// Takes note of the size of what a call was given that took so many milliseconds.
+    pub(super) fn note_fast(&self, hook: Hook, size: usize, ticks: u64) {
+        let fast_up_to = &self.fast_up_to[hook as usize];
+        if size > fast_up_to.load(Relaxed) && ticks < SLOW {
+            fast_up_to.fetch_max(size, Relaxed);
+        }
     }
 
     /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
@@ -215,6 +249,7 @@ impl ScriptFilter {
             return Ok(Verdict::Continue(ctx));
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
+        let size = size_of(hook, &ctx.turn);
         let timing = tally.begin();
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
         let (began, processor) = (clock::now_at_start(), is_measured.then(budget::processor_time).flatten());
@@ -252,6 +287,7 @@ impl ScriptFilter {
         };
         tally.end(&timing, spent, ending(&self.script, hook, &verdict));
         self.watch(hook, tally, ticks, measured);
+        self.note_fast(hook, size, ticks);
         verdict
     }
 

@@ -1,6 +1,6 @@
 //! Hooks called with what they ask for, and what becomes of their answers.
 
-use super::runner::{AFTER_SLOW, FIRST, MEASURED, SLOW, SURELY_SLOW, ScriptFilter};
+use super::runner::{AFTER_SLOW, FIRST, GROWTH, MEASURED, SLOW, SMALL, SURELY_SLOW, ScriptFilter};
 use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,6 +71,48 @@ fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
         filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
     }
     assert_eq!(pace(), None);
+}
+
+#[test]
+fn a_call_that_is_given_far_more_than_any_that_was_measured_runs_elsewhere() {
+    let pace_at = |filter: &ScriptFilter, hook: Hook, size: usize| {
+        let turn = Turn::default();
+        turn.note_size(size);
+        turn.set_long_event(size > SMALL);
+        filter.pace(hook, &FilterContext { value: Json::object(), turn })
+    };
+    let text = "fn inlet(body) { regex::is_match(body.t, \"a\"); body } fn stream(event) { event.n = event.t + event.t; }";
+    let (filter, _) = with_pace(text);
+    for hook in [Hook::Inlet, Hook::Stream] {
+        filter.unproven[hook as usize].store(0, Relaxed);
+        assert_eq!(pace_at(&filter, hook, SMALL), None);
+        let size = SMALL * 10;
+        assert_eq!(pace_at(&filter, hook, size), Some(Pace::Slow));
+        filter.note_fast(hook, size, SLOW);
+        assert_eq!(pace_at(&filter, hook, size), Some(Pace::Slow), "it was slow with so much");
+        filter.note_fast(hook, size, 0);
+        assert_eq!(pace_at(&filter, hook, size), None);
+        assert_eq!(pace_at(&filter, hook, size * (GROWTH + 1)), Some(Pace::Slow));
+    }
+    let (cheap, _) = with_pace("fn inlet(body) { body.seen = true; body }");
+    assert_eq!(pace_at(&cheap, Hook::Inlet, SMALL * 100), None);
+}
+
+#[tokio::test]
+async fn the_size_of_a_turn_is_known_to_filters_that_are_not_proven_to_be_cheap() {
+    let body = Json::parse(format!(r#"{{"messages":[{{"content":"{}"}}]}}"#, "x".repeat(200_000)).as_bytes());
+    for (text, is_noted) in [
+        ("fn inlet(body) { body.seen = true; }", false),
+        ("fn inlet(body) { body.seen = text::words(\"a b\"); }", true),
+    ] {
+        let mut script = script(text);
+        script.settings.is_served = true;
+        let turn = Turn::default();
+        let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
+        let outcome = chain.run(Hook::Inlet, body.as_ref().unwrap().copy(), &turn).await;
+        assert!(outcome.is_ok() || is_noted, "{outcome:?}");
+        assert_eq!(turn.size() > 200_000, is_noted, "{text}: {}", turn.size());
+    }
 }
 
 #[test]

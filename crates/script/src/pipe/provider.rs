@@ -126,8 +126,9 @@ impl Pipe {
         let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
         let streams = request.stream;
         let breaker = self.script.breaker.clone();
-        let work = lanes::run(pace, move || self.run(&request, sender));
+        let owner = self.script.caller.plugin.clone();
         let mut work: Work = Box::pin(async move {
+            let work = lanes::run_for(&owner, pace, move || self.run(&request, sender));
             work.await.unwrap_or_else(|error| {
                 if let LaneError::Stuck = error {
                     breaker.trip(STUCK);

@@ -66,7 +66,8 @@ impl Handler for ScriptTool {
         Box::pin(async move {
             let pace = if this.tally.is_slow() { Pace::Slow } else { Pace::Waits };
             let breaker = this.script.breaker.clone();
-            let apart = lanes::run(pace, move || this.run(&args, &turn)).await;
+            let owner = this.script.caller.plugin.clone();
+            let apart = lanes::run_for(&owner, pace, move || this.run(&args, &turn)).await;
             if let Err(LaneError::Stuck) = &apart {
                 breaker.trip(STUCK);
             }
