@@ -36,6 +36,17 @@ impl Clock {
         }
     }
 
+    /// Lets time pass at once where the clock stands still; returns `false` where one has to wait for it.
+    pub(crate) fn pass(&self, ms: i64) -> bool {
+        match self {
+            Self::Real => false,
+            Self::Set(clock) => {
+                clock.now.fetch_add(ms, Relaxed);
+                true
+            }
+        }
+    }
+
     /// Milliseconds since a turn began.
     pub(crate) fn elapsed_ms(&self, turn: &Turn) -> i64 {
         match self {

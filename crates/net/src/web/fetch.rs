@@ -40,7 +40,7 @@ impl Web {
                 response.map_err(|error| if hop == 0 { error } else { error.after_redirect(&first) })?;
             match next(&ask, &response)? {
                 Some(redirected) => ask = redirected,
-                None => return read(response, &peer(&ask)).await,
+                None => return read(response, &peer(&ask), ask.max_answer).await,
             }
         }
         Err(WebError::new(format!("{first} redirects more than {MAX_REDIRECTS} times")))
@@ -129,15 +129,20 @@ fn harmless(headers: &HeaderMap) -> HeaderMap {
     kept.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
 }
 
-async fn read(mut response: Response, peer: &Peer) -> Result<Answer, WebError> {
+async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<Answer, WebError> {
     let status = response.status().as_u16();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = response.headers().iter();
     let headers = headers.map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let mut body = BytesMut::new();
     while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
-        if body.len() + bytes.len() > MAX_ANSWER {
-            let why = format!("is larger than {} MiB, unpacked; ask for less of it", MAX_ANSWER >> 20);
+        if body.len() + bytes.len() > most {
+            let why = match most {
+                MAX_ANSWER => {
+                    "is larger than 2 MiB, unpacked; ask for less of it, or set `max_bytes`".to_owned()
+                }
+                most => format!("is larger than {most} bytes, unpacked; ask for less of it"),
+            };
             return Err(WebError::new(format!("the answer of {} {why}", peer.name())));
         }
         body.extend_from_slice(&bytes);

@@ -5,11 +5,13 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
 use super::json::MOST_VALUES;
-use super::{host_calls, output, url};
-use crate::value::{Map, Shape, json_of, live};
+use super::{host_calls, multipart, output, url};
+use crate::value::{self, BODY, Map, Shape, json_of, live};
 use crate::{budget, call};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use rhai::{Blob, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::words::nearest;
 use valvehouse_json::{Json, Object};
@@ -27,16 +29,17 @@ const METHODS: [(&str, &str); 6] = [
 ];
 
 /// What an option map may say.
-const OPTIONS: [&str; 6] = ["headers", "query", "body", "json", "form", "timeout"];
+const OPTIONS: [&str; 8] = ["headers", "query", "body", "json", "form", "multipart", "timeout", "max_bytes"];
 
 const ANSWER: &str = "Gives `status`, `headers` (a map by names in lower case, repeated ones joined by \
-     `, `), `text` and `json()`. A status of 400 or more is an answer too; no answer at all is an error \
+     `, `), `text`, `bytes` and `json()`. A status of 400 or more is an answer too; no answer at all is an error \
      that `catch` gets: a refused connection, a timeout, a host that the plugin may not reach, a body \
-     of more than 2 MiB. What is no UTF-8 in the body reads as `\u{fffd}` in `text`.";
+     of more than 2 MiB. Reading `text` fails where the body is not UTF-8; `bytes` has it as it came.";
 
-const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text), \
-     `json` (any value) and `form` (a map), and `timeout` in ms, 10 000 where it is not given, at most \
-     300 000.";
+const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text or \
+     bytes), `json` (any value), `form` (a map) and `multipart` (a map of texts and files, each file \
+     `#{ data, name, type }`), `timeout` in ms, 10 000 where it is not given, at most 300 000, and `max_bytes` \
+     of the answer, 2 097 152 where it is not given, at most 8 388 608.";
 
 /// `http::…`.
 pub(super) fn module() -> Module {
@@ -97,11 +100,11 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let web: &Web = &call.reach.web;
     // Before the wait, in which the time of the call stands still.
     web.check(&request).map_err(refused)?;
-    let arguments = || vec![Json::from(method), url.into(), json_of(options).unwrap_or_default()].into();
+    let arguments = || vec![Json::from(method), url.into(), recorded(options)].into();
     let answer = host_calls::once(&function, arguments, || {
         Ok(shown(budget::wait(&call.turn, web.ask(request))?.map_err(refused)?))
     })?;
-    Ok(live(&answer, Shape::Plain))
+    Ok(live(&answer, Shape::Reply))
 }
 
 /// The error with the command that would let the request through.
@@ -123,17 +126,28 @@ fn shown(answer: Answer) -> Json {
         // A text has nothing in it that it could be inside of.
         let _ = headers.set(&name, value.into());
     }
-    let entries = [
-        ("status".into(), i64::from(answer.status).into()),
-        ("headers".into(), Json::Object(headers)),
-        ("text".into(), String::from_utf8_lossy(&answer.body).into_owned().into()),
-    ];
+    let body = match String::from_utf8(answer.body.into()) {
+        Ok(text) => ("text".into(), text.into()),
+        Err(bytes) => (BODY.into(), STANDARD.encode(bytes.as_bytes()).into()),
+    };
+    let entries =
+        [("status".into(), i64::from(answer.status).into()), ("headers".into(), Json::Object(headers)), body];
     entries.into_iter().collect::<Object>().into()
+}
+
+/// What a step that runs again compares of the options: bytes have no JSON, and each time the same ones are sent.
+fn recorded(options: &Dynamic) -> Json {
+    json_of(options).unwrap_or_else(|_| "with bytes".into())
 }
 
 /// The value that an answer's text stands for.
 fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     const SHOWN: usize = 60;
+    if let (Some(kind), Some(status)) = (answer.object.get(BODY), answer.object.get("status")) {
+        let bytes = kind.as_str().map_or(0, |body| body.len() / 4 * 3);
+        let why = format!("the answer with status {status} is no JSON: its {bytes} bytes are not UTF-8");
+        return Err(fail("json", why));
+    }
     let (Some(Json::Text(text)), Some(status)) = (answer.object.get("text"), answer.object.get("status"))
     else {
         return Err(fail("json", "this map is no answer of `http::`; for a text there is json::parse(text)"));
@@ -151,8 +165,9 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
 struct Options {
     headers: Vec<(String, String)>,
     query: Option<String>,
-    body: Option<(Bytes, &'static str)>,
+    body: Option<(Bytes, String)>,
     timeout: Option<Duration>,
+    max_bytes: Option<usize>,
 }
 
 impl Options {
@@ -166,18 +181,22 @@ impl Options {
                 "headers" => read.headers = headers(function, &value)?,
                 "query" => read.query = Some(pairs(function, "query", &value)?),
                 "timeout" => read.timeout = Some(timeout(function, &value)?),
-                "body" | "json" | "form" if read.body.is_some() => {
-                    return Err(fail(function, "`body`, `json` and `form` exclude each other"));
+                "body" | "json" | "form" | "multipart" if read.body.is_some() => {
+                    return Err(fail(function, "`body`, `json`, `form` and `multipart` exclude each other"));
                 }
                 "body" => read.body = Some(body(function, &value)?),
                 "json" => {
                     let text = output::json(function, &json_of(&value)?, None)?;
-                    read.body = Some((text.into(), "application/json"));
+                    read.body = Some((text.into(), "application/json".into()));
                 }
                 "form" => {
                     let form = pairs(function, "form", &value)?;
-                    read.body = Some((form.into(), "application/x-www-form-urlencoded"));
+                    read.body = Some((form.into(), "application/x-www-form-urlencoded".into()));
                 }
+                "multipart" => {
+                    read.body = Some(multipart::body(function, entries(function, "multipart", &value)?)?)
+                }
+                "max_bytes" => read.max_bytes = Some(max_bytes(function, &value)?),
                 unknown => return Err(no_option(function, unknown)),
             }
         }
@@ -190,7 +209,10 @@ impl Options {
             ask = ask.header(name, value).map_err(refused)?;
         }
         if let Some((body, kind)) = self.body {
-            ask = ask.body(body, kind).map_err(refused)?;
+            ask = ask.body(body, &kind).map_err(refused)?;
+        }
+        if let Some(bytes) = self.max_bytes {
+            ask = ask.at_most(bytes).map_err(refused)?;
         }
         if let Some(timeout) = self.timeout {
             ask = ask.within(timeout).map_err(refused)?;
@@ -238,14 +260,19 @@ fn pairs(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<String> {
     url::functions::query(value.clone())
 }
 
-fn body(function: &str, value: &Dynamic) -> RhaiResultOf<(Bytes, &'static str)> {
+fn body(function: &str, value: &Dynamic) -> RhaiResultOf<(Bytes, String)> {
     if let Ok(text) = value.as_immutable_string_ref() {
-        return Ok((Bytes::copy_from_slice(text.as_bytes()), "text/plain; charset=utf-8"));
+        return Ok((Bytes::copy_from_slice(text.as_bytes()), "text/plain; charset=utf-8".into()));
     }
-    if let Some(bytes) = value.read_lock::<Blob>() {
-        return Ok((Bytes::copy_from_slice(&bytes), "application/octet-stream"));
+    if let Some(bytes) = value::Bytes::of(value) {
+        return Ok((bytes.0, "application/octet-stream".into()));
     }
-    Err(unfit(function, "body", "a text; for other values there are `json` and `form`", value))
+    Err(unfit(function, "body", "a text or bytes; for other values there are `json` and `form`", value))
+}
+
+fn max_bytes(function: &str, value: &Dynamic) -> RhaiResultOf<usize> {
+    let bytes = value.as_int().ok().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| unfit(function, "max_bytes", "a whole number", value))
 }
 
 fn timeout(function: &str, value: &Dynamic) -> RhaiResultOf<Duration> {

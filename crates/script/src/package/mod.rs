@@ -19,6 +19,7 @@ mod json;
 mod kv;
 mod llm;
 mod markup;
+mod multipart;
 mod output;
 pub(crate) mod padding;
 mod pattern;
@@ -35,6 +36,7 @@ mod tokens;
 pub(crate) mod turn;
 mod url;
 mod values;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -52,13 +52,13 @@ pub(crate) fn register(module: &mut Module) {
         answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
     });
     // Rhai's own would ignore every budget; it has one per kind of number.
-    let comment = "/// Not available: a script that waits holds up its turn.";
+    let comment = "/// Not available: write `time::sleep(milliseconds)`.";
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: f64| no_sleep());
 }
 
 fn no_sleep() -> Answer<()> {
-    Err(error("there is no `sleep`; a script that waits holds up its turn"))
+    Err(error("cannot sleep in seconds: write time::sleep(milliseconds), as in time::sleep(1_000)"))
 }
 
 fn checked_event(event: &Dynamic) -> Answer<Json> {

@@ -321,7 +321,12 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Map,
                 "Its headers, by names in lower case; repeated ones joined by `, `.",
             ),
-            readable("text", Type::Text, "Its body as text."),
+            readable(
+                "text",
+                Type::Text,
+                "Its body as text. Reading it fails where the body is not UTF-8: an image, for example.",
+            ),
+            readable("bytes", Type::Blob, "Its body as bytes."),
         ],
         ..MAP
     },

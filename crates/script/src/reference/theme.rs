@@ -88,6 +88,29 @@ fn inlet(body) {
 "#,
     },
     Theme {
+        title: "Waiting",
+        about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
+                for a hook, the timeout of a tool or a pipe.",
+        module: "",
+        names: &["parallel", "retry", "poll"],
+        example: r#"
+/*
+requirements: http
+allow_hosts: jobs.example.com
+*/
+fn outlet(body) {
+    let job = retry(#{ times: 4, delay: 250 }, || http::post("https://jobs.example.com/new").json());
+    let both = parallel([
+        || poll(#{ every: 500, timeout: 20_000 }, || http::get(job.url).json().result),
+        || { time::sleep(100); http::get("https://jobs.example.com/motd").text },
+    ]);
+    let answer = body.messages.last();
+    answer.text += "\n\n" + both[0] + " " + both[1];
+    body
+}
+"#,
+    },
+    Theme {
         title: "Values",
         about: "For lists and maps of whatever is live in a hook, and for the script's own.",
         module: "",
@@ -152,6 +175,25 @@ fn stream(event, state) {
     theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
     theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
+    Theme {
+        title: "Bytes",
+        about: "What `http`, `files`, `base64` and `hash` give as bytes: at most 8 MiB in one value, read with `len()`, \
+                `bytes[0]`, `extract(start, length)`, `+` and `==`. Bytes are not JSON: base64::encode(bytes) is.",
+        module: "",
+        names: &["text", "text_lossy", "hex", "data_url", "to_blob"],
+        example: r#"
+/*
+requirements: http
+allow_hosts: images.example.com
+*/
+fn inlet(body) {
+    let picture = http::get("https://images.example.com/today.png").bytes;
+    body.messages.last("user").add_image(picture);
+    log::info(`${picture.len()} bytes, ${hash::sha256(picture)}`);
+    body
+}
+"#,
+    },
     theme("url", "`url::`", "Addresses and their parts.", ""),
     theme("html", "`html::`", "To and from HTML.", ""),
     theme("models", "`models::`", "The models of this host.", ""),

@@ -1,6 +1,8 @@
 //! Who answers on a stage: models, hosts and people, with what a test laid out, in its order.
 
 use crate::reach::Models;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};
 use parking_lot::Mutex;
@@ -287,7 +289,7 @@ impl Hosts {
     }
 }
 
-/// `#{ status, headers, text | json }`, `#{ error }`, or a text.
+/// `#{ status, headers, text | json | base64 }`, `#{ error }`, or a text.
 fn read(answer: &Json) -> Result<web::Answer, WebError> {
     if let Some(error) = answer.text("error").filter(|_| answer.get("status").is_none()) {
         return Err(WebError::new(error));
@@ -304,6 +306,12 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
         ));
     }
     let body = match (answer, answer.get("json"), answer.text("text")) {
+        (_, None, None) if answer.text("base64").is_some() => {
+            let body = STANDARD.decode(answer.text("base64").unwrap_or_default().as_bytes());
+            let body =
+                body.map_err(|why| WebError::new(format!("`base64` of the answer is not base64: {why}")))?;
+            return Ok(web::Answer { status, headers, body: Bytes::from(body) });
+        }
         (Json::Text(text), ..) => text.to_string(),
         (_, Some(json), _) => {
             if !headers.iter().any(|(name, _)| name == "content-type") {
