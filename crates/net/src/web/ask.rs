@@ -2,6 +2,7 @@
 
 use super::error::WebError;
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub const MAX_ASKED: usize = 8 * 1024 * 1024;
 pub const MAX_ANSWER: usize = 2 * 1024 * 1024;
 /// The most that an answer may be allowed to have, in bytes.
 pub const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// The most that a body may have that is read as it comes, in bytes.
+pub const MAX_STREAM: usize = 64 * 1024 * 1024;
 /// The longest time a request may be given.
 pub const MAX_WITHIN: Duration = Duration::from_secs(300);
 /// The time it has where nobody says otherwise.
@@ -166,6 +169,16 @@ impl Ask {
         self.within = within;
         Ok(self)
     }
+}
+
+/// An answer whose body is still coming.
+pub struct Opened {
+    /// The status; every one is an answer.
+    pub status: u16,
+    /// Headers by their names in lower case, as often as they came.
+    pub headers: Vec<(String, String)>,
+    /// The body, unpacked.
+    pub body: BoxStream<'static, Result<Bytes, WebError>>,
 }
 
 /// What came back.

@@ -3,18 +3,22 @@
 //! The script waits on its own thread while its clock of own running time stands still; its time as a
 //! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
 
-use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, unfit};
 use super::json::MOST_VALUES;
+use super::reading::{self, Form, Reading};
+use super::waiting::{self, beside_each_other};
 use super::{host_calls, multipart, output, url};
 use crate::value::{self, BODY, Map, Shape, json_of, live};
 use crate::{budget, call};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use futures::StreamExt;
+use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
+use valvehouse_core::lanes::Piece;
 use valvehouse_core::words::nearest;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Answer, Ask, WebError};
 
@@ -68,7 +72,95 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
         ask("request", method, url, &options)
     });
+    let all = "Asks several hosts beside each other; gives the answers in order. A request is a URL, or `#{ url, method }` with \
+               the options of http::request(). At most 8 wait at a time. When one fails, the others are ended and the error \
+               is thrown.";
+    function("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
+        self::all(&requests, &Dynamic::from(rhai::Map::new()))
+    });
+    let settling = "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
+    function("all", &["requests: array", "options: map", "Array"], settling)
+        .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| self::all(&requests, &options));
+    let streams = "Asks for what is at a URL and reads it as it comes: `for line in http::stream(url) { … }`. The answer has \
+                   `status` and `headers`.";
+    function("stream", &["url: &str", "stream"], streams)
+        .set_into_module(&mut module, |url: &str| stream(url, &Dynamic::UNIT));
+    let streams = "The same with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
+                   `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` is until the headers \
+                   are there; at most 64 MiB come.";
+    function("stream", &["url: &str", "options: map", "stream"], streams)
+        .set_into_module(&mut module, |url: &str, options: AnyMap| stream(url, &options));
     module
+}
+
+/// A map without these keys, and their values.
+fn parted(function: &str, options: &Dynamic, keys: &[&str]) -> RhaiResultOf<(Dynamic, Vec<Option<String>>)> {
+    let mut rest = rhai::Map::new();
+    let mut own = vec![None; keys.len()];
+    for (name, value) in entries(function, "options", options)? {
+        match keys.iter().position(|key| *key == name) {
+            Some(_) if value.is_unit() => {}
+            Some(at) => {
+                let text =
+                    value.clone().into_string().map_err(|_| unfit(function, &name, "a text", &value))?;
+                own[at] = Some(text);
+            }
+            None => {
+                rest.insert(name.into(), value);
+            }
+        }
+    }
+    Ok((rest.into(), own))
+}
+
+fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<Reading> {
+    const NAME: &str = "http::stream";
+    let (options, own) = parted(NAME, options, &["method", "read"])?;
+    let form = match own[1].as_deref() {
+        None | Some("lines") => Form::Lines,
+        Some("sse") => Form::Events,
+        Some("chunks") => Form::Chunks,
+        Some(other) => {
+            return Err(fail(
+                NAME,
+                format!("unknown `read` {other:?}: expected \"lines\", \"sse\" or \"chunks\""),
+            ));
+        }
+    };
+    let method = own[0].as_deref().unwrap_or("GET");
+    let call = call::current().ok_or_else(|| fail(NAME, "there is nobody to ask for outside of a turn"))?;
+    let refused = |error: WebError| fail(NAME, mended(&error, &call.caller.plugin));
+    let request = Ask::new(method, url).map_err(refused)?;
+    let request = Options::read(NAME, &options)?.apply(NAME, request)?;
+    let web: &Web = &call.reach.web;
+    web.check(&request).map_err(refused)?;
+    let mut body = None;
+    let arguments = || vec![Json::from(method), url.into(), recorded(&options)].into();
+    let head = host_calls::once(NAME, arguments, || {
+        let opened = budget::wait(&call.turn, web.open(request))?.map_err(refused)?;
+        let bytes = opened.body.map(|bytes| bytes.map_err(|why| why.to_string())).boxed();
+        body = Some(reading::split(form, bytes));
+        Ok(Json::Object(reading::head(opened.status, opened.headers)))
+    })?;
+    Ok(Reading::new(NAME, reading::head_of(&head), body))
+}
+
+/// Asks several times beside each other.
+fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
+    const NAME: &str = "http::all";
+    let options = waiting::Options::read(NAME, options, &["limit", "settle"])?;
+    let (limit, settles) = (options.limit()?, options.truth("settle")?);
+    let requests = items(NAME, "requests", requests)?;
+    let one = |request: &Dynamic| -> RhaiResultOf<Dynamic> {
+        if let Ok(url) = request.as_immutable_string_ref() {
+            return ask("all", "GET", &url, &Dynamic::UNIT);
+        }
+        let (options, own) = parted(NAME, request, &["method", "url"])?;
+        let url = own[1].as_deref().ok_or_else(|| fail(NAME, "a request is a URL, or a map with a `url`"))?;
+        ask("all", own[0].as_deref().unwrap_or("GET"), url, &options)
+    };
+    let works = requests.iter().map(|request| Box::new(|| one(request)) as Piece<'_, _>);
+    beside_each_other(NAME, works.collect(), limit, settles)
 }
 
 /// `json()` of an answer: a method, which needs no module to be named.
@@ -117,22 +209,14 @@ fn mended(error: &WebError, plugin: &str) -> String {
 
 /// An answer as scripts see it.
 fn shown(answer: Answer) -> Json {
-    let headers = Object::default();
-    for (name, value) in answer.headers {
-        let value = match headers.get(&name).and_then(|before| before.as_str().map(str::to_owned)) {
-            Some(before) => format!("{before}, {value}"),
-            None => value,
-        };
-        // A text has nothing in it that it could be inside of.
-        let _ = headers.set(&name, value.into());
-    }
-    let body = match String::from_utf8(answer.body.into()) {
-        Ok(text) => ("text".into(), text.into()),
-        Err(bytes) => (BODY.into(), STANDARD.encode(bytes.as_bytes()).into()),
+    let shown = reading::head(answer.status, answer.headers);
+    let (key, body) = match String::from_utf8(answer.body.into()) {
+        Ok(text) => ("text", text),
+        Err(bytes) => (BODY, STANDARD.encode(bytes.as_bytes())),
     };
-    let entries =
-        [("status".into(), i64::from(answer.status).into()), ("headers".into(), Json::Object(headers)), body];
-    entries.into_iter().collect::<Object>().into()
+    // A text has nothing in it that it could be inside of.
+    let _ = shown.set(key, body.into());
+    Json::Object(shown)
 }
 
 /// What a step that runs again compares of the options: bytes have no JSON, and each time the same ones are sent.

@@ -24,6 +24,7 @@ mod output;
 pub(crate) mod padding;
 mod pattern;
 mod random;
+pub(crate) mod reading;
 mod regex;
 mod registry;
 mod shell;

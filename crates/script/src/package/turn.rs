@@ -51,10 +51,29 @@ pub(crate) fn register(module: &mut Module) {
         }
         answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
     });
+    let yields = "/// Sends a text as the next piece of a pipe's answer: whoever reads has it at once.";
+    global("yield_text", &["text"], yields)
+        .set_into_module(module, |text: Dynamic| send_piece("yield_text", &text));
+    let yields = "/// Sends the next piece of a pipe's answer: a text, an event of llm::stream(), `#{ reasoning_content }`, \
+                  `#{ tool_calls }` …";
+    global("yield_piece", &["piece"], yields)
+        .set_into_module(module, |piece: Dynamic| send_piece("yield_piece", &piece));
     // Rhai's own would ignore every budget; it has one per kind of number.
     let comment = "/// Not available: write `time::sleep(milliseconds)`.";
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: f64| no_sleep());
+}
+
+fn send_piece(name: &str, piece: &Dynamic) -> Answer<()> {
+    let out = call::current().and_then(|call| call.out);
+    let out =
+        out.ok_or_else(|| error(format!("{name}: only `fn pipe(body)` writes an answer piece by piece")))?;
+    let piece = json_of(piece)?;
+    // An event may have no text: that it thinks, or ends.
+    if piece == Json::Null || piece.as_str().is_some_and(str::is_empty) {
+        return Ok(());
+    }
+    out.piece(&piece)
 }
 
 fn no_sleep() -> Answer<()> {

@@ -80,8 +80,7 @@ pub(super) mod functions {
         options: AnyMap,
     ) -> RhaiResultOf<Array> {
         let options = Options::read("parallel", &options, &["limit", "settle"])?;
-        let limit = options.count("limit", PARALLEL, MAX_PARALLEL)?;
-        at_once("parallel", &context, &functions, limit.max(1), options.truth("settle")?)
+        at_once("parallel", &context, &functions, options.limit()?, options.truth("settle")?)
     }
 }
 
@@ -214,13 +213,18 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub(super) fn count(&self, name: &str, default: usize, most: usize) -> RhaiResultOf<usize> {
+    fn count(&self, name: &str, default: usize, most: usize) -> RhaiResultOf<usize> {
         let Some(value) = self.value(name) else { return Ok(default) };
         let count = value.as_int().ok().and_then(|count| usize::try_from(count).ok());
         match count.filter(|count| (1..=most).contains(count)) {
             Some(count) => Ok(count),
             None => Err(fail(self.function, format!("`{name}` must be from 1 to {most}, not {value}"))),
         }
+    }
+
+    /// How many wait at a time.
+    pub(super) fn limit(&self) -> RhaiResultOf<usize> {
+        self.count("limit", PARALLEL, MAX_PARALLEL)
     }
 
     pub(super) fn truth(&self, name: &str) -> RhaiResultOf<bool> {

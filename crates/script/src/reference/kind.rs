@@ -21,6 +21,7 @@ impl Type {
             "map" | "Map" | "AnyMap" => Self::Map,
             "closure" | "FnPtr" => Self::Closure,
             "Blob" | "blob" | "Bytes" => Self::Blob,
+            "Reading" => Self::Handle("stream"),
             "Instant" => Self::Instant,
             "CharsStream" => Self::Range,
             range if range.contains("Range") => {

@@ -92,7 +92,7 @@ fn inlet(body) {
         about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
                 for a hook, the timeout of a tool or a pipe.",
         module: "",
-        names: &["parallel", "retry", "poll"],
+        names: &["parallel", "retry", "poll", "next"],
         example: r#"
 /*
 requirements: http
@@ -139,6 +139,26 @@ fn inlet(body) {
         module: "",
         names: &["print", "debug"],
         example: "",
+    },
+    Theme {
+        title: "Answers of pipes",
+        about: "`fn pipe(body)` answers as a model. What it yields leaves at once; what it returns stands behind that. It may \
+                also return an answer that is read as it comes.",
+        module: "",
+        names: &["yield_text", "yield_piece"],
+        example: r#"
+/*
+requirements: http
+allow_hosts: agent.example.com
+*/
+fn pipe(body) {
+    let question = body.messages.last("user").text;
+    let options = #{ method: "POST", json: #{ question: question }, read: "sse" };
+    for event in http::stream("https://agent.example.com/run", options) {
+        yield_text(json::parse(event.data).text);
+    }
+}
+"#,
     },
     theme("json", "`json::`", "Between JSON text and values.", ""),
     theme(

@@ -5,10 +5,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use valvehouse_core::chat::{Head, delta, message, response};
+use valvehouse_core::chat::{Head, delta, event, message, response};
 use valvehouse_core::context::{Event, Questions, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
@@ -91,17 +92,24 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// `llm::chat` asks the same model.
+impl Model {
+    /// The answer to a script that asks.
+    async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Fault> {
+        let own = turn.facts().model.text("id").unwrap_or_default();
+        if request.get("model").is_none() {
+            // A new value in an object of its own.
+            let _ = request.set("model", own);
+        }
+        self.answer(Request::new(request, streams)).await
+    }
+}
+
+/// `llm::chat` and `llm::stream` ask the same model.
 impl Models for Model {
     fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
         let this = self.clone();
         async move {
-            let own = turn.facts().model.text("id").unwrap_or_default();
-            if request.get("model").is_none() {
-                // A new value in an object of its own.
-                let _ = request.set("model", own);
-            }
-            let answer = match this.answer(Request::new(request, false)).await? {
+            let answer = match this.ask(request, &turn, false).await? {
                 Answer::Whole(whole) => whole,
                 Answer::Stream(pieces) => provider::whole(pieces).await?,
             };
@@ -116,6 +124,21 @@ impl Models for Model {
             ]))
         }
         .boxed()
+    }
+
+    fn stream(&self, _plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+        let this = self.clone();
+        let answer = async move { this.ask(request, &turn, true).await };
+        let events = answer.map(|answer| match answer {
+            Ok(Answer::Stream(pieces)) => pieces.map(|piece| piece.map(|piece| piece.event)).boxed(),
+            Ok(Answer::Whole(whole)) => {
+                let said = response::message_of(&whole);
+                let event = event::of_choice(&whole, &whole.at_path("choices.0"), &said);
+                stream::iter([Ok(event)]).boxed()
+            }
+            Err(fault) => stream::iter([Err(fault)]).boxed(),
+        });
+        stream::once(events).flatten().boxed()
     }
 }
 

@@ -4,6 +4,7 @@
 mod files;
 mod http;
 mod kv;
+mod reading;
 mod waiting;
 
 use super::{globals, modules};
@@ -61,9 +62,9 @@ const PROMISED: &[(&str, &str)] = &[
     ("stream", "window"),
     ("time", "unix unix_ms sleep iso format parse elapsed_ms"),
     ("log", "debug info warn error"),
-    ("llm", "chat"),
+    ("llm", "chat all stream"),
     ("models", "list get"),
-    ("http", "get post put patch delete head request"),
+    ("http", "get post put patch delete head request all stream"),
     ("kv", "get set delete incr keys update window"),
     ("files", "read write read_bytes write_bytes list exists glob grep mkdir"),
     ("shell", "run"),
