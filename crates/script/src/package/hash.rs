@@ -92,7 +92,7 @@ mod tests {
         refuses(&[
             ("hash::sha256(5)", "`data` must be a text or bytes, not number"),
             ("hash::md5(())", "`data` must be a text or bytes, not ()"),
-            (r#"hash::hmac_sha256("k")"#, "hmac_sha256 (&str"),
+            (r#"hash::hmac_sha256("k")"#, "hmac_sha256 (string"),
             (
                 r#"hash::hmac("sha1", "k", "d")"#,
                 "unknown algorithm `sha1`: expected sha256, sha384 or sha512",

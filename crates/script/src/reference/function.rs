@@ -251,7 +251,7 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
     params.resize_with(function.num_params, || Param { name: "_".into(), kind: Type::Any });
     let capability = Capability::ALL.into_iter().find(|one| module.split("::").next() == Some(one.name()));
     let is_ask = match module {
-        "" => ["ask", "retry", "poll", "parallel"].contains(&name),
+        "" => ["ask", "__event_call__", "retry", "poll", "parallel"].contains(&name),
         module => (module, name) == ("time", "sleep"),
     };
     Some(Function {

@@ -79,7 +79,7 @@ fn inlet(body, __user__) {
         title: "Events and questions",
         about: "Events reach clients that asked for them (`x-valvehouse-events: 1`), and Open WebUI.",
         module: "",
-        names: &["emit", "ask"],
+        names: &["emit", "ask", "__event_emitter__", "__event_call__"],
         example: r#"
 fn inlet(body) {
     emit(#{ type: "status", data: #{ description: "Looking it up", done: false } });
