@@ -108,7 +108,7 @@ async fn a_script_uses_what_a_module_has() {
     let gone = [
         ("words::hidden()", "Function not found: words::hidden"),
         ("words::nothing(1)", "Function not found: words::nothing"),
-        ("words::stray(1)", "function not found: only_in_main (i64)"),
+        ("words::stray(1)", "function not found: only_in_main (integer)"),
     ];
     for (code, words) in gone {
         let error = with_words(WORDS, &format!("{code} }} fn only_in_main(x) {{ x")).await.unwrap_err();

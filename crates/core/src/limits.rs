@@ -103,11 +103,26 @@ pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
     let keys = map.as_object().map(|object| object.keys()).unwrap_or_default();
     let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
     let told = unknown.map(|key| {
-        let hint = did_you_mean(key, known.iter().copied());
+        let hint = match of_pydantic(key).filter(|meant| known.contains(meant)) {
+            Some(meant) => format!(" (here it is `{meant}`)"),
+            None => did_you_mean(key, known.iter().copied()),
+        };
         let key = shortened(key);
         format!("has the unknown key `{key}`{hint}; known keys: {}", known.join(", "))
     });
     told.collect()
+}
+
+/// The key that Python's `Field` has under another name.
+fn of_pydantic(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "ge" | "gt" | "min" => "minimum",
+        "le" | "lt" | "max" => "maximum",
+        "default" => "value",
+        "regex" => "pattern",
+        "choices" | "options" | "Literal" => "enum",
+        _ => return None,
+    })
 }
 
 /// A value in a sentence, cut where it would bury the sentence.

@@ -2,12 +2,14 @@
 
 use crate::snapshot::Snapshot;
 use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, StreamExt};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_core::kernel::{Kernel, Reply, Wish};
 use valvehouse_json::Json;
 use valvehouse_script::Models;
 
@@ -36,14 +38,27 @@ impl Models for Asking {
     fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         Box::pin(async move {
-            let snapshot =
-                snapshot.ok_or_else(|| Fault::Host("no host runs that could ask a model".into()))?;
+            let snapshot = snapshot.ok_or_else(no_host)?;
             ask(&snapshot, plugin, &request, &turn).await
         })
     }
+
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+        let snapshot = self.0.get().and_then(|in_force| in_force());
+        match events(snapshot, plugin, request, &turn) {
+            Ok(events) => events,
+            Err(fault) => stream::once(std::future::ready(Err(fault))).boxed(),
+        }
+    }
 }
 
-async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
+/// The kernel of the model that a script asks, without the script's own filter, and the turn of the question.
+fn question(
+    snapshot: &Snapshot,
+    plugin: String,
+    request: &Json,
+    turn: &Turn,
+) -> Result<(Kernel, Turn), Fault> {
     let own_model = || turn.facts().model.text("id");
     let model = request.text("model").or_else(own_model).map(String::from);
     let model = model.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
@@ -57,9 +72,55 @@ async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -
     let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
     let facts =
         TurnFacts { model: ready.facts, models: ready.models, callers, states: None, exchange, ..facts };
-    let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
-    let Reply::Answer(answer) =
-        kernel.turn(ChatRequest::new(request.clone())?, &own, Wish { stream: None, raw: false }).await?
+    Ok((kernel, Turn::new(facts, turn.context().fork(), turn.events().clone())))
+}
+
+/// Events that may wait for a slow script before the model waits too.
+const AHEAD: usize = 16;
+
+fn events(
+    snapshot: Option<Arc<Snapshot>>,
+    plugin: String,
+    request: Json,
+    turn: &Turn,
+) -> Result<BoxStream<'static, Result<Json, Fault>>, Fault> {
+    let snapshot = snapshot.ok_or_else(no_host)?;
+    let (kernel, own) = question(&snapshot, plugin, &request, turn)?;
+    let chat = ChatRequest::new(request)?;
+    let (sender, mut pieces) = tokio::sync::mpsc::channel(AHEAD);
+    let asked = async move {
+        let wish = Wish { stream: Some(sender), raw: false };
+        kernel.turn(chat, &own, wish).await.map(drop)
+    };
+    let mut asked = Some(Box::pin(asked));
+    // The turn runs while somebody reads; its failure comes behind its last event.
+    let mut failure = None;
+    Ok(stream::poll_fn(move |context| {
+        if let Some(turn) = &mut asked
+            && let Poll::Ready(ended) = turn.as_mut().poll(context)
+        {
+            (asked, failure) = (None, ended.err());
+        }
+        match pieces.poll_recv(context) {
+            Poll::Ready(Some(piece)) => Poll::Ready(Some(Ok(piece.event))),
+            Poll::Ready(None) => match asked {
+                Some(_) => Poll::Pending,
+                None => Poll::Ready(failure.take().map(Err)),
+            },
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .boxed())
+}
+
+fn no_host() -> Fault {
+    Fault::Host("no host runs that could ask a model".into())
+}
+
+async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
+    let (kernel, own) = question(snapshot, plugin, request, turn)?;
+    let chat = ChatRequest::new(request.clone())?;
+    let Reply::Answer(answer) = kernel.turn(chat, &own, Wish { stream: None, raw: false }).await?
     else {
         return Err(Fault::Host("the answer came unread, which was not asked for".into()));
     };

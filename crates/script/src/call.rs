@@ -6,12 +6,13 @@ use crate::captured::Captured;
 use crate::clock;
 use crate::crash::{self, Mark, Version};
 use crate::reach::{Clock, Reach};
-use rhai::Dynamic;
+use rhai::{Dynamic, EvalAltResult};
 use std::cell::RefCell;
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::context::Turn;
 use valvehouse_core::valve::Redactor;
+use valvehouse_json::Json;
 
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
@@ -30,10 +31,22 @@ pub(crate) struct Call {
     pub(crate) turn: Turn,
     /// What the plugin may reach beyond its turn.
     pub(crate) reach: Arc<Reach>,
+    /// Where the answer of a pipe goes.
+    pub(crate) out: Option<Arc<dyn PieceSink>>,
     printed: u32,
     captured: Captured,
     /// The positions of its last `error(…)` and `skip(…)`.
     built: Built,
+}
+
+/// Where the pieces of a pipe's answer go.
+pub(crate) trait PieceSink: Send + Sync {
+    /// Sends a text or a map as the next piece; waits where who reads is slow.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the piece is neither, if the answer is too large, or if nobody reads it any more.
+    fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
 }
 
 /// The positions at which answers were built that a hook has to return.
@@ -60,6 +73,7 @@ impl Running {
             caller: caller.clone(),
             turn: turn.clone(),
             reach,
+            out: None,
             printed: 0,
             captured: Captured::default(),
             built: Built::default(),
@@ -102,6 +116,15 @@ pub(super) fn forget() {
         call.caller.breaker.trip("it took far more memory than it may within one operation");
         std::mem::forget(call);
     }
+}
+
+/// The running call is one of a pipe, whose pieces go there.
+pub(super) fn write_to(out: Arc<dyn PieceSink>) {
+    CALL.with_borrow_mut(|call| {
+        if let Some(call) = call {
+            call.out = Some(out);
+        }
+    });
 }
 
 /// Goes on with the running call in another turn.

@@ -4,9 +4,12 @@ use super::pieces::{self, Piece};
 use super::problem::{Code, MOST_TOLD, Problem};
 use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
+use std::collections::HashSet;
 
 /// Methods of Rhai's strings that change their string and answer `()`.
 const CHANGING: [&str; 2] = ["trim", "replace"];
+/// Methods that change what they are called on and answer `()`.
+const FILLING: [&str; 3] = ["push", "insert", "pad"];
 /// Functions that answer for all messages at once what a loop would find out one by one.
 const HELPERS: &str = "`.last(role)`, `.count(role)`, `.tail(n)`, `.system` do this without a loop";
 
@@ -16,6 +19,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
         Problem::of(code, file, message).at(source, position).help(help).warning()
     };
     let mut doubts = Vec::new();
+    let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
             && CHANGING.contains(&call.name.as_str())
@@ -26,6 +30,18 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
                 *position,
                 format!("`{}` changes its string and gives `()`", call.name),
                 format!("write `text::{}(…)`, which gives the new text", call.name),
+            ));
+        }
+        if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
+            && FILLING.contains(&call.name.as_str())
+            && !own.contains(call.name.as_str())
+            && is_used_as_value(above)
+        {
+            doubts.push(doubt(
+                Code::ChangesInPlace,
+                *position,
+                format!("`{}` changes what stands before it and gives `()`", call.name),
+                format!("call `{}` in a statement of its own, then use what it changed", call.name),
             ));
         }
         if let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path
@@ -82,9 +98,18 @@ fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
     of_messages && roles == 1 && others == 0 && branch.branch.is_empty()
 }
 
+/// Whether a call of `regex::` is still open behind this text.
+fn is_in_regex(before: &str) -> bool {
+    let Some(call) = before.rfind("regex::") else { return false };
+    let (opened, closed) = (before[call..].matches('(').count(), before[call..].matches(')').count());
+    opened > closed
+}
+
 /// Places of `\n` and its like in strings of backticks, where they mean nothing.
 fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
     let texts = pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Backticks);
+    // A pattern reads its own escapes.
+    let texts = texts.filter(|(_, range)| !is_in_regex(&source[..range.start]));
     let escapes = texts.flat_map(|(_, range)| {
         let text = &source[range.clone()];
         text.match_indices('\\').filter_map(move |(at, _)| {

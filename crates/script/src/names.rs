@@ -48,7 +48,18 @@ pub(super) struct Names {
 impl Names {
     /// Whether a call may wait for somebody: a person, a network, another program.
     pub(super) fn may_wait(&self) -> bool {
-        let asks = ["ask", "__event_call__", "Fn"].iter().any(|name| self.calls.contains(*name));
+        const ASKING: [&str; 9] = [
+            "ask",
+            "yield_text",
+            "yield_piece",
+            "__event_call__",
+            "Fn",
+            "sleep",
+            "retry",
+            "poll",
+            "parallel",
+        ];
+        let asks = ASKING.iter().any(|name| self.calls.contains(*name));
         asks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
     }
 

@@ -1,6 +1,7 @@
 //! What a plugin may reach beyond its turn.
 
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_core::context::Turn;
@@ -36,6 +37,17 @@ impl Clock {
         }
     }
 
+    /// Lets time pass at once where the clock stands still; returns `false` where one has to wait for it.
+    pub(crate) fn pass(&self, ms: i64) -> bool {
+        match self {
+            Self::Real => false,
+            Self::Set(clock) => {
+                clock.now.fetch_add(ms, Relaxed);
+                true
+            }
+        }
+    }
+
     /// Milliseconds since a turn began.
     pub(crate) fn elapsed_ms(&self, turn: &Turn) -> i64 {
         match self {
@@ -50,6 +62,9 @@ pub trait Models: Send + Sync + std::fmt::Debug {
     /// One chat through the filters of its model, without those of the plugin that asks. The answer
     /// is `content tool_calls finish_reason usage model id`.
     fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>>;
+
+    /// The same, read as it comes: the events of the stream.
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>>;
 }
 
 /// What one plugin may reach. Everything in it refuses what was not granted.

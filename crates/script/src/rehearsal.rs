@@ -6,6 +6,7 @@ use super::script::Script;
 use super::settings::Settings;
 use super::source::SourceFile;
 use futures::future::{self, BoxFuture, FutureExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
@@ -98,5 +99,9 @@ impl Models for Nobody {
     fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
         let refusal = Refusal::new("a script that is tried out asks no models");
         future::ready(Err(Fault::Refused(Refusal { plugin, ..refusal }))).boxed()
+    }
+
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+        stream::once(self.chat(plugin, request, turn)).boxed()
     }
 }

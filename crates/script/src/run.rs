@@ -2,7 +2,7 @@
 
 use super::answer;
 use super::budget::{self, Budget, Guard};
-use super::call::Running;
+use super::call::{self, PieceSink, Running};
 use super::interpreter::Args;
 use super::problem;
 use super::redaction::redacted;
@@ -10,6 +10,7 @@ use super::script::Script;
 use super::thrown::Thrown;
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
@@ -71,10 +72,14 @@ impl Script {
         args: Args,
         turn: &Turn,
         timeout: Duration,
+        out: Arc<dyn PieceSink>,
         send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
     ) -> (Result<(), Ended>, Spent) {
         let budget = Budget { wall: timeout, ..self.settings.tool };
-        self.within(budget, "pipe", turn, || send(self.evaluate("pipe", args)?))
+        self.within(budget, "pipe", turn, || {
+            call::write_to(out);
+            send(self.evaluate("pipe", args)?)
+        })
     }
 
     /// Calls any of its functions within the budget of a tool.
@@ -187,7 +192,6 @@ fn redact(text: String) -> String {
 mod tests {
     use super::*;
     use crate::{Kind, Settings, SourceFile};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use valvehouse_core::breaker::Admission;
     use valvehouse_core::filter::Chain;

@@ -544,3 +544,67 @@ fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so(
         unset.warnings[0]
     );
 }
+
+#[test]
+fn words_of_python_are_told_with_how_they_are_written_here() {
+    for (text, words) in [
+        ("fn inlet(body) { let x = body.messages[-4:]; }", "`list.tail(4)` for the last four"),
+        ("fn inlet(body) { let x = body.messages[:3]; }", "not cut with `:`"),
+        ("fn inlet(body) { let x = 1 if body.a else 2; }", "let x = if condition { a } else { b };"),
+        ("fn inlet(body) { body.messages.sort(key=lambda m: m.x); }", "error"),
+        ("fn inlet(body) { let f = lambda m: m; }", "a closure is `|x| x * 2`"),
+        ("fn inlet(body) { for i, m in body.messages { } }", "for (item, index) in list"),
+        ("fn inlet(body) { if \"x\" { } }", "error"),
+        ("fn inlet(body) { lte x = 1; }", "write `let name = value;`"),
+        ("fn inlet(body) { let x = f\"a {b}\"; }", "stands in backticks"),
+        ("const Valves = #{ n: #{ value: 1, ge: 1 } };\nfn inlet(body) { }", "here it is `minimum`"),
+        ("const Valves = #{ n: #{ value: 1, le: 1 } };\nfn inlet(body) { }", "here it is `maximum`"),
+    ] {
+        let told = told(text);
+        assert!(told.contains(words) || words == "error", "{text}\n{told}");
+        assert!(!told.contains("does not begin with `f`") || text.contains("f\""), "{text}\n{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_breaks_at_run_is_said_in_words_of_scripts() {
+    for (code, words) in [
+        ("body.messages.keep_last(\"3\");", &["keep_last (array, string)"] as &[_]),
+        ("if body.name { body.x = 1; }", &["a condition is true or false, not ()", "if !empty(x)"]),
+        ("let x = body.a; x.get(\"b\");", &["get ((), string)", "`?.` calls only where there is something"]),
+        ("1.5.pad(3, 'a');", &["pad (float, integer, char)"]),
+    ] {
+        let fault = run(&format!("fn inlet(body) {{ {code} }}")).await.expect_err(code);
+        let told = format!("{fault:?}");
+        assert!(words.iter().all(|word| told.contains(word)), "{code}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn events_are_sent_and_lines_printed_as_in_open_webui() {
+    let code = r#"fn inlet(body, __event_emitter__) {
+        __event_emitter__(#{ type: "status", data: #{ description: "x" } });
+        __event_emitter__.call(#{ type: "status", data: #{ description: "y" } });
+        print("tokens", 5, [1, #{ a: 2 }]);
+        print();
+        debug("a", "b");
+        body.ok = true;
+        body
+    }"#;
+    assert_eq!(run(code).await.unwrap().get("ok"), Some(true.into()));
+    let none =
+        run("fn inlet(body, __event_call__) { __event_call__(#{ type: \"input\", data: #{} }); }").await;
+    assert!(format!("{none:?}").contains("nobody"), "{none:?}");
+}
+
+#[test]
+fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_value() {
+    let doubts = |code: &str| told(&format!("fn inlet(body) {{ {code} }}"));
+    let fine = doubts(r"body.x = regex::replace(body.y, `\n\s*\n`, `a`); let l = []; l.push(1); body.l = l;");
+    assert_eq!(fine, "");
+    assert!(doubts(r"body.x = regex::replace(body.y, `a`, `b`) + `\n`;").contains("V602"));
+    for code in ["let l = []; body.x = l.push(1);", "let s = \"a\"; body.x = s.pad(4, \"*\");"] {
+        let told = doubts(code);
+        assert!(told.contains("V601") && told.contains("in a statement of its own"), "{code}\n{told}");
+    }
+}

@@ -18,6 +18,7 @@ const VARIABLES: &[(&str, &str, &str)] = &[
     ("deep", "large", "let deep = [large]; for i in 0..64 { deep = [deep, deep]; }"),
     ("cycle", "medium", "let cycle = #{ s: medium }; cycle.f = || cycle;"),
     ("bytes", "", "let bytes = blob(4_000_000, 97);"),
+    ("octets", "letters", "let octets = base64::decode_bytes(letters.sub_string(0, 3_999_996));"),
     ("ones", "", "let ones = []; ones.pad(90_000, 1);"),
     (
         "live_list",
@@ -85,6 +86,16 @@ pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
         "Map" => &["#{}", "#{ a: 1 }", "keys", "cycle"],
         "AnyMap" | "map" => MAPS,
         "Blob" => &["blob()", "bytes"],
+        "Bytes" => &["octets", "base64::decode_bytes(\"AA==\")", "octets + octets"],
+        "TextOrBytes" => &["large", "quotes", "octets", "octets + octets", "bytes", "cycle", "()"],
+        "options" => &[
+            "#{}",
+            "#{ times: 100, delay: 0 }",
+            "#{ every: 1, timeout: 600_000 }",
+            "#{ limit: 64, settle: true }",
+            "keys",
+            "cycle",
+        ],
         "FnPtr" | "closure" => &[
             "|a, b| { loop {} }",
             "|a| { throw \"x\" }",
@@ -118,6 +129,8 @@ pub(super) fn harmless(kind: &str) -> &'static str {
         "Map" => "#{ a: 1 }",
         "FnPtr" | "closure" => "|a| a",
         "Blob" => "blob(10, 1)",
+        "Bytes" => "base64::decode_bytes(\"AA==\")",
+        "TextOrBytes" => "\"a\"",
         "Dynamic" => "1",
         _ => hostile(kind).and_then(<[_]>::first).unwrap_or(&"()"),
     }
@@ -131,6 +144,7 @@ pub(super) fn most(kind: &str) -> &'static str {
         "Array" | "array" | "AnyArray" => "references",
         "Map" | "AnyMap" | "map" => "keys",
         "Blob" => "bytes",
+        "Bytes" | "TextOrBytes" => "octets",
         "FnPtr" | "closure" => "|a, b| large",
         _ => hostile(kind).and_then(<[_]>::last).unwrap_or(&"()"),
     }

@@ -46,6 +46,16 @@ fn other_machines_are_asked_as_their_page_says() {
 }
 
 #[test]
+fn bytes_are_fetched_kept_and_sent_as_their_page_says() {
+    follow("bytes");
+}
+
+#[test]
+fn scripts_wait_try_again_and_ask_several_as_their_page_says() {
+    follow("waiting");
+}
+
+#[test]
 fn models_are_asked_chosen_and_written_as_their_page_says() {
     follow("models");
 }

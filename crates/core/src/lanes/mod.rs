@@ -14,6 +14,7 @@ mod error;
 mod health;
 mod lane;
 mod stackful;
+mod together;
 mod work;
 
 #[cfg(test)]
@@ -23,4 +24,5 @@ pub use apart::{abandon, run_apart};
 pub use error::{Abandoned, LaneError, STUCK};
 pub use health::{Pace, lost_now, lost_so_far, max_stuck, set_max_stuck};
 pub use stackful::{STACK, Stopped, give_way, is_here, wait};
+pub use together::{Piece, Unfinished, together};
 pub use work::{run, run_for};

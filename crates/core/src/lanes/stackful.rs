@@ -52,6 +52,24 @@ impl<T> Stackful<T> {
     }
 }
 
+impl<T> Stackful<T> {
+    /// Work within other work on a lane, whose timers and sockets it uses.
+    ///
+    /// # Safety
+    ///
+    /// What the work borrows must be there until this is dropped; for good if the work is abandoned.
+    pub(super) unsafe fn borrowing<'a>(work: impl FnOnce() -> T + 'a) -> std::io::Result<Self> {
+        let stack = DefaultStack::new(STACK)?;
+        let run = move |yielder: &Yielder<Signal, ()>, signal: Signal| {
+            let _running = Running::enter(yielder, signal);
+            work()
+        };
+        // SAFETY: as the caller promises.
+        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, run) };
+        Ok(Self { coroutine: Some(coroutine), runtime: None })
+    }
+}
+
 // Nothing in it points into itself: the stack lies elsewhere.
 impl<T> Unpin for Stackful<T> {}
 
@@ -144,9 +162,13 @@ impl Drop for Running {
 }
 
 /// The running work, taken out of the thread: what is polled or goes on meanwhile is somebody else.
-struct Away(Option<Here>);
+pub(super) struct Away(Option<Here>);
 
 impl Away {
+    pub(super) fn take() -> Self {
+        Self(HERE.take())
+    }
+
     fn here(&mut self) -> Result<&mut Here, Stopped> {
         self.0.as_mut().ok_or(Stopped::Elsewhere)
     }

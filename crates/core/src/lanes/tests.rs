@@ -250,3 +250,91 @@ async fn lanes_are_used_again() {
     let lanes = LANES[Pace::Waits as usize].lock().len();
     assert!(lanes < 64, "{lanes}");
 }
+
+fn rest(woken: &mut (dyn Future<Output = ()> + Unpin)) -> Result<(), Stopped> {
+    wait(woken)
+}
+
+#[tokio::test]
+async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_order() {
+    let (give, taken) = oneshot::channel::<i32>();
+    let values = run(move || {
+        let mut give = Some(give);
+        let mut taken = Some(taken);
+        let base = 10;
+        let give = || {
+            wait_ms(5).unwrap();
+            give.take().unwrap().send(1).unwrap();
+            base
+        };
+        // Done only when the second has run meanwhile.
+        let take = || base + wait(taken.take().unwrap()).unwrap().unwrap();
+        let works: Vec<Piece<'_, i32>> = vec![Box::new(take), Box::new(give), Box::new(|| base + 2)];
+        together(works, 2, |_| {}, |_| false, rest).map_err(|_| ())
+    });
+    assert_eq!(values.await.unwrap().unwrap(), [Some(11), Some(10), Some(12)]);
+}
+
+#[tokio::test]
+async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody_waits() {
+    let ended = Arc::new(AtomicBool::new(false));
+    let held = Marked(ended.clone());
+    let values = run(move || {
+        let mut held = Some(held);
+        let hold = || {
+            let _held = held.take();
+            wait_ms(60_000).is_err()
+        };
+        let works: Vec<Piece<'_, bool>> = vec![Box::new(hold), Box::new(|| true)];
+        together(works, 5, |_| {}, |value| *value, rest).map_err(|_| ())
+    });
+    assert_eq!(values.await.unwrap().unwrap(), [None, Some(true)]);
+    assert!(ended.load(Relaxed));
+
+    let ended = Arc::new(AtomicBool::new(false));
+    let held = Marked(ended.clone());
+    let work = run(move || {
+        let mut held = Some(held);
+        let hold = || {
+            let _held = held.take();
+            wait_ms(60_000).is_err()
+        };
+        let _ = together(vec![Box::new(hold) as Piece<'_, bool>], 5, |_| {}, |_| false, rest);
+    });
+    tokio::select! {
+        _ = work => panic!("it ended"),
+        () = tokio::time::sleep(Duration::from_millis(30)) => {}
+    }
+    until(|| ended.load(Relaxed)).await;
+}
+
+#[tokio::test]
+async fn a_piece_that_is_abandoned_takes_its_parent_along() {
+    let ended = run(|| {
+        let works: Vec<Piece<'_, ()>> = vec![Box::new(|| wait_ms(1).unwrap_or_default()), Box::new(abandon)];
+        let _ = together(works, 5, |_| {}, |()| false, rest);
+    });
+    assert!(matches!(ended.await, Err(LaneError::Abandoned)));
+    assert_eq!(run(|| 3).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn pieces_run_within_pieces() {
+    let value = run(|| {
+        let outer: Vec<Piece<'_, i32>> = (0..3)
+            .map(|outer| {
+                let work = move || {
+                    let inner = (0..3).map(|inner| {
+                        let work = move || wait_ms(1).map_or(0, |()| outer * 3 + inner);
+                        Box::new(work) as Piece<'_, i32>
+                    });
+                    let values = together(inner.collect(), 2, |_| {}, |_| false, rest);
+                    values.map_or(-100, |values| values.into_iter().flatten().sum())
+                };
+                Box::new(work) as Piece<'_, i32>
+            })
+            .collect();
+        together(outer, 3, |_| {}, |_| false, rest).map_or(-100, |values| values.into_iter().flatten().sum())
+    });
+    assert_eq!(value.await.unwrap(), 36);
+}

@@ -108,12 +108,12 @@ fn error_of(health: &Health, piece: u64) -> LaneError {
 }
 
 /// One of the places that there are for work at a time.
-struct Place;
+pub(super) struct Place;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
-    fn take() -> Result<Self, LaneError> {
+    pub(super) fn take() -> Result<Self, LaneError> {
         if TAKEN.fetch_add(1, Relaxed) < MOST {
             return Ok(Self);
         }

@@ -2,6 +2,7 @@
 
 use super::error::WebError;
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
@@ -9,9 +10,13 @@ use url::Url;
 use valvehouse_json::{Json, Object};
 
 /// A request's body may be this large.
-pub const MAX_ASKED: usize = 1024 * 1024;
+pub const MAX_ASKED: usize = 8 * 1024 * 1024;
 /// An answer's body may be this large, unpacked.
 pub const MAX_ANSWER: usize = 2 * 1024 * 1024;
+/// The most that an answer may be allowed to have, in bytes.
+pub const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// The most that a body may have that is read as it comes, in bytes.
+pub const MAX_STREAM: usize = 64 * 1024 * 1024;
 /// The longest time a request may be given.
 pub const MAX_WITHIN: Duration = Duration::from_secs(300);
 /// The time it has where nobody says otherwise.
@@ -49,6 +54,7 @@ pub struct Ask {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) within: Duration,
+    pub(super) max_answer: usize,
     pub(super) header_bytes: usize,
 }
 
@@ -69,7 +75,7 @@ impl Ask {
             WebError::new(format!("the URL is none: {error}; write it whole, as in https://example.com/path"))
         })?;
         let (headers, body) = (HeaderMap::new(), Bytes::new());
-        Ok(Self { method, url, headers, body, within: WITHIN, header_bytes: 0 })
+        Ok(Self { method, url, headers, body, within: WITHIN, max_answer: MAX_ANSWER, header_bytes: 0 })
     }
 
     /// What it would say: `{method, url, headers, body}`.
@@ -124,7 +130,7 @@ impl Ask {
     }
 
     /// Sets the body, and its type where no header says it.
-    pub fn body(mut self, body: Bytes, kind: &'static str) -> Result<Self, WebError> {
+    pub fn body(mut self, body: Bytes, kind: &str) -> Result<Self, WebError> {
         if body.len() > MAX_ASKED {
             let kib = MAX_ASKED >> 10;
             return Err(WebError::new(format!(
@@ -132,8 +138,25 @@ impl Ask {
                 body.len()
             )));
         }
-        self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(kind));
+        let kind = HeaderValue::from_str(kind)
+            .map_err(|_| WebError::new("the type of the body is not visible ASCII"))?;
+        self.headers.entry(CONTENT_TYPE).or_insert(kind);
         self.body = body;
+        Ok(self)
+    }
+
+    /// Sets the most bytes that its answer may have, [`MAX_ANSWER`] where this is not called.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for 0 and for more than [`LARGEST_ANSWER`].
+    pub fn at_most(mut self, bytes: usize) -> Result<Self, WebError> {
+        if bytes == 0 || bytes > LARGEST_ANSWER {
+            return Err(WebError::new(format!(
+                "`max_bytes` must be from 1 to {LARGEST_ANSWER}, not {bytes}"
+            )));
+        }
+        self.max_answer = bytes;
         Ok(self)
     }
 
@@ -146,6 +169,16 @@ impl Ask {
         self.within = within;
         Ok(self)
     }
+}
+
+/// An answer whose body is still coming.
+pub struct Opened {
+    /// The status; every one is an answer.
+    pub status: u16,
+    /// Headers by their names in lower case, as often as they came.
+    pub headers: Vec<(String, String)>,
+    /// The body, unpacked.
+    pub body: BoxStream<'static, Result<Bytes, WebError>>,
 }
 
 /// What came back.

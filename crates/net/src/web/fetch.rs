@@ -1,11 +1,12 @@
 //! Asking: hop by hop, each checked as if it were the first.
 
-use super::ask::{Answer, Ask, MAX_ANSWER};
+use super::ask::{Answer, Ask, MAX_ANSWER, MAX_STREAM, Opened};
 use super::error::{Inside, WebError};
 use super::pattern::Site;
 use super::reach::{Canned, Web};
 use crate::explain::{Peer, place};
 use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
 use reqwest::header::{
     ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, LOCATION,
     USER_AGENT,
@@ -26,13 +27,57 @@ impl Web {
             return answer(&ask);
         }
         let peer = peer(&ask);
-        match tokio::time::timeout(ask.within, self.follow(ask)).await {
+        let answer = async {
+            let (response, ask) = self.follow(ask.clone()).await?;
+            read(response, &self::peer(&ask), ask.max_answer).await
+        };
+        match tokio::time::timeout(ask.within, answer).await {
             Ok(answer) => answer,
             Err(_) => Err(told(peer.too_long())),
         }
     }
 
-    async fn follow(&self, mut ask: Ask) -> Result<Answer, WebError> {
+    /// Asks for something and reads it as it comes: the time limit is that until the headers are there.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no answer. The body ends with one where it breaks off, or is larger than
+    /// [`MAX_STREAM`].
+    pub async fn open(&self, ask: Ask) -> Result<Opened, WebError> {
+        if let Some(Canned(answer)) = &self.canned {
+            self.listed(&ask.url)?;
+            let Answer { status, headers, body } = answer(&ask)?;
+            return Ok(Opened { status, headers, body: stream::iter([Ok(body)]).boxed() });
+        }
+        let peer = peer(&ask);
+        let (response, _) = match tokio::time::timeout(ask.within, self.follow(ask)).await {
+            Ok(response) => response?,
+            Err(_) => return Err(told(peer.too_long())),
+        };
+        let (status, headers) = head(&response);
+        let name = peer.name().to_string();
+        let body = response
+            .bytes_stream()
+            .map(move |bytes| bytes.map_err(|error| told(peer.broke_off(&error.into()))));
+        let mut left = MAX_STREAM;
+        let body = body.map(move |bytes| {
+            let bytes = bytes?;
+            match left.checked_sub(bytes.len()) {
+                Some(rest) => left = rest,
+                None => {
+                    let most = MAX_STREAM >> 20;
+                    return Err(WebError::new(format!(
+                        "the answer of {name} is larger than {most} MiB, unpacked"
+                    )));
+                }
+            }
+            Ok(bytes)
+        });
+        Ok(Opened { status, headers, body: body.boxed() })
+    }
+
+    /// The last response of a chain of redirects, and the request that it answers.
+    async fn follow(&self, mut ask: Ask) -> Result<(Response, Ask), WebError> {
         let first = place(&ask.url);
         for hop in 0..=MAX_REDIRECTS {
             let response = self.hop(&ask).await;
@@ -40,7 +85,7 @@ impl Web {
                 response.map_err(|error| if hop == 0 { error } else { error.after_redirect(&first) })?;
             match next(&ask, &response)? {
                 Some(redirected) => ask = redirected,
-                None => return read(response, &peer(&ask)).await,
+                None => return Ok((response, ask)),
             }
         }
         Err(WebError::new(format!("{first} redirects more than {MAX_REDIRECTS} times")))
@@ -129,15 +174,25 @@ fn harmless(headers: &HeaderMap) -> HeaderMap {
     kept.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
 }
 
-async fn read(mut response: Response, peer: &Peer) -> Result<Answer, WebError> {
-    let status = response.status().as_u16();
+/// The status and the headers.
+fn head(response: &Response) -> (u16, Vec<(String, String)>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = response.headers().iter();
     let headers = headers.map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
+    (response.status().as_u16(), headers)
+}
+
+async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<Answer, WebError> {
+    let (status, headers) = head(&response);
     let mut body = BytesMut::new();
     while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
-        if body.len() + bytes.len() > MAX_ANSWER {
-            let why = format!("is larger than {} MiB, unpacked; ask for less of it", MAX_ANSWER >> 20);
+        if body.len() + bytes.len() > most {
+            let why = match most {
+                MAX_ANSWER => {
+                    "is larger than 2 MiB, unpacked; ask for less of it, or set `max_bytes`".to_owned()
+                }
+                most => format!("is larger than {most} bytes, unpacked; ask for less of it"),
+            };
             return Err(WebError::new(format!("the answer of {} {why}", peer.name())));
         }
         body.extend_from_slice(&bytes);

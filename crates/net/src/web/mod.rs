@@ -17,7 +17,7 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Answer, Ask, MAX_ANSWER, MAX_ASKED, MAX_WITHIN};
+pub use ask::{Answer, Ask, LARGEST_ANSWER, MAX_ANSWER, MAX_ASKED, MAX_STREAM, MAX_WITHIN, Opened};
 pub use error::WebError;
 pub use lookup::Lookup;
 pub use reach::Web;

@@ -30,6 +30,16 @@ pub(super) fn check(metadata: &Metadata) -> Result<(), NoFile> {
 
 /// The text of an open file.
 pub(super) fn text(file: File) -> Result<String, NoFile> {
+    let bytes = bytes(file)?;
+    let size = bytes.len() as u64;
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text),
+        _ => Err(NoFile::Binary(size)),
+    }
+}
+
+/// The bytes of an open file.
+pub(super) fn bytes(file: File) -> Result<Vec<u8>, NoFile> {
     let size = file.metadata()?.len();
     if size > LARGEST {
         return Err(NoFile::Large(size));
@@ -41,10 +51,7 @@ pub(super) fn text(file: File) -> Result<String, NoFile> {
     if size > LARGEST {
         return Err(NoFile::Large(size));
     }
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => Ok(text),
-        _ => Err(NoFile::Binary(size)),
-    }
+    Ok(bytes)
 }
 
 /// Why something is not read or written as a file.

@@ -9,6 +9,8 @@ use valvehouse_json::Json;
 
 /// Most text that is given at once, in bytes.
 const MOST: usize = 1 << 20;
+/// Most bytes that are given at once.
+const MOST_BYTES: usize = 8 << 20;
 
 /// Which lines, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,24 @@ impl Folders {
         let (text, count, cut) = fitting(&taken);
         let last_line = first + count - 1;
         Ok(Read { path: place.shown(), text, first_line: first, last_line, total_lines: total, cut })
+    }
+
+    /// The bytes of a file of at most 8 MiB.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it is larger, if it is not there, or if the path leads outside of the granted folders.
+    pub fn read_bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        let place = self.place(path)?;
+        let bytes = file::open(&place.open()?, place.inside(), OpenOptions::new().read(true))
+            .and_then(file::bytes)
+            .map_err(|error| error.at(&place, "read"))?;
+        if bytes.len() > MOST_BYTES {
+            let message =
+                format!("cannot read `{}`: {} bytes are more than 8 MiB", place.shown(), bytes.len());
+            return Err(Failure::new(message));
+        }
+        Ok(bytes)
     }
 
     /// Whether something is there. What leads outside is an error, there or not.

@@ -11,6 +11,8 @@ use valvehouse_json::Json;
 
 /// Most text that is written at once, in bytes.
 const MOST: usize = 1 << 20;
+/// Most bytes that are written at once.
+const MOST_BYTES: usize = 8 << 20;
 /// Largest file that grows by appending, in bytes: no larger one could be read again.
 const LARGEST: u64 = file::LARGEST;
 
@@ -47,10 +49,24 @@ impl Folders {
     /// Writes a text. Readers see the old text or the new one, never half of it, unless it is
     /// appended.
     pub fn write(&self, path: &str, text: &str, how: Writing) -> Result<Written, Failure> {
+        self.write_at_most(path, text.as_bytes(), how, MOST)
+    }
+
+    /// Writes up to 8 MiB of whatever bytes, as [`Folders::write`] writes a text.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they are more, or if the path does not lead to a file in a granted folder.
+    pub fn write_bytes(&self, path: &str, bytes: &[u8], how: Writing) -> Result<Written, Failure> {
+        self.write_at_most(path, bytes, how, MOST_BYTES)
+    }
+
+    fn write_at_most(&self, path: &str, text: &[u8], how: Writing, most: usize) -> Result<Written, Failure> {
         let place = self.place(path)?;
         let shown = place.shown();
-        if text.len() > MOST {
-            let message = format!("cannot write `{shown}`: {} bytes are more than 1 MiB", text.len());
+        if text.len() > most {
+            let message =
+                format!("cannot write `{shown}`: {} bytes are more than {} MiB", text.len(), most >> 20);
             return Err(Failure::new(message));
         }
         if place.is_folder_itself() {
@@ -115,7 +131,7 @@ fn behind_link<'a>(dir: &Dir, place: Place<'a>) -> Result<Place<'a>, Failure> {
 }
 
 /// Writes beside the file, then takes its place.
-fn replace(dir: &Dir, place: &Place<'_>, text: &str) -> Result<bool, Failure> {
+fn replace(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
     let refused = |error: io::Error| place.failure("write", &error);
     let (parent, name) = place
         .parent()
@@ -147,7 +163,7 @@ fn replace(dir: &Dir, place: &Place<'_>, text: &str) -> Result<bool, Failure> {
     if let Some(permissions) = before {
         file.set_permissions(permissions).map_err(refused)?;
     }
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_data()).map_err(refused)?;
+    file.write_all(text).and_then(|()| file.sync_data()).map_err(refused)?;
     parent.rename(&beside.name, &parent, Path::new(name)).map_err(refused)?;
     Ok(created)
 }
@@ -164,7 +180,7 @@ impl Drop for Beside<'_> {
     }
 }
 
-fn append(dir: &Dir, place: &Place<'_>, text: &str) -> Result<bool, Failure> {
+fn append(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
     let refused = |error: io::Error| place.failure("write", &error);
     let created = !dir.try_exists(place.inside()).map_err(refused)?;
     let mut file = file::open(dir, place.inside(), OpenOptions::new().append(true).create(true))
@@ -174,7 +190,7 @@ fn append(dir: &Dir, place: &Place<'_>, text: &str) -> Result<bool, Failure> {
         let message = format!("cannot append to `{}`: it would be larger than 16 MiB", place.shown());
         return Err(Failure::new(message));
     }
-    file.write_all(text.as_bytes()).map_err(refused)?;
+    file.write_all(text).map_err(refused)?;
     Ok(created)
 }
 

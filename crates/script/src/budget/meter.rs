@@ -12,6 +12,8 @@ use valvehouse_memory as memory;
 
 thread_local! {
     static METER: Meter = const { Meter::new() };
+    /// Is `true` while a part of a call runs that waits beside other parts.
+    static IS_BRANCH: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What the running call of a thread has spent and may spend: the first two are read at every
@@ -206,7 +208,10 @@ impl Meter {
         {
             return Some(exceeded);
         }
-        if lanes::is_here() && with_clock_stopped(|| aside(lanes::give_way)).is_err() {
+        // A part gives way to the whole, which gives way to others.
+        let give_way =
+            || if is_branch() { lanes::give_way() } else { with_clock_stopped(|| aside(lanes::give_way)) };
+        if lanes::is_here() && give_way().is_err() {
             return Some(Exceeded::Over);
         }
         self.set_deadline();
@@ -308,6 +313,15 @@ impl Drop for Guard {
             None => meter.stop(),
         });
     }
+}
+
+/// Returns `true` within a part of a call that waits beside others.
+pub(super) fn is_branch() -> bool {
+    IS_BRANCH.get()
+}
+
+pub(super) fn set_branch(is_branch: bool) {
+    IS_BRANCH.set(is_branch);
 }
 
 /// One more operation of the running call, and what it exceeds.

@@ -8,12 +8,14 @@
 //! stand still for longer than it may run. A quarter of the time passes by the wall clock, which costs
 //! nothing to read; who needs more than that is asked what it really used.
 
+mod branches;
 mod enforcement;
 mod limits;
 mod meter;
 mod processor;
 mod wait;
 
+pub(crate) use branches::together;
 pub(crate) use enforcement::{abandoned, obey};
 pub use limits::Budget;
 pub(crate) use limits::{Exceeded, ended};

@@ -25,13 +25,19 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
             () = tokio::time::sleep(until_wall) => Err(Exceeded::Wall(budget.wall)),
         }
     };
-    let wait = || {
-        let waited = lanes::wait(awaited, |put_aside| meter::aside(put_aside));
-        // The clock may have slept meanwhile: what was waited counts all the same.
-        clock::want();
-        waited
+    let result = if meter::is_branch() {
+        // A part of a call is put aside alone, and the call goes on with its other parts.
+        lanes::wait(awaited, |put_aside| put_aside())
+    } else {
+        let wait = || {
+            let waited = lanes::wait(awaited, |put_aside| meter::aside(put_aside));
+            // The clock may have slept meanwhile: what was waited counts all the same.
+            clock::want();
+            waited
+        };
+        meter::with_clock_stopped(wait)
     };
-    let result = match meter::with_clock_stopped(wait) {
+    let result = match result {
         Ok(result) => result,
         Err(Stopped::Over) => Err(Exceeded::Over),
         Err(Stopped::Elsewhere) => return Err(error("nothing can be waited for here")),
@@ -41,6 +47,9 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
 
 /// Waits for a person: as above, but where people may take their time it does not count at all.
 pub(crate) fn wait_for_person<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+    if meter::is_branch() {
+        return Err(error("a person is asked one question after the other: ask before or behind `parallel`"));
+    }
     let (wall, budget) = meter::limits();
     if budget.hurries_people {
         return wait(turn, future);

@@ -162,6 +162,10 @@ fn wrong_count(
     let message = format!("`{name}` takes {takes} {noun}, and is given {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
+            _ if name == "range" && given == 1 => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
+            _ if ["max", "min"].contains(&name) && given == 1 => {
+                "it takes two values; of a list: `list.reduce(|most, x| if most == () { x } else { max(most, x) })`"
+            }
             true if counts.iter().all(|count| *count < given) => "take away what is too much",
             _ => "hand in what is missing",
         },

@@ -12,7 +12,7 @@ fn lints(text: &str) -> String {
 
 #[test]
 fn each_says_what_it_is_about_and_what_was_meant() {
-    let cases: [(&str, Code, &str); 35] = [
+    let cases: [(&str, Code, &str); 40] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
             Code::UnknownFunction,
@@ -80,6 +80,15 @@ fn each_says_what_it_is_about_and_what_was_meant() {
             Code::UnknownProperty,
             "did you mean `content`?",
         ),
+        (
+            "fn outlet(body) { let answer = body.messages.last(); answer.contnet = \"x\"; }",
+            Code::UnknownProperty,
+            "nothing reads `contnet`",
+        ),
+        ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
+        ("fn inlet(body) { body.x = range(3); }", Code::WrongArguments, "for i in 0..n"),
+        ("fn inlet(body) { body.x = sorted([1]); }", Code::UnknownFunction, "gives a sorted copy"),
+        ("fn inlet(body) { body.x = max([1]); }", Code::WrongArguments, "it takes two values"),
         ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
         (
             "const Valves = #{ limit: 1, other: 2 };\nfn inlet(body, valves) { body.x = valves.limit; }",

@@ -88,7 +88,10 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
                 if let Link::Property(name, position) = link
                     && let Some(near) = misspelt(view, here, name)
                 {
-                    let what = format!("nothing sets `{name}`, which is spelt almost like `{near}`");
+                    let what = match view.written.contains(*name) {
+                        true => format!("nothing reads `{name}`, which is spelt almost like `{near}`"),
+                        false => format!("nothing sets `{name}`, which is spelt almost like `{near}`"),
+                    };
                     let told = view.problem(Code::UnknownProperty, *position, what);
                     problems.push(told.help(format!("did you mean `{near}`?")));
                 }
@@ -103,7 +106,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
 fn misspelt(view: &View<'_>, handle: Handle, name: &str) -> Option<&'static str> {
     let is_known = handle.words().any(|word| word == name)
         || name.len() < 3
-        || view.written.contains(name)
+        || view.written.contains(name) && (name.len() < 6 || !is_named_once(view.source, name))
         || view.texts.contains(name);
     if is_known {
         return None;
@@ -112,6 +115,16 @@ fn misspelt(view: &View<'_>, handle: Handle, name: &str) -> Option<&'static str>
         // `tool` and `tools`, `file` and `files` may well be two keys.
         near.trim_end_matches('s') != name.trim_end_matches('s')
     })
+}
+
+/// Whether a name stands in one place only, where it is written.
+fn is_named_once(source: &str, name: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut places = source.match_indices(name).filter(|(at, _)| {
+        let (before, after) = (&source[..*at], &source[at + name.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    });
+    places.next().is_some() && places.next().is_none()
 }
 
 /// What a link leads to.

@@ -1,7 +1,7 @@
 //! Reading what a script passed: natives take whatever a script would call a number, a list or a
 //! map, live or plain, and say what they got when it is something else.
 
-use crate::value::{Shape, json_of, live};
+use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Dynamic, EvalAltResult};
 use valvehouse_json::Json;
 
@@ -11,6 +11,9 @@ pub(super) type AnyNumber = Dynamic;
 pub(super) type AnyArray = Dynamic;
 /// A map, plain or live.
 pub(super) type AnyMap = Dynamic;
+
+/// A text, or bytes: Rhai's own blob, or what an answer or a file gave.
+pub(super) type TextOrBytes = Dynamic;
 
 /// What a native answers. Rhai's own name, which its reference generator unwraps.
 pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
@@ -31,6 +34,26 @@ pub(super) fn count(function: &str, name: &str, value: i64) -> RhaiResultOf<usiz
     usize::try_from(value).map_err(|_| fail(function, format!("`{name}` must not be negative, not {value}")))
 }
 
+/// Does something with the bytes of a text or of bytes, none of which is copied. What it costs to go over them once is
+/// charged.
+pub(super) fn with_bytes<T>(
+    function: &str,
+    name: &str,
+    value: &Dynamic,
+    work: impl FnOnce(&[u8]) -> RhaiResultOf<T>,
+) -> RhaiResultOf<T> {
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return work(text.as_bytes());
+    }
+    match Bytes::of(value) {
+        Some(bytes) => {
+            Bytes::charge(bytes.0.len())?;
+            work(&bytes.0)
+        }
+        None => Err(unfit(function, name, "a text or bytes", value)),
+    }
+}
+
 /// The elements of a list; those of a live one stay live.
 pub(super) fn items(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Vec<Dynamic>> {
     if let Ok(array) = value.as_array_ref() {
@@ -47,6 +70,7 @@ pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -
     let kind = match json_of(value) {
         Ok(Json::Null) => "()",
         Ok(json) => json.kind(),
+        Err(_) if value.is_fnptr() => "a function",
         Err(_) => value.type_name(),
     };
     fail(function, format!("`{name}` must be {wanted}, not {kind}"))

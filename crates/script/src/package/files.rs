@@ -3,12 +3,13 @@
 //! The work is done on a thread of its own while the script waits, so that its time as a whole and the
 //! end of its turn end the wait.
 
-use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
+use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, unfit, with_bytes};
 use super::host_calls::{self, Recordable};
-use crate::value::{Shape, json_of, live};
+use crate::value::{Bytes, Shape, json_of, live};
 use crate::{budget, call};
 use rhai::{Array, Dynamic, FuncRegistration, Module};
-use valvehouse_core::words::did_you_mean;
+use sha2::{Digest, Sha256};
+use valvehouse_core::words::{did_you_mean, hex};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
 
@@ -48,6 +49,33 @@ pub(super) fn module() -> Module {
     )
     .set_into_module(&mut module, |path: &str, text: &str, options: AnyMap| {
         write(path, text, writing(&options)?)
+    });
+    function(
+        "read_bytes",
+        &["path: &str", "Bytes"],
+        "The bytes of a file of at most 8 MiB: an image, for example.",
+    )
+    .set_into_module(&mut module, |path: &str| -> RhaiResultOf<Bytes> {
+        let path = path.to_owned();
+        once("files::read_bytes", vec![path.as_str().into()], || {
+            Bytes::new(within("read_bytes", move |folders| folders.read_bytes(&path))?)
+        })
+    });
+    function(
+        "write_bytes",
+        &["path: &str", "data: TextOrBytes"],
+        "Writes at most 8 MiB of bytes in place of what a file held, as files::write() does a text.",
+    )
+    .set_into_module(&mut module, |path: &str, data: TextOrBytes| {
+        write_bytes(path, &data, Writing::default())
+    });
+    function(
+        "write_bytes",
+        &["path: &str", "data: TextOrBytes", "options: map"],
+        "Writes bytes with the options of files::write(): `append`, `parents`.",
+    )
+    .set_into_module(&mut module, |path: &str, data: TextOrBytes, options: AnyMap| {
+        write_bytes(path, &data, writing(&options)?)
     });
     looking(&mut module);
     function(
@@ -162,6 +190,15 @@ fn write(path: &str, text: &str, how: Writing) -> RhaiResultOf<()> {
     let (path, text) = (path.to_owned(), text.to_owned());
     once("files::write", vec![path.as_str().into(), text.as_str().into()], || {
         within("write", move |folders| folders.write(&path, &text, how)).map(|_| ())
+    })
+}
+
+fn write_bytes(path: &str, data: &Dynamic, how: Writing) -> RhaiResultOf<()> {
+    const FUNCTION: &str = "files::write_bytes";
+    let (path, data) = (path.to_owned(), with_bytes(FUNCTION, "data", data, |bytes| Ok(bytes.to_vec()))?);
+    let written = hex(&Sha256::digest(&data));
+    once(FUNCTION, vec![path.as_str().into(), written.into()], || {
+        within("write_bytes", move |folders| folders.write_bytes(&path, &data, how)).map(|_| ())
     })
 }
 

@@ -2,8 +2,10 @@
 
 use super::argument::RhaiResultOf;
 use crate::budget::{self, Exceeded};
-use crate::value::{Shape, error, json_of, live};
+use crate::value::{Bytes, Shape, error, json_of, live};
 use crate::{call, problem};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rhai::{Array, Dynamic, EvalAltResult, Map};
 use valvehouse_core::context::{HostCall, HostResult};
 use valvehouse_json::{Json, Object};
@@ -94,6 +96,17 @@ impl Recordable for String {
 
     fn from_json(json: &Json) -> Option<Self> {
         json.as_str().map(str::to_owned)
+    }
+}
+
+/// Bytes are recorded in base64.
+impl Recordable for Bytes {
+    fn to_json(&self) -> Option<Json> {
+        Some(STANDARD.encode(&self.0).into())
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Self::new(STANDARD.decode(json.as_str()?).ok()?).ok()
     }
 }
 

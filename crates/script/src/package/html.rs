@@ -61,7 +61,7 @@ mod tests {
         ]);
         refuses(&[
             (r#"html::escape(text::replace(big(2_000_000), "x", "'"))"#, "at most 8 MiB"),
-            ("html::unescape(1)", "unescape (i64)"),
+            ("html::unescape(1)", "unescape (integer)"),
             ("html::text(())", "text (())"),
         ]);
     }

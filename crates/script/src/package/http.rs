@@ -3,16 +3,22 @@
 //! The script waits on its own thread while its clock of own running time stands still; its time as a
 //! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
 
-use super::argument::{AnyMap, RhaiResultOf, fail, float, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, unfit};
 use super::json::MOST_VALUES;
-use super::{host_calls, output, url};
-use crate::value::{Map, Shape, json_of, live};
+use super::reading::{self, Form, Reading};
+use super::waiting::{self, beside_each_other};
+use super::{host_calls, multipart, output, url};
+use crate::value::{self, BODY, Map, Shape, json_of, live};
 use crate::{budget, call};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use rhai::{Blob, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use futures::StreamExt;
+use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
+use valvehouse_core::lanes::Piece;
 use valvehouse_core::words::nearest;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Answer, Ask, WebError};
 
@@ -27,16 +33,17 @@ const METHODS: [(&str, &str); 6] = [
 ];
 
 /// What an option map may say.
-const OPTIONS: [&str; 6] = ["headers", "query", "body", "json", "form", "timeout"];
+const OPTIONS: [&str; 8] = ["headers", "query", "body", "json", "form", "multipart", "timeout", "max_bytes"];
 
 const ANSWER: &str = "Gives `status`, `headers` (a map by names in lower case, repeated ones joined by \
-     `, `), `text` and `json()`. A status of 400 or more is an answer too; no answer at all is an error \
+     `, `), `text`, `bytes` and `json()`. A status of 400 or more is an answer too; no answer at all is an error \
      that `catch` gets: a refused connection, a timeout, a host that the plugin may not reach, a body \
-     of more than 2 MiB. What is no UTF-8 in the body reads as `\u{fffd}` in `text`.";
+     of more than 2 MiB. Reading `text` fails where the body is not UTF-8; `bytes` has it as it came.";
 
-const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text), \
-     `json` (any value) and `form` (a map), and `timeout` in ms, 10 000 where it is not given, at most \
-     300 000.";
+const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text or \
+     bytes), `json` (any value), `form` (a map) and `multipart` (a map of texts and files, each file \
+     `#{ data, name, type }`), `timeout` in ms, 10 000 where it is not given, at most 300 000, and `max_bytes` \
+     of the answer, 2 097 152 where it is not given, at most 8 388 608.";
 
 /// `http::…`.
 pub(super) fn module() -> Module {
@@ -65,7 +72,95 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
         ask("request", method, url, &options)
     });
+    let all = "Asks several hosts beside each other; gives the answers in order. A request is a URL, or `#{ url, method }` with \
+               the options of http::request(). At most 8 wait at a time. When one fails, the others are ended and the error \
+               is thrown.";
+    function("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
+        self::all(&requests, &Dynamic::from(rhai::Map::new()))
+    });
+    let settling = "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
+    function("all", &["requests: array", "options: map", "Array"], settling)
+        .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| self::all(&requests, &options));
+    let streams = "Asks for what is at a URL and reads it as it comes: `for line in http::stream(url) { … }`. The answer has \
+                   `status` and `headers`.";
+    function("stream", &["url: &str", "stream"], streams)
+        .set_into_module(&mut module, |url: &str| stream(url, &Dynamic::UNIT));
+    let streams = "The same with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
+                   `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` is until the headers \
+                   are there; at most 64 MiB come.";
+    function("stream", &["url: &str", "options: map", "stream"], streams)
+        .set_into_module(&mut module, |url: &str, options: AnyMap| stream(url, &options));
     module
+}
+
+/// A map without these keys, and their values.
+fn parted(function: &str, options: &Dynamic, keys: &[&str]) -> RhaiResultOf<(Dynamic, Vec<Option<String>>)> {
+    let mut rest = rhai::Map::new();
+    let mut own = vec![None; keys.len()];
+    for (name, value) in entries(function, "options", options)? {
+        match keys.iter().position(|key| *key == name) {
+            Some(_) if value.is_unit() => {}
+            Some(at) => {
+                let text =
+                    value.clone().into_string().map_err(|_| unfit(function, &name, "a text", &value))?;
+                own[at] = Some(text);
+            }
+            None => {
+                rest.insert(name.into(), value);
+            }
+        }
+    }
+    Ok((rest.into(), own))
+}
+
+fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<Reading> {
+    const NAME: &str = "http::stream";
+    let (options, own) = parted(NAME, options, &["method", "read"])?;
+    let form = match own[1].as_deref() {
+        None | Some("lines") => Form::Lines,
+        Some("sse") => Form::Events,
+        Some("chunks") => Form::Chunks,
+        Some(other) => {
+            return Err(fail(
+                NAME,
+                format!("unknown `read` {other:?}: expected \"lines\", \"sse\" or \"chunks\""),
+            ));
+        }
+    };
+    let method = own[0].as_deref().unwrap_or("GET");
+    let call = call::current().ok_or_else(|| fail(NAME, "there is nobody to ask for outside of a turn"))?;
+    let refused = |error: WebError| fail(NAME, mended(&error, &call.caller.plugin));
+    let request = Ask::new(method, url).map_err(refused)?;
+    let request = Options::read(NAME, &options)?.apply(NAME, request)?;
+    let web: &Web = &call.reach.web;
+    web.check(&request).map_err(refused)?;
+    let mut body = None;
+    let arguments = || vec![Json::from(method), url.into(), recorded(&options)].into();
+    let head = host_calls::once(NAME, arguments, || {
+        let opened = budget::wait(&call.turn, web.open(request))?.map_err(refused)?;
+        let bytes = opened.body.map(|bytes| bytes.map_err(|why| why.to_string())).boxed();
+        body = Some(reading::split(form, bytes));
+        Ok(Json::Object(reading::head(opened.status, opened.headers)))
+    })?;
+    Ok(Reading::new(NAME, reading::head_of(&head), body))
+}
+
+/// Asks several times beside each other.
+fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
+    const NAME: &str = "http::all";
+    let options = waiting::Options::read(NAME, options, &["limit", "settle"])?;
+    let (limit, settles) = (options.limit()?, options.truth("settle")?);
+    let requests = items(NAME, "requests", requests)?;
+    let one = |request: &Dynamic| -> RhaiResultOf<Dynamic> {
+        if let Ok(url) = request.as_immutable_string_ref() {
+            return ask("all", "GET", &url, &Dynamic::UNIT);
+        }
+        let (options, own) = parted(NAME, request, &["method", "url"])?;
+        let url = own[1].as_deref().ok_or_else(|| fail(NAME, "a request is a URL, or a map with a `url`"))?;
+        ask("all", own[0].as_deref().unwrap_or("GET"), url, &options)
+    };
+    let works = requests.iter().map(|request| Box::new(|| one(request)) as Piece<'_, _>);
+    beside_each_other(NAME, works.collect(), limit, settles)
 }
 
 /// `json()` of an answer: a method, which needs no module to be named.
@@ -97,11 +192,11 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     let web: &Web = &call.reach.web;
     // Before the wait, in which the time of the call stands still.
     web.check(&request).map_err(refused)?;
-    let arguments = || vec![Json::from(method), url.into(), json_of(options).unwrap_or_default()].into();
+    let arguments = || vec![Json::from(method), url.into(), recorded(options)].into();
     let answer = host_calls::once(&function, arguments, || {
         Ok(shown(budget::wait(&call.turn, web.ask(request))?.map_err(refused)?))
     })?;
-    Ok(live(&answer, Shape::Plain))
+    Ok(live(&answer, Shape::Reply))
 }
 
 /// The error with the command that would let the request through.
@@ -114,26 +209,29 @@ fn mended(error: &WebError, plugin: &str) -> String {
 
 /// An answer as scripts see it.
 fn shown(answer: Answer) -> Json {
-    let headers = Object::default();
-    for (name, value) in answer.headers {
-        let value = match headers.get(&name).and_then(|before| before.as_str().map(str::to_owned)) {
-            Some(before) => format!("{before}, {value}"),
-            None => value,
-        };
-        // A text has nothing in it that it could be inside of.
-        let _ = headers.set(&name, value.into());
-    }
-    let entries = [
-        ("status".into(), i64::from(answer.status).into()),
-        ("headers".into(), Json::Object(headers)),
-        ("text".into(), String::from_utf8_lossy(&answer.body).into_owned().into()),
-    ];
-    entries.into_iter().collect::<Object>().into()
+    let shown = reading::head(answer.status, answer.headers);
+    let (key, body) = match String::from_utf8(answer.body.into()) {
+        Ok(text) => ("text", text),
+        Err(bytes) => (BODY, STANDARD.encode(bytes.as_bytes())),
+    };
+    // A text has nothing in it that it could be inside of.
+    let _ = shown.set(key, body.into());
+    Json::Object(shown)
+}
+
+/// What a step that runs again compares of the options: bytes have no JSON, and each time the same ones are sent.
+fn recorded(options: &Dynamic) -> Json {
+    json_of(options).unwrap_or_else(|_| "with bytes".into())
 }
 
 /// The value that an answer's text stands for.
 fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     const SHOWN: usize = 60;
+    if let (Some(kind), Some(status)) = (answer.object.get(BODY), answer.object.get("status")) {
+        let bytes = kind.as_str().map_or(0, |body| body.len() / 4 * 3);
+        let why = format!("the answer with status {status} is no JSON: its {bytes} bytes are not UTF-8");
+        return Err(fail("json", why));
+    }
     let (Some(Json::Text(text)), Some(status)) = (answer.object.get("text"), answer.object.get("status"))
     else {
         return Err(fail("json", "this map is no answer of `http::`; for a text there is json::parse(text)"));
@@ -151,8 +249,9 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
 struct Options {
     headers: Vec<(String, String)>,
     query: Option<String>,
-    body: Option<(Bytes, &'static str)>,
+    body: Option<(Bytes, String)>,
     timeout: Option<Duration>,
+    max_bytes: Option<usize>,
 }
 
 impl Options {
@@ -166,18 +265,22 @@ impl Options {
                 "headers" => read.headers = headers(function, &value)?,
                 "query" => read.query = Some(pairs(function, "query", &value)?),
                 "timeout" => read.timeout = Some(timeout(function, &value)?),
-                "body" | "json" | "form" if read.body.is_some() => {
-                    return Err(fail(function, "`body`, `json` and `form` exclude each other"));
+                "body" | "json" | "form" | "multipart" if read.body.is_some() => {
+                    return Err(fail(function, "`body`, `json`, `form` and `multipart` exclude each other"));
                 }
                 "body" => read.body = Some(body(function, &value)?),
                 "json" => {
                     let text = output::json(function, &json_of(&value)?, None)?;
-                    read.body = Some((text.into(), "application/json"));
+                    read.body = Some((text.into(), "application/json".into()));
                 }
                 "form" => {
                     let form = pairs(function, "form", &value)?;
-                    read.body = Some((form.into(), "application/x-www-form-urlencoded"));
+                    read.body = Some((form.into(), "application/x-www-form-urlencoded".into()));
                 }
+                "multipart" => {
+                    read.body = Some(multipart::body(function, entries(function, "multipart", &value)?)?)
+                }
+                "max_bytes" => read.max_bytes = Some(max_bytes(function, &value)?),
                 unknown => return Err(no_option(function, unknown)),
             }
         }
@@ -190,7 +293,10 @@ impl Options {
             ask = ask.header(name, value).map_err(refused)?;
         }
         if let Some((body, kind)) = self.body {
-            ask = ask.body(body, kind).map_err(refused)?;
+            ask = ask.body(body, &kind).map_err(refused)?;
+        }
+        if let Some(bytes) = self.max_bytes {
+            ask = ask.at_most(bytes).map_err(refused)?;
         }
         if let Some(timeout) = self.timeout {
             ask = ask.within(timeout).map_err(refused)?;
@@ -238,14 +344,19 @@ fn pairs(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<String> {
     url::functions::query(value.clone())
 }
 
-fn body(function: &str, value: &Dynamic) -> RhaiResultOf<(Bytes, &'static str)> {
+fn body(function: &str, value: &Dynamic) -> RhaiResultOf<(Bytes, String)> {
     if let Ok(text) = value.as_immutable_string_ref() {
-        return Ok((Bytes::copy_from_slice(text.as_bytes()), "text/plain; charset=utf-8"));
+        return Ok((Bytes::copy_from_slice(text.as_bytes()), "text/plain; charset=utf-8".into()));
     }
-    if let Some(bytes) = value.read_lock::<Blob>() {
-        return Ok((Bytes::copy_from_slice(&bytes), "application/octet-stream"));
+    if let Some(bytes) = value::Bytes::of(value) {
+        return Ok((bytes.0, "application/octet-stream".into()));
     }
-    Err(unfit(function, "body", "a text; for other values there are `json` and `form`", value))
+    Err(unfit(function, "body", "a text or bytes; for other values there are `json` and `form`", value))
+}
+
+fn max_bytes(function: &str, value: &Dynamic) -> RhaiResultOf<usize> {
+    let bytes = value.as_int().ok().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| unfit(function, "max_bytes", "a whole number", value))
 }
 
 fn timeout(function: &str, value: &Dynamic) -> RhaiResultOf<Duration> {

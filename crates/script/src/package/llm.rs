@@ -1,11 +1,18 @@
 //! `llm::chat`: a script asks a model of this host.
 
-use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
 use super::host_calls;
+use super::reading::{Item, Reading};
+use super::waiting::{Options, beside_each_other};
+use crate::call::Call;
+use crate::reach::Models;
 use crate::value::{Shape, json_of, live};
 use crate::{budget, call};
-use rhai::{Dynamic, FuncRegistration, Module};
-use valvehouse_json::Json;
+use futures::StreamExt;
+use rhai::{Array, Dynamic, FuncRegistration, Map, Module};
+use std::sync::Arc;
+use valvehouse_core::lanes::Piece;
+use valvehouse_json::{Json, Object};
 
 pub(super) fn module() -> Module {
     let mut module = Module::new();
@@ -15,30 +22,98 @@ pub(super) fn module() -> Module {
             "/// Asks a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \"…\" }] })`.\n             /// Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. Without a `model` the turn's own is asked.\n             /// Every other filter of that model runs; those of the script itself do not.",
         ])
         .with_volatility(true)
-        .set_into_module(&mut module, |request: AnyMap| chat(&request));
+        .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request));
+    let function = |name: &str, params: &[&str], comment: &str| {
+        FuncRegistration::new(name)
+            .with_params_info(params)
+            .with_comments([format!("/// {comment}")])
+            .with_volatility(true)
+    };
+    function(
+        "all",
+        &["requests: array", "Array"],
+        "Asks several questions beside each other, each as llm::chat() does; gives the answers in order. At most 8 wait at \
+         a time. When one fails, the others are ended and the error is thrown.",
+    )
+    .set_into_module(&mut module, |requests: AnyArray| all(&requests, &Map::new().into()));
+    function(
+        "all",
+        &["requests: array", "options: map", "Array"],
+        "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
+    )
+    .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| all(&requests, &options));
+    function(
+        "stream",
+        &["request: map", "stream"],
+        "Asks a model of this host and reads its answer as it comes: `for event in llm::stream(#{ messages: body.messages }) { \
+         yield_text(event.text); }`. Takes what llm::chat() takes.",
+    )
+    .set_into_module(&mut module, |request: AnyMap| stream(&request));
     module
 }
 
-fn chat(request: &Dynamic) -> RhaiResultOf<Dynamic> {
-    const NAME: &str = "llm::chat";
-    let call = call::current().ok_or_else(|| fail(NAME, "there is no model to ask outside of a turn"))?;
-    let models = call.reach.models.as_ref();
-    let models = models.ok_or_else(|| fail(NAME, "declare it in the opening comment: requirements: llm"))?;
-    if call.turn.facts().callers.iter().any(|caller| **caller == *call.caller.plugin) {
-        return Err(fail(NAME, "this call already is part of a question of this script's own"));
+/// A question that may be asked.
+struct Question {
+    call: Call,
+    models: Arc<dyn Models>,
+    request: Json,
+}
+
+impl Question {
+    fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
+        let call = call::current().ok_or_else(|| fail(name, "there is no model to ask outside of a turn"))?;
+        let models = call.reach.models.clone();
+        let models =
+            models.ok_or_else(|| fail(name, "declare it in the opening comment: requirements: llm"))?;
+        if call.turn.facts().callers.iter().any(|caller| **caller == *call.caller.plugin) {
+            return Err(fail(name, "this call already is part of a question of this script's own"));
+        }
+        let request = match json_of(request)? {
+            request @ Json::Object(_) => request.copy(),
+            _ => return Err(unfit(name, "request", "a map", request)),
+        };
+        Ok(Self { call, models, request })
     }
-    let request = match json_of(request)? {
-        request @ Json::Object(_) => request.copy(),
-        _ => return Err(unfit(NAME, "request", "a map", request)),
-    };
+}
+
+fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let Question { call, models, request } = Question::read(name, request)?;
     let plugin = call.caller.plugin.to_string();
     let answer = host_calls::once(
-        NAME,
+        name,
         || request.copy(),
         || {
             let asked = models.chat(plugin, request.copy(), call.turn.clone());
-            budget::wait(&call.turn, asked)?.map_err(|fault| fail(NAME, fault))
+            budget::wait(&call.turn, asked)?.map_err(|fault| fail(name, fault))
         },
     )?;
     Ok(live(&answer, Shape::Message))
+}
+
+/// Asks several times beside each other.
+fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
+    const NAME: &str = "llm::all";
+    let options = Options::read(NAME, options, &["limit", "settle"])?;
+    let (limit, settles) = (options.limit()?, options.truth("settle")?);
+    let requests = items(NAME, "requests", requests)?;
+    let works = requests.iter().map(|request| Box::new(|| chat(NAME, request)) as Piece<'_, _>);
+    beside_each_other(NAME, works.collect(), limit, settles)
+}
+
+fn stream(request: &Dynamic) -> RhaiResultOf<Reading> {
+    const NAME: &str = "llm::stream";
+    let Question { call, models, request } = Question::read(NAME, request)?;
+    let plugin = call.caller.plugin.to_string();
+    let mut events = None;
+    host_calls::once(
+        NAME,
+        || request.copy(),
+        || {
+            let asked = models.stream(plugin, request.copy(), call.turn.clone());
+            let asked = asked.map(|event| event.map(Item::Event).map_err(|fault| fault.to_string()));
+            events = Some(asked.boxed());
+            Ok(())
+        },
+    )?;
+    Ok(Reading::new(NAME, Object::default(), events))
 }

@@ -19,10 +19,12 @@ mod json;
 mod kv;
 mod llm;
 mod markup;
+mod multipart;
 mod output;
 pub(crate) mod padding;
 mod pattern;
 mod random;
+pub(crate) mod reading;
 mod regex;
 mod registry;
 mod shell;
@@ -35,6 +37,7 @@ mod tokens;
 pub(crate) mod turn;
 mod url;
 mod values;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

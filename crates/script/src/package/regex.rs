@@ -203,7 +203,7 @@ mod tests {
             (r#"regex::replace("a", "a", "$1")"#, "group `1`, which the pattern does not have"),
             (r#"regex::replace("a", "a", "${x}")"#, "write `$$`"),
             (r#"regex::replace("a", "a", |g| throw "no")"#, "no"),
-            (r#"regex::replace("a", 1, "b")"#, "replace (&str"),
+            (r#"regex::replace("a", 1, "b")"#, "replace (string"),
             (r#"regex::find_all(big(200_000), "x")"#, "more than 100000 elements"),
             (r#"regex::captures_all(big(60_000), "x")"#, "more than 100000 elements"),
             (r#"regex::captures(big(2_000_000), "(((((x*)))))")"#, "at most 8 MiB"),

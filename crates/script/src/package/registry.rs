@@ -2,7 +2,7 @@
 
 use super::{
     base64, env, files, hash, html, http, json, kv, llm, random, regex, shell, stream, text, time, tokens,
-    turn, url, values,
+    turn, url, values, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -43,6 +43,7 @@ pub(crate) fn globals() -> Shared<Module> {
     static GLOBALS: OnceLock<Shared<Module>> = OnceLock::new();
     let module = || {
         let mut module = exported_module!(values::functions);
+        module.combine(exported_module!(waiting::functions));
         http::register_method(&mut module);
         ready("values", module)
     };

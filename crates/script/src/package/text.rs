@@ -189,11 +189,11 @@ mod tests {
             (r#"let s = " a "; text::trim(s); s"#, r#"" a ""#),
         ]);
         refuses(&[
-            ("text::trim(5)", "trim (i64)"),
-            ("text::trim_start(5)", "trim_start (i64)"),
+            ("text::trim(5)", "trim (integer)"),
+            ("text::trim_start(5)", "trim_start (integer)"),
             ("text::trim_end(())", "trim_end (())"),
-            (r#"text::strip_prefix("a")"#, "strip_prefix (&str"),
-            (r#"text::strip_suffix("a", 1)"#, "strip_suffix (&str"),
+            (r#"text::strip_prefix("a")"#, "strip_prefix (string"),
+            (r#"text::strip_suffix("a", 1)"#, "strip_suffix (string"),
             (r#"text::lines(text::replace(big(200_000), "x", "\n"))"#, "more than 100000 elements"),
             (r#"text::words(text::replace(big(200_000), "x", "y "))"#, "more than 100000 elements"),
         ]);
@@ -264,6 +264,6 @@ mod tests {
             (r#"text::similar("abcd", "")"#, "0.0"),
             (r#"text::similar(big(100_000), big(100_000) + "y") > 0.99"#, "true"),
         ]);
-        refuses(&[(r#"text::similar("a", 1)"#, "similar (&str")]);
+        refuses(&[(r#"text::similar("a", 1)"#, "similar (string")]);
     }
 }

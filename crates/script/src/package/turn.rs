@@ -21,44 +21,112 @@ pub(crate) fn register(module: &mut Module) {
             .with_params_info(params)
             .with_comments([comment])
     }
-    global("emit", &["event: map"], "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`.")
-        .set_into_module(module, |event: Dynamic| -> Answer<()> {
-            let event = checked_event(&event)?;
-            if !call::was_reported()
-                && let Some(call) = call::current()
-            {
-                call.turn.emit(&call.caller.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
+    for name in ["emit", "__event_emitter__"] {
+        let about = match name {
+            "emit" => {
+                "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`."
             }
-            Ok(())
-        });
-    global(
-        "ask",
-        &["question: map", "any"],
-        "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
-    )
-    .set_into_module(module, |question: Dynamic| -> Answer<Dynamic> {
-        let event = checked_event(&question)?;
-        // The script's own keeps its `timeout`.
-        let fields = event.as_object().map(|fields| fields.entries()).unwrap_or_default();
-        let event = Json::from(fields.into_iter().collect::<Object>());
-        let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
-        let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
-        let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-        let asked = call.turn.ask(&call.caller.plugin, event, timeout);
-        let answer = budget::wait_for_person(&call.turn, asked)?;
-        if answer == Err(NobodyAnswers::Paused) {
-            return Err(budget::ended(budget::Exceeded::Paused));
-        }
-        answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
-    });
+            _ => "/// The same as emit(), called as in Open WebUI.",
+        };
+        global(name, &["event: map"], about).set_into_module(module, |event: Dynamic| send_event(&event));
+    }
+    for name in ["ask", "__event_call__"] {
+        let about = match name {
+            "ask" => "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
+            _ => "/// The same as ask(), called as in Open WebUI.",
+        };
+        global(name, &["question: map", "any"], about)
+            .set_into_module(module, |question: Dynamic| ask(&question));
+    }
+    print_several(module);
+    let yields = "/// Sends a text as the next piece of a pipe's answer: whoever reads has it at once.";
+    global("yield_text", &["text"], yields)
+        .set_into_module(module, |text: Dynamic| send_piece("yield_text", &text));
+    let yields = "/// Sends the next piece of a pipe's answer: a text, an event of llm::stream(), `#{ reasoning_content }`, \
+                  `#{ tool_calls }` …";
+    global("yield_piece", &["piece"], yields)
+        .set_into_module(module, |piece: Dynamic| send_piece("yield_piece", &piece));
     // Rhai's own would ignore every budget; it has one per kind of number.
-    let comment = "/// Not available: a script that waits holds up its turn.";
+    let comment = "/// Not available: write `time::sleep(milliseconds)`.";
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: i64| no_sleep());
     global("sleep", &["seconds"], comment).set_into_module(module, |_seconds: f64| no_sleep());
 }
 
+fn send_event(event: &Dynamic) -> Answer<()> {
+    let event = checked_event(event)?;
+    if !call::was_reported()
+        && let Some(call) = call::current()
+    {
+        call.turn.emit(&call.caller.plugin, event).map_err(|unsent| error(unsent.to_string()))?;
+    }
+    Ok(())
+}
+
+fn ask(question: &Dynamic) -> Answer<Dynamic> {
+    let event = checked_event(question)?;
+    // The script's own keeps its `timeout`.
+    let fields = event.as_object().map(|fields| fields.entries()).unwrap_or_default();
+    let event = Json::from(fields.into_iter().collect::<Object>());
+    let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
+    let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
+    let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
+    let asked = call.turn.ask(&call.caller.plugin, event, timeout);
+    let answer = budget::wait_for_person(&call.turn, asked)?;
+    if answer == Err(NobodyAnswers::Paused) {
+        return Err(budget::ended(budget::Exceeded::Paused));
+    }
+    answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
+}
+
+/// `print` and `debug` of several values, with a blank between them; the engine prints what they give.
+fn print_several(module: &mut Module) {
+    fn joined(values: &[&Dynamic]) -> String {
+        let most = crate::log::PRINTED_BYTES;
+        let lines = values.iter().map(|value| {
+            let mut line = line_of(value);
+            line.truncate(line.floor_char_boundary(most));
+            line
+        });
+        lines.collect::<Vec<_>>().join(" ")
+    }
+    fn several(name: &'static str, params: &[&str]) -> FuncRegistration {
+        let about = "/// Writes several values as one line to the log, a blank between them.";
+        FuncRegistration::new(name)
+            .with_namespace(FnNamespace::Global)
+            .with_params_info(params)
+            .with_comments([about])
+    }
+    for name in ["print", "debug"] {
+        several(name, &[]).set_into_module(module, String::new);
+        several(name, &["a: any", "b: any"])
+            .set_into_module(module, |a: Dynamic, b: Dynamic| joined(&[&a, &b]));
+        several(name, &["a: any", "b: any", "c: any"])
+            .set_into_module(module, |a: Dynamic, b: Dynamic, c: Dynamic| joined(&[&a, &b, &c]));
+        several(name, &["a: any", "b: any", "c: any", "d: any"])
+            .set_into_module(module, |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| {
+                joined(&[&a, &b, &c, &d])
+            });
+        several(name, &["a: any", "b: any", "c: any", "d: any", "e: any"])
+            .set_into_module(module, |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic, e: Dynamic| {
+                joined(&[&a, &b, &c, &d, &e])
+            });
+    }
+}
+
+fn send_piece(name: &str, piece: &Dynamic) -> Answer<()> {
+    let out = call::current().and_then(|call| call.out);
+    let out =
+        out.ok_or_else(|| error(format!("{name}: only `fn pipe(body)` writes an answer piece by piece")))?;
+    let piece = json_of(piece)?;
+    // An event may have no text: that it thinks, or ends.
+    if piece == Json::Null || piece.as_str().is_some_and(str::is_empty) {
+        return Ok(());
+    }
+    out.piece(&piece)
+}
+
 fn no_sleep() -> Answer<()> {
-    Err(error("there is no `sleep`; a script that waits holds up its turn"))
+    Err(error("cannot sleep in seconds: write time::sleep(milliseconds), as in time::sleep(1_000)"))
 }
 
 fn checked_event(event: &Dynamic) -> Answer<Json> {

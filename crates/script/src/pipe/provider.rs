@@ -4,7 +4,9 @@ use super::function::Offer;
 use crate::answer::Answered;
 use crate::argument::UserValves;
 use crate::budget;
+use crate::call::PieceSink;
 use crate::hooks::Param;
+use crate::package::reading::Reading;
 use crate::run::Ended;
 use crate::script::Script;
 use crate::thrown::Thrown;
@@ -12,11 +14,12 @@ use crate::value::{Shape, error, json_of, live};
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt, stream};
+use parking_lot::Mutex;
 use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
 use valvehouse_core::breaker::Admission;
-use valvehouse_core::chat::{Head, call, delta, event};
+use valvehouse_core::chat::{Head, call, delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Breakage, Fault, Refusal, RequestFault};
 use valvehouse_core::figures::{Ending, Tally};
@@ -188,11 +191,12 @@ impl Pipe {
             param => self.script.argument(*param, turn, &self.users),
         });
         let head = Head::new(request.body.text("model").unwrap_or_else(|| self.script.id().into()));
-        let mut out = Out { turn, sender, head, begun: false, ended: false, calls: 0, sent: 0 };
+        let out = Arc::new(Out { turn: turn.clone(), sender, head, written: Mutex::default() });
         let timing = self.tally.begin();
         let args = params.collect();
-        let (result, spent) =
-            self.script.call_pipe(args, turn, pipe.timeout, |value| give(&self.script, value, &mut out));
+        let (result, spent) = self
+            .script
+            .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
             Err(Ended::Broken { .. }) if !turn.is_over() => Ending::Broken,
             Err(Ended::Refused(_)) => Ending::Refused,
@@ -223,10 +227,16 @@ fn pieces(first: Json, sent: Receiver<Sent>, work: Work) -> stream::BoxStream<'s
 }
 
 /// Where the answer of one call goes.
-struct Out<'a> {
-    turn: &'a Turn,
+struct Out {
+    turn: Turn,
     sender: Sender<Sent>,
     head: Head,
+    written: Mutex<Written>,
+}
+
+/// What has been sent of an answer.
+#[derive(Default)]
+struct Written {
     begun: bool,
     /// Whether a piece has said why the answer ended.
     ended: bool,
@@ -236,34 +246,68 @@ struct Out<'a> {
     sent: usize,
 }
 
-impl Out<'_> {
-    fn send(&mut self, sent: Sent) -> Result<(), Box<EvalAltResult>> {
-        // Who does not read any more has ended the turn, or will now.
-        budget::wait(self.turn, self.sender.send(sent))?
-            .map_err(|_| error("nobody reads the answer any more"))
-    }
-
-    fn piece(&mut self, given: &Json) -> Result<(), Box<EvalAltResult>> {
+impl PieceSink for Out {
+    fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>> {
         if !matches!(given, Json::Text(_) | Json::Object(_)) {
             return Err(error(format!("a piece of an answer is a text or a map, not {}", given.kind())));
         }
-        if !std::mem::replace(&mut self.begun, true) {
+        // Written down first: while this waits for who reads, another part of the script may send a piece.
+        let (begins, piece) = {
+            let mut written = self.written.lock();
+            written.sent += given.weight();
+            if written.sent > LARGEST {
+                return Err(error(format!("an answer may have {} MB", LARGEST >> 20)));
+            }
+            let template = self.head.chunk(Json::object(), None);
+            let piece = event::complete(given, &template).copy();
+            if event::is_whole(given) {
+                // It is a part of this answer, whoever said it first.
+                for key in ["id", "created", "model"] {
+                    let _ = piece.set(key, template.get(key).unwrap_or_default());
+                }
+            }
+            if let Some(delta) = event::delta(&piece) {
+                written.number(&delta);
+            }
+            written.ended |= delta::finishes(&piece);
+            (!std::mem::replace(&mut written.begun, true), piece)
+        };
+        if begins {
             let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
             self.send(Sent::Piece(self.head.chunk(delta, None)))?;
         }
-        self.sent += given.weight();
-        if self.sent > LARGEST {
-            return Err(error(format!("an answer may have {} MB", LARGEST >> 20)));
-        }
-        let template = self.head.chunk(Json::object(), None);
-        let piece = event::complete(given, &template).copy();
-        if let Some(delta) = event::delta(&piece) {
-            self.number(&delta);
-        }
-        self.ended |= delta::finishes(&piece);
         self.send(Sent::Piece(piece))
     }
+}
 
+impl Out {
+    fn send(&self, sent: Sent) -> Result<(), Box<EvalAltResult>> {
+        // Who does not read any more has ended the turn, or will now.
+        let mut sender = self.sender.clone();
+        budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("nobody reads the answer any more"))
+    }
+
+    fn has_begun(&self) -> bool {
+        self.written.lock().begun
+    }
+
+    fn end(&self) -> Result<(), Box<EvalAltResult>> {
+        let (begun, ended, calls) = {
+            let written = self.written.lock();
+            (written.begun, written.ended, written.calls)
+        };
+        if !begun {
+            return self.send(Sent::Whole(self.head.text("")));
+        }
+        if ended {
+            return Ok(());
+        }
+        let why = if calls > 0 { "tool_calls" } else { "stop" };
+        self.send(Sent::Piece(self.head.chunk(Json::object(), Some(why))))
+    }
+}
+
+impl Written {
     /// Calls that do not say which one they are come one after the other.
     fn number(&mut self, delta: &Json) {
         for call in delta.get("tool_calls").unwrap_or_default().items() {
@@ -279,22 +323,12 @@ impl Out<'_> {
             }
         }
     }
-
-    fn end(&mut self) -> Result<(), Box<EvalAltResult>> {
-        if !self.begun {
-            return self.send(Sent::Whole(self.head.text("")));
-        }
-        if self.ended {
-            return Ok(());
-        }
-        let why = if self.calls > 0 { "tool_calls" } else { "stop" };
-        self.send(Sent::Piece(self.head.chunk(Json::object(), Some(why))))
-    }
 }
 
-/// Sends what `pipe` returned: a text, a message, a whole answer; a list of pieces, or a function that is
-/// called for one after the other until it returns `()`.
-fn give(script: &Script, value: Dynamic, out: &mut Out<'_>) -> Result<(), Box<EvalAltResult>> {
+/// Sends what `pipe` returned: a text, a message, a whole answer; a list of pieces, an answer that is read as it comes,
+/// or a function that is called for one piece after the other until it returns `()`. What has been sent before by
+/// `yield_text` stands in front of it.
+fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltResult>> {
     if let Some(next) = value.read_lock::<FnPtr>().map(|next| next.clone()) {
         loop {
             let piece: Dynamic = next.call(&script.engine, &script.ast, ())?;
@@ -304,16 +338,27 @@ fn give(script: &Script, value: Dynamic, out: &mut Out<'_>) -> Result<(), Box<Ev
             out.piece(&json_of(&piece)?)?;
         }
     }
+    if let Some(reading) = value.read_lock::<Reading>().map(|reading| reading.clone()) {
+        while let Some(piece) = reading.next()? {
+            out.piece(&json_of(&piece)?)?;
+        }
+        return out.end();
+    }
     let value = match value.read_lock::<Answered>().as_deref() {
         Some(Answered::Skip(value) | Answered::Ok(value, _)) => value.clone(),
         Some(Answered::Error(refusal)) => return Err(Thrown::refused(refusal.clone())),
         None => json_of(&value)?,
     };
     match &value {
+        Json::Null if out.has_begun() => out.end(),
         Json::Array(pieces) => {
             for piece in pieces.items() {
                 out.piece(&piece)?;
             }
+            out.end()
+        }
+        Json::Text(_) | Json::Object(_) if out.has_begun() => {
+            out.piece(&piece_of(&value))?;
             out.end()
         }
         Json::Text(_) | Json::Object(_) => out.send(Sent::Whole(answer_of(&value, &out.head.model))),
@@ -321,5 +366,15 @@ fn give(script: &Script, value: Dynamic, out: &mut Out<'_>) -> Result<(), Box<Ev
             "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that gives one after the other",
             other.kind()
         ))),
+    }
+}
+
+/// A whole answer behind pieces is one more piece.
+fn piece_of(value: &Json) -> Json {
+    match (value.get("choices"), value.get("object").as_ref().and_then(Json::as_str)) {
+        (Some(_), Some("chat.completion")) => {
+            event::of_choice(value, &value.at_path("choices.0"), &response::message_of(value))
+        }
+        _ => value.clone(),
     }
 }

@@ -132,7 +132,25 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         _ if before.ends_with("elif") => {
             return told("`elif` is no word of this language", "write `else if`");
         }
-        _ if at.starts_with('"') && before.ends_with('f') => {
+        _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
+            return told("a text is no condition", "compare it: `if text != \"\" { … }`");
+        }
+        "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
+            return told(
+                "a choice does not stand behind its value",
+                "write `let x = if condition { a } else { b };`",
+            );
+        }
+        _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
+            return told("`lambda` is no word of this language", "a closure is `|x| x * 2`");
+        }
+        _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
+            return told(
+                "a `for` has one variable, or two in brackets",
+                "write `for (item, index) in list { … }`",
+            );
+        }
+        _ if at.starts_with('"') && ends_with_word(before, "f") => {
             return told(
                 "a text does not begin with `f`",
                 "a text with values in it stands in backticks: `Hello ${name}`",
@@ -157,9 +175,24 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
             "a block stands in braces: `if a { … }`, `fn inlet(body) { … }`",
         );
     }
+    let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
+    if bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':')) {
+        return told(
+            "a part of a list or a text is not cut with `:`",
+            "`list[1..3]`, `list.tail(4)` for the last four, `list.extract(start, count)`, `text.sub_string(start, count)`",
+        );
+    }
     let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
     if at.starts_with(':') && opened.is_some() {
         return told("`{` opens a block here, and no map", "a map is written `#{ key: value }`");
+    }
+    let mut words = line.split_whitespace();
+    if let (Some(word), Some(_), Some("=")) = (words.next(), words.next(), words.next())
+        && word != "let"
+        && ["lte", "Let", "lett", "elt", "led", "LET", "le", "const", "var"].contains(&word)
+        && word != "const"
+    {
+        return told("a variable is not declared so", "write `let name = value;`");
     }
     if at.starts_with("=>") {
         return told("`=>` makes no closure here", "a closure is `|x| x * 2`");
@@ -168,6 +201,12 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         return told("there is one kind of comparison", "write `==`, or `!=`; nothing is written `()`");
     }
     None
+}
+
+/// Whether a text ends with this word, and not with a longer one.
+fn ends_with_word(text: &str, word: &str) -> bool {
+    text.strip_suffix(word)
+        .is_some_and(|rest| !rest.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'))
 }
 
 /// How to say here what a function of another language does.
@@ -189,6 +228,15 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "substring" | "substr" | "slice" => "`sub_string(start, length)` or `[start..end]`",
         "str" | "toString" => "`to_string()` or `${…}` within backticks",
         "format" => "a text with values in it stands in backticks: `Hello ${name}`",
+        "range" => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
+        "sorted" => "`list.order()` gives a sorted copy, `list.order(|a, b| a.x - b.x)` by what you like",
+        "sum" => "`list.reduce(|sum, x| (sum ?? 0) + x)`",
+        "enumerate" => "`for (item, index) in list { … }`",
+        "isinstance" | "type" | "typeof" => "`type_of(value)` is a text: \"string\", \"array\", \"map\" …",
+        "any" => "`list.some(|x| …)`",
+        "sleep" => "time::sleep(milliseconds)",
+        "gather" => "parallel([|| …, || …])",
+        "create_task" => "what waits beside each other: parallel([|| …, || …])",
         "int" | "to_int" => "`parse_int(text)`",
         "float" | "to_float" => "`parse_float(text)`",
         _ => return None,

@@ -6,7 +6,7 @@ use crate::budget::Exceeded;
 use crate::standard::shortened_text;
 use crate::thrown::Thrown;
 use crate::{redaction, rename};
-use rhai::EvalAltResult;
+use rhai::{EvalAltResult, Position};
 
 /// What went wrong while a script ran, without saying where: for whoever must not know.
 pub(crate) fn summary_of_run(error: &EvalAltResult) -> String {
@@ -22,8 +22,37 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
             Some(thrown) => thrown.refusal.message.clone(),
             None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => {
+            let text = shown(&without_place(
+                &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
+            ));
+            text
+        }
+        EvalAltResult::ErrorMismatchDataType(wanted, given, _) if wanted == "bool" => {
+            format!("a condition is true or false, not {}", kind_in_words(given))
+        }
         // The place is said by us, with the file.
         other => shown(&without_place(&other.to_string())),
+    }
+}
+
+/// A signature that no function has, with kinds in words of scripts: `keep_last (array, string)`.
+fn in_words(signature: &str) -> String {
+    let Some((name, kinds)) = signature.split_once(" (") else { return signature.to_owned() };
+    let Some(kinds) = kinds.strip_suffix(')') else { return signature.to_owned() };
+    let kinds: Vec<&str> = kinds.split(", ").map(kind_in_words).collect();
+    format!("{name} ({})", kinds.join(", "))
+}
+
+/// The word of scripts for a type of the interpreter.
+fn kind_in_words(kind: &str) -> &str {
+    match kind {
+        "&str | ImmutableString | String" | "&str" | "ImmutableString" | "String" => "string",
+        "i64" => "integer",
+        "f64" => "float",
+        "Fn" => "function",
+        other if other.contains("ops::range::Range") => "range",
+        other => other,
     }
 }
 
@@ -57,7 +86,18 @@ fn cut_place(text: &str) -> &str {
 pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
     match error {
         EvalAltResult::ErrorFunctionNotFound(signature, _) => {
-            foreign::function(signature.split(" (").next().unwrap_or_default())
+            let (name, kinds) = signature.split_once(" (").unwrap_or((signature, ""));
+            if kinds.starts_with("()") && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+            {
+                return Some(
+                    "the first value is `()`, nothing: what was read is not there; `?.` calls only where there is \
+                     something, `a ?? b` is `b` where `a` is nothing",
+                );
+            }
+            foreign::function(name)
+        }
+        EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => {
+            Some("compare it: `if x != () {`, `if x != \"\" {`, or `if !empty(x) {`")
         }
         EvalAltResult::ErrorDataRace(..) => Some(
             "a closure uses the variable that its chain begins with; give the start a name first: \

@@ -155,7 +155,7 @@ const BUILT_IN: [(&str, &[&str], Type, &str, Origin); 10] = [
         "sleep",
         &["seconds: number"],
         Type::Nothing,
-        "Not available: a script that waits holds up its turn.",
+        "Not available: write `time::sleep(milliseconds)`.",
         Origin::Rhai,
     ),
 ];
@@ -250,7 +250,10 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
         function.params_info.iter().map(|info| param(info)).collect::<Option<_>>()?;
     params.resize_with(function.num_params, || Param { name: "_".into(), kind: Type::Any });
     let capability = Capability::ALL.into_iter().find(|one| module.split("::").next() == Some(one.name()));
-    let is_ask = module.is_empty() && name == "ask";
+    let is_ask = match module {
+        "" => ["ask", "__event_call__", "retry", "poll", "parallel"].contains(&name),
+        module => (module, name) == ("time", "sleep"),
+    };
     Some(Function {
         module: module.to_owned(),
         name: name.to_owned(),

@@ -311,6 +311,14 @@ pub(super) const HANDLES: &[Keys] = &[
         ..MAP
     },
     Keys {
+        name: "stream",
+        about: "An answer that is read as it comes: a loop runs over its parts. Its connection is closed when the script lets \
+                go of it.",
+        is_open: false,
+        element: Type::Any,
+        ..MAP
+    },
+    Keys {
         name: "http_answer",
         about: "What a host answered, of whatever status.",
         is_open: false,
@@ -321,7 +329,12 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Map,
                 "Its headers, by names in lower case; repeated ones joined by `, `.",
             ),
-            readable("text", Type::Text, "Its body as text."),
+            readable(
+                "text",
+                Type::Text,
+                "Its body as text. Reading it fails where the body is not UTF-8: an image, for example.",
+            ),
+            readable("bytes", Type::Blob, "Its body as bytes."),
         ],
         ..MAP
     },

@@ -11,7 +11,7 @@ impl Type {
             name.strip_prefix("RhaiResultOf<").map_or(name, |inner| inner.trim_end_matches('>').trim());
         let name = name.strip_prefix("&mut").unwrap_or(name).trim();
         Some(match name {
-            "" | "?" | "any" | "Dynamic" | "RhaiResult" => Self::Any,
+            "" | "?" | "any" | "TextOrBytes" | "Dynamic" | "RhaiResult" => Self::Any,
             "()" | "nothing" => Self::Nothing,
             "text" | "&str" | "String" | "ImmutableString" | "char" => Self::Text,
             "number" | "AnyNumber" | "f64" | "FLOAT" => Self::Number,
@@ -20,7 +20,8 @@ impl Type {
             "array" | "Array" | "AnyArray" => Self::Array,
             "map" | "Map" | "AnyMap" => Self::Map,
             "closure" | "FnPtr" => Self::Closure,
-            "Blob" => Self::Blob,
+            "Blob" | "blob" | "Bytes" => Self::Blob,
+            "Reading" => Self::Handle("stream"),
             "Instant" => Self::Instant,
             "CharsStream" => Self::Range,
             range if range.contains("Range") => {

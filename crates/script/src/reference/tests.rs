@@ -160,7 +160,8 @@ fn definitions_are_written_as_rhai_writes_them() {
             let lines = text
                 .lines()
                 .filter(|line| line.starts_with("fn "))
-                .map(|line| line.replace("string", "String").replace("AnyMap", "Map").replace("FnPtr", "Fn"));
+                .map(|line| line.replace("string", "String").replace("AnyMap", "Map").replace("FnPtr", "Fn"))
+                .map(|line| line.replace("TextOrBytes", "?").replace("-> Bytes", "-> Blob"));
             lines.collect::<BTreeSet<_>>()
         };
         assert_eq!(lines(text(&format!("{module}.d.rhai"))), lines(&own[module]), "{module}");

@@ -79,10 +79,33 @@ fn inlet(body, __user__) {
         title: "Events and questions",
         about: "Events reach clients that asked for them (`x-valvehouse-events: 1`), and Open WebUI.",
         module: "",
-        names: &["emit", "ask"],
+        names: &["emit", "ask", "__event_emitter__", "__event_call__"],
         example: r#"
 fn inlet(body) {
     emit(#{ type: "status", data: #{ description: "Looking it up", done: false } });
+    body
+}
+"#,
+    },
+    Theme {
+        title: "Waiting",
+        about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
+                for a hook, the timeout of a tool or a pipe.",
+        module: "",
+        names: &["parallel", "retry", "poll", "next"],
+        example: r#"
+/*
+requirements: http
+allow_hosts: jobs.example.com
+*/
+fn outlet(body) {
+    let job = retry(#{ times: 4, delay: 250 }, || http::post("https://jobs.example.com/new").json());
+    let both = parallel([
+        || poll(#{ every: 500, timeout: 20_000 }, || http::get(job.url).json().result),
+        || { time::sleep(100); http::get("https://jobs.example.com/motd").text },
+    ]);
+    let answer = body.messages.last();
+    answer.text += "\n\n" + both[0] + " " + both[1];
     body
 }
 "#,
@@ -116,6 +139,26 @@ fn inlet(body) {
         module: "",
         names: &["print", "debug"],
         example: "",
+    },
+    Theme {
+        title: "Answers of pipes",
+        about: "`fn pipe(body)` answers as a model. What it yields leaves at once; what it returns stands behind that. It may \
+                also return an answer that is read as it comes.",
+        module: "",
+        names: &["yield_text", "yield_piece"],
+        example: r#"
+/*
+requirements: http
+allow_hosts: agent.example.com
+*/
+fn pipe(body) {
+    let question = body.messages.last("user").text;
+    let options = #{ method: "POST", json: #{ question: question }, read: "sse" };
+    for event in http::stream("https://agent.example.com/run", options) {
+        yield_text(json::parse(event.data).text);
+    }
+}
+"#,
     },
     theme("json", "`json::`", "Between JSON text and values.", ""),
     theme(
@@ -152,6 +195,25 @@ fn stream(event, state) {
     theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
     theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
+    Theme {
+        title: "Bytes",
+        about: "What `http`, `files`, `base64` and `hash` give as bytes: at most 8 MiB in one value, read with `len()`, \
+                `bytes[0]`, `extract(start, length)`, `+` and `==`. Bytes are not JSON: base64::encode(bytes) is.",
+        module: "",
+        names: &["text", "text_lossy", "hex", "data_url", "to_blob"],
+        example: r#"
+/*
+requirements: http
+allow_hosts: images.example.com
+*/
+fn inlet(body) {
+    let picture = http::get("https://images.example.com/today.png").bytes;
+    body.messages.last("user").add_image(picture);
+    log::info(`${picture.len()} bytes, ${hash::sha256(picture)}`);
+    body
+}
+"#,
+    },
     theme("url", "`url::`", "Addresses and their parts.", ""),
     theme("html", "`html::`", "To and from HTML.", ""),
     theme("models", "`models::`", "The models of this host.", ""),

@@ -1,12 +1,15 @@
 //! Who answers on a stage: models, hosts and people, with what a test laid out, in its order.
 
 use crate::reach::Models;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use valvehouse_core::chat::{Head, delta, message, response};
+use valvehouse_core::chat::{Head, delta, event, message, response};
 use valvehouse_core::context::{Event, Questions, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
@@ -89,17 +92,24 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// `llm::chat` asks the same model.
+impl Model {
+    /// The answer to a script that asks.
+    async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Fault> {
+        let own = turn.facts().model.text("id").unwrap_or_default();
+        if request.get("model").is_none() {
+            // A new value in an object of its own.
+            let _ = request.set("model", own);
+        }
+        self.answer(Request::new(request, streams)).await
+    }
+}
+
+/// `llm::chat` and `llm::stream` ask the same model.
 impl Models for Model {
     fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
         let this = self.clone();
         async move {
-            let own = turn.facts().model.text("id").unwrap_or_default();
-            if request.get("model").is_none() {
-                // A new value in an object of its own.
-                let _ = request.set("model", own);
-            }
-            let answer = match this.answer(Request::new(request, false)).await? {
+            let answer = match this.ask(request, &turn, false).await? {
                 Answer::Whole(whole) => whole,
                 Answer::Stream(pieces) => provider::whole(pieces).await?,
             };
@@ -114,6 +124,21 @@ impl Models for Model {
             ]))
         }
         .boxed()
+    }
+
+    fn stream(&self, _plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+        let this = self.clone();
+        let answer = async move { this.ask(request, &turn, true).await };
+        let events = answer.map(|answer| match answer {
+            Ok(Answer::Stream(pieces)) => pieces.map(|piece| piece.map(|piece| piece.event)).boxed(),
+            Ok(Answer::Whole(whole)) => {
+                let said = response::message_of(&whole);
+                let event = event::of_choice(&whole, &whole.at_path("choices.0"), &said);
+                stream::iter([Ok(event)]).boxed()
+            }
+            Err(fault) => stream::iter([Err(fault)]).boxed(),
+        });
+        stream::once(events).flatten().boxed()
     }
 }
 
@@ -287,7 +312,7 @@ impl Hosts {
     }
 }
 
-/// `#{ status, headers, text | json }`, `#{ error }`, or a text.
+/// `#{ status, headers, text | json | base64 }`, `#{ error }`, or a text.
 fn read(answer: &Json) -> Result<web::Answer, WebError> {
     if let Some(error) = answer.text("error").filter(|_| answer.get("status").is_none()) {
         return Err(WebError::new(error));
@@ -304,6 +329,12 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
         ));
     }
     let body = match (answer, answer.get("json"), answer.text("text")) {
+        (_, None, None) if answer.text("base64").is_some() => {
+            let body = STANDARD.decode(answer.text("base64").unwrap_or_default().as_bytes());
+            let body =
+                body.map_err(|why| WebError::new(format!("`base64` of the answer is not base64: {why}")))?;
+            return Ok(web::Answer { status, headers, body: Bytes::from(body) });
+        }
         (Json::Text(text), ..) => text.to_string(),
         (_, Some(json), _) => {
             if !headers.iter().any(|(name, _)| name == "content-type") {

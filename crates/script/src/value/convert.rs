@@ -1,6 +1,6 @@
 //! Between Rhai's values and JSON.
 
-use super::handle::{List, Map, Shape};
+use super::handle::{Bytes, List, Map, Shape};
 use crate::thrown::Thrown;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Position};
 use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
@@ -123,6 +123,9 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
     }
     if value.is::<FnPtr>() {
         return Err(error("a function is no JSON value"));
+    }
+    if value.is_blob() || value.is::<Bytes>() {
+        return Err(error("bytes are not a JSON value; base64::encode(bytes) makes a text of them"));
     }
     Err(error(format!("a value of type {} is no JSON value", value.type_name())))
 }

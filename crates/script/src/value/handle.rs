@@ -19,6 +19,8 @@ pub(crate) enum Shape {
     Ctx,
     /// A context with its variables.
     Context,
+    /// The answer of another host.
+    Reply,
 }
 
 impl Shape {
@@ -51,6 +53,10 @@ pub(crate) struct Map {
     pub(crate) shape: Shape,
     pub(crate) object: Object,
 }
+
+/// Bytes that nobody changes: a clone refers to the same ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) bytes::Bytes);
 
 /// A function that may be called on a constant.
 pub(super) fn pure(name: &'static str) -> FuncRegistration {

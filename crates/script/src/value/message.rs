@@ -1,9 +1,11 @@
 //! The words of chat: `message.text`, `messages.last(role)`, `event.text`.
 
 use super::convert::{error, json_of, live, misplaced};
-use super::handle::{List, Map, Shape, method, pure};
+use super::handle::{Bytes, List, Map, Shape, method, pure};
 use super::kind::Type;
-use rhai::{Dynamic, EvalAltResult, INT, ImmutableString, Module};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rhai::{Blob, Dynamic, EvalAltResult, INT, ImmutableString, Module};
 use valvehouse_core::chat::{event, history, message};
 use valvehouse_json::{Array, Json};
 
@@ -22,19 +24,21 @@ fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
 }
 
 /// The properties that are no keys, on every shape.
-pub(crate) const PROPERTIES: [Property; 9] = [
+pub(crate) const PROPERTIES: [Property; 10] = [
     Property {
         name: "text",
-        shapes: &[Shape::Event, Shape::Message],
+        shapes: &[Shape::Event, Shape::Message, Shape::Reply],
         kind: Type::Text,
         is_writable: true,
         about: "What is said, as one text. Written, it takes the place of all text and leaves images where they are.",
         read: |map| match map.shape {
             Shape::Event => read_event_text(map),
+            Shape::Reply => reply_text(map),
             _ => Ok(text_dynamic(&message::text_of(&json(map)))),
         },
         write: |map, value| match map.shape {
             Shape::Event => write_event_text(map, value),
+            Shape::Reply => map.object.set("text", json_of(value)?).map_err(misplaced),
             _ => {
                 let (message, text) = (json(map), text_argument(value)?);
                 if message::text_of(&message) != text.as_str() {
@@ -137,6 +141,15 @@ pub(crate) const PROPERTIES: [Property; 9] = [
         write: |_, value| read_only("images", value),
     },
     Property {
+        name: "bytes",
+        shapes: &[Shape::Reply],
+        kind: Type::Blob,
+        is_writable: false,
+        about: "The body as it came: an image, a file, sound.",
+        read: |map| Ok(Dynamic::from(reply_bytes(map)?)),
+        write: |_, value| read_only("bytes", value),
+    },
+    Property {
         name: "parts",
         shapes: &[Shape::Message],
         kind: Type::Array,
@@ -187,10 +200,44 @@ fn json(map: &Map) -> Json {
 
 /// Rhai hands back what a getter gave after calling a method on it; that is no assignment.
 fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
-    if value.is::<List>() || value.is_array() {
+    if value.is::<List>() || value.is_array() || value.is::<Bytes>() {
         return Ok(());
     }
     Err(error(format!("`{name}` can only be read")))
+}
+
+/// The text of an answer of another host.
+fn reply_text(map: &Map) -> Answer<Dynamic> {
+    if map.object.get(BODY).is_none() {
+        return Ok(map.field("text"));
+    }
+    let kind = map.object.get("headers").and_then(|headers| headers.text("content-type"));
+    let kind = kind.unwrap_or_else(|| "no content-type".into());
+    let bytes = reply_bytes(map)?;
+    let text = std::str::from_utf8(&bytes.0);
+    Err(error(format!(
+        "cannot read the answer ({kind:.80}, {} bytes) as text: byte {} is not UTF-8; read `bytes`, or write \
+         `bytes.text_lossy()` for a text with `\u{fffd}` in its place",
+        bytes.0.len(),
+        text.err().map_or(0, |wrong| wrong.valid_up_to())
+    )))
+}
+
+/// The key of an answer's body that is not text, in base64: an answer is JSON, so that it can be recorded.
+pub(crate) const BODY: &str = "body_base64";
+
+fn reply_bytes(map: &Map) -> Answer<Bytes> {
+    match map.object.get(BODY) {
+        Some(Json::Text(body)) => {
+            Bytes::charge(body.len())?;
+            let body = STANDARD.decode(body.as_bytes());
+            Bytes::new(body.map_err(|_| error(format!("`{BODY}` of the answer is not base64")))?)
+        }
+        _ => {
+            let text = map.object.get("text").and_then(|text| text.as_str().map(str::to_owned));
+            Bytes::new(text.unwrap_or_default().into_bytes())
+        }
+    }
 }
 
 fn read_event_text(map: &Map) -> Answer<Dynamic> {
@@ -293,6 +340,24 @@ pub(super) fn register(module: &mut Module) {
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         write_system(list, text, |old, new| format!("{new}\n\n{old}"))
     });
+
+    for kind in ["Bytes", "Blob"] {
+        let about = "Adds an image behind what the message says already, as the models read it.";
+        let add = |map: &mut Map, image: &Bytes| -> Answer<()> {
+            let parts = parts(map).copy();
+            let url = Json::from([("url", image.data_url(None)?.into())]);
+            let part = Json::from([("type", "image_url".into()), ("image_url", url)]);
+            let Json::Array(list) = &parts else { return Ok(()) };
+            list.push(part).map_err(misplaced)?;
+            map.object.set("content", parts).map_err(misplaced)
+        };
+        let method = method("add_image", &["message: &mut message", "image: blob"], about);
+        match kind {
+            "Bytes" => method.set_into_module(module, move |map: &mut Map, image: Bytes| add(map, &image)),
+            _ => method
+                .set_into_module(module, move |map: &mut Map, image: Blob| add(map, &Bytes(image.into()))),
+        };
+    }
 
     module.set_custom_type::<event::TextPlace>("text");
     method("get$text", &["place: &mut text_place", "text"], "The text that stands there.")

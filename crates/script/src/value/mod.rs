@@ -5,6 +5,7 @@
 //! function of Rhai is lent to them by `delegate`. A [`Shape`] is how a container was reached, and
 //! decides which extra words it answers to: a message has `text`, messages have `last(role)`.
 
+mod bytes;
 mod convert;
 mod delegate;
 mod handle;
@@ -15,7 +16,7 @@ mod message;
 
 pub(crate) use convert::{dynamic_of, error, json_of, live};
 pub(crate) use delegate::{functions, lend_functions_missing_beside, lend_missing_functions};
-pub(crate) use handle::{List, Map, Shape};
+pub(crate) use handle::{Bytes, List, Map, Shape};
 pub use kind::Type;
 pub(crate) use map::property_accessors;
-pub(crate) use message::PROPERTIES;
+pub(crate) use message::{BODY, PROPERTIES};

@@ -155,3 +155,20 @@ async fn a_program_ends_with_the_turn_that_waits_for_it() {
     assert!(running.await.unwrap(), "it went on");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
+
+#[tokio::test]
+async fn bytes_are_written_and_read_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let code = r#"files::write_bytes("b.bin", base64::decode_bytes("/wA=")); files::write_bytes("b.bin", "z", #{ append: true });
+        let bytes = files::read_bytes("b.bin"); body.out = [bytes.hex(), type_of(bytes)];"#;
+    assert_eq!(run(code, &data).await, r#"["ff007a","blob"]"#);
+    let binary = run(r#"files::read("b.bin");"#, &data).await;
+    assert!(binary.contains("b.bin"), "{binary}");
+    std::fs::write(data.join("large.bin"), vec![0; (8 << 20) + 1]).unwrap();
+    let large = run(r#"files::read_bytes("large.bin");"#, &data).await;
+    assert!(large.contains("8388609 bytes are more than 8 MiB"), "{large}");
+    let wrong = run(r#"files::write_bytes("b.bin", 5);"#, &data).await;
+    assert!(wrong.contains("`data` must be a text or bytes, not number"), "{wrong}");
+}

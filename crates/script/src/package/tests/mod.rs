@@ -4,6 +4,8 @@
 mod files;
 mod http;
 mod kv;
+mod reading;
+mod waiting;
 
 use super::{globals, modules};
 use crate::problem::of_run;
@@ -17,6 +19,7 @@ use std::path::Path;
 pub(super) fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.register_global_module(globals());
+    engine.register_global_module(crate::value::functions());
     for (name, module) in modules() {
         engine.register_static_module(name, module.clone());
     }
@@ -49,7 +52,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
 
 /// The functions as the contract names them.
 const PROMISED: &[(&str, &str)] = &[
-    ("", "uuid empty json"),
+    ("", "uuid empty json parallel retry poll"),
     ("json", "parse stringify"),
     ("regex", "is_match find find_all captures captures_all replace split escape"),
     (
@@ -57,18 +60,18 @@ const PROMISED: &[(&str, &str)] = &[
         "join trim trim_start trim_end strip_prefix strip_suffix lines words replace truncate fixed similar",
     ),
     ("stream", "window"),
-    ("time", "unix unix_ms iso format parse elapsed_ms"),
+    ("time", "unix unix_ms sleep iso format parse elapsed_ms"),
     ("log", "debug info warn error"),
-    ("llm", "chat"),
+    ("llm", "chat all stream"),
     ("models", "list get"),
-    ("http", "get post put patch delete head request"),
+    ("http", "get post put patch delete head request all stream"),
     ("kv", "get set delete incr keys update window"),
-    ("files", "read write list exists glob grep mkdir"),
+    ("files", "read write read_bytes write_bytes list exists glob grep mkdir"),
     ("shell", "run"),
     ("env", "get"),
     ("random", "int float choice"),
-    ("hash", "sha256 md5 hmac_sha256"),
-    ("base64", "encode decode"),
+    ("hash", "sha256 md5 hmac_sha256 digest hmac"),
+    ("base64", "encode encode_url decode decode_bytes"),
     ("url", "encode decode parse query"),
     ("html", "escape unescape text"),
     ("tokens", "count"),

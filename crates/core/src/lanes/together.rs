@@ -1,0 +1,170 @@
+//! Pieces of work that run one beside the other within a piece that runs on a lane: while one waits, another goes on.
+//!
+//! Each has a stack of its own and runs while its parent does, never beside it: what they spend is spent by the parent,
+//! and what they borrow from it outlives them.
+
+// As in `stackful`: a coroutine that borrows is driven to its end, or dropped, before what it borrows.
+#![allow(unsafe_code)]
+
+use super::error::{Abandoned, LaneError};
+use super::stackful::{self, Away, Stackful};
+use super::work::Place;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A piece of work that borrows from who asks for it.
+pub type Piece<'a, T> = Box<dyn FnOnce() -> T + 'a>;
+
+/// Why pieces were ended before all had a value.
+#[derive(Debug)]
+pub enum Unfinished<E> {
+    /// A piece could not begin.
+    Lane(LaneError),
+    /// The wait for them ended with this.
+    Rest(E),
+}
+
+/// Woken by any of the pieces.
+#[derive(Default)]
+struct Bell {
+    rings: AtomicBool,
+    sleeper: Mutex<Option<Waker>>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rings.store(true, SeqCst);
+        if let Some(sleeper) = self.sleeper.lock().take() {
+            sleeper.wake();
+        }
+    }
+}
+
+impl Bell {
+    /// Waits until a piece can go on; others on this lane have a turn in any case.
+    fn rung(&self) -> impl Future<Output = ()> + Unpin + '_ {
+        let mut has_given_way = false;
+        poll_fn(move |context| {
+            *self.sleeper.lock() = Some(context.waker().clone());
+            if !self.rings.load(SeqCst) {
+                has_given_way = true;
+                return Poll::Pending;
+            }
+            if !std::mem::replace(&mut has_given_way, true) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.rings.store(false, SeqCst);
+            Poll::Ready(())
+        })
+    }
+}
+
+/// Pieces that have begun; what is left of them comes to its end as they are dropped.
+struct Begun<'f, T: 'static> {
+    pieces: Vec<(usize, Stackful<T>, Place)>,
+    inside: &'f mut dyn FnMut(bool),
+}
+
+impl<T> Begun<'_, T> {
+    /// Lets each go on until it waits or ends; returns the values of those that ended, and whether one was abandoned.
+    fn go_on(&mut self, waker: &Waker) -> (Vec<(usize, T)>, bool) {
+        let _away = Away::take();
+        (self.inside)(true);
+        let (mut values, mut is_abandoned) = (Vec::new(), false);
+        let mut context = Context::from_waker(waker);
+        self.pieces.retain_mut(|(index, piece, _)| {
+            if is_abandoned {
+                return true;
+            }
+            match Pin::new(piece).poll(&mut context) {
+                Poll::Pending => true,
+                Poll::Ready(Ok(value)) => {
+                    values.push((*index, value));
+                    false
+                }
+                Poll::Ready(Err(Abandoned)) => {
+                    is_abandoned = true;
+                    true
+                }
+            }
+        });
+        (self.inside)(false);
+        (values, is_abandoned)
+    }
+}
+
+impl<T> Drop for Begun<'_, T> {
+    fn drop(&mut self) {
+        if self.pieces.is_empty() {
+            return;
+        }
+        let _away = Away::take();
+        (self.inside)(true);
+        self.pieces.clear();
+        (self.inside)(false);
+    }
+}
+
+/// Runs pieces of work one beside the other, at most `limit` at a time, and returns their values in order. When
+/// `is_enough` says so of a value, the others are ended and have none. `inside` is told when pieces begin and cease to
+/// run on this thread, and `rest` waits for the future that it is given as [`wait`](super::wait) does.
+///
+/// # Errors
+///
+/// Returns the error of `rest`, or that of a piece that could not begin; all pieces are ended then.
+pub fn together<'a, T: 'static, E>(
+    works: Vec<Piece<'a, T>>,
+    limit: usize,
+    mut inside: impl FnMut(bool),
+    mut is_enough: impl FnMut(&T) -> bool,
+    mut rest: impl FnMut(&mut (dyn Future<Output = ()> + Unpin)) -> Result<(), E>,
+) -> Result<Vec<Option<T>>, Unfinished<E>> {
+    let mut values: Vec<Option<T>> = works.iter().map(|_| None).collect();
+    let mut waiting: VecDeque<(usize, Piece<'a, T>)> = works.into_iter().enumerate().collect();
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let mut begun = Begun { pieces: Vec::new(), inside: &mut inside };
+    loop {
+        while begun.pieces.len() < limit.max(1)
+            && let Some((index, work)) = waiting.pop_front()
+        {
+            let place = Place::take().map_err(Unfinished::Lane)?;
+            // SAFETY: `begun` is dropped in this function, and drives what has begun to its end; if a piece is
+            // abandoned, so is the stack of this function, which then never returns.
+            let piece = unsafe { Stackful::borrowing(work) };
+            let piece = piece.map_err(|error| Unfinished::Lane(LaneError::NoStack(error)))?;
+            begun.pieces.push((index, piece, place));
+        }
+        if begun.pieces.is_empty() {
+            return Ok(values);
+        }
+        let (ended, is_abandoned) = begun.go_on(&waker);
+        if is_abandoned {
+            stackful::abandon();
+            return Err(Unfinished::Lane(LaneError::Abandoned));
+        }
+        let mut is_over = false;
+        let has_ended = !ended.is_empty();
+        for (index, value) in ended {
+            is_over |= is_enough(&value);
+            values[index] = Some(value);
+        }
+        if is_over {
+            return Ok(values);
+        }
+        if has_ended && (!waiting.is_empty() || begun.pieces.is_empty()) {
+            continue;
+        }
+        rest(&mut bell.rung()).map_err(Unfinished::Rest)?;
+    }
+}

@@ -1,0 +1,29 @@
+//! Parts of one call that wait beside each other: they spend the budget of the call, whichever of them runs.
+
+use super::limits::ended;
+use super::meter;
+use super::wait::wait;
+use crate::value::error;
+use rhai::EvalAltResult;
+use valvehouse_core::context::Turn;
+use valvehouse_core::lanes::{self, Piece, Unfinished};
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// Runs parts of the running call beside each other, at most `limit` at a time; returns their values in order, `None`
+/// for those that were ended since `is_enough` said so of another's.
+pub(crate) fn together<T: 'static>(
+    turn: &Turn,
+    works: Vec<Piece<'_, T>>,
+    limit: usize,
+    is_enough: impl FnMut(&T) -> bool,
+) -> Answer<Vec<Option<T>>> {
+    let outer = meter::is_branch();
+    let inside = |is_inside: bool| meter::set_branch(outer || is_inside);
+    let done = lanes::together(works, limit, inside, is_enough, |woken| wait(turn, woken));
+    done.map_err(|unfinished| match unfinished {
+        Unfinished::Rest(why) => why,
+        Unfinished::Lane(why) => error(why.to_string()),
+    })
+    .and_then(|values| meter::check_end().map(|()| values).map_err(ended))
+}

@@ -1,0 +1,234 @@
+//! `retry`, `poll`, `parallel`, and the pause that `time::sleep` makes.
+
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::host_calls;
+use crate::value::{Shape, error, json_of, live};
+use crate::{budget, call, problem};
+use rhai::plugin::*;
+use rhai::{Array, EvalAltResult, FnPtr};
+use std::time::Duration;
+use valvehouse_core::lanes::Piece;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+
+/// The longest pause, in milliseconds.
+const MAX_PAUSE: f64 = 600_000.0;
+/// The most times that `retry` calls a function.
+const MAX_TIMES: usize = 100;
+/// The most functions that are called beside each other, and without a limit of the script's own.
+const MAX_PARALLEL: usize = 64;
+const PARALLEL: usize = 8;
+
+#[export_module]
+pub(super) mod functions {
+    /// Calls a function until it does not throw, at most `times` times (3), with a pause of `delay` ms (500) before
+    /// the second call that doubles each time, up to `max_delay` ms (30 000): `retry(#{ times: 5 }, || http::get(url))`.
+    /// Throws what the last call threw.
+    #[rhai_fn(return_raw, volatile)]
+    pub fn retry(context: NativeCallContext<'_>, options: AnyMap, function: FnPtr) -> RhaiResultOf<Dynamic> {
+        let options = Options::read("retry", &options, &["times", "delay", "max_delay"])?;
+        let times = options.count("times", 3, MAX_TIMES)?;
+        let (mut delay, longest) = (options.ms("delay", 500.0)?, options.ms("max_delay", 30_000.0)?);
+        for left in (0..times).rev() {
+            match function.call_raw(&context, None, []) {
+                Err(thrown) if left > 0 && is_catchable(&thrown) => {}
+                result => return result,
+            }
+            pause("retry", delay)?;
+            delay = (delay * 2.0).min(longest);
+        }
+        Err(fail("retry", "`times` must be at least 1"))
+    }
+
+    /// Calls a function every `every` ms (1 000) until it gives anything but `()` and `false`, and gives that:
+    /// `poll(#{ every: 2_000, timeout: 60_000 }, || http::get(url).json().result)`. Throws when it gave nothing within
+    /// `timeout` ms (30 000).
+    #[rhai_fn(return_raw, volatile)]
+    pub fn poll(context: NativeCallContext<'_>, options: AnyMap, function: FnPtr) -> RhaiResultOf<Dynamic> {
+        let options = Options::read("poll", &options, &["every", "timeout"])?;
+        let (every, timeout) = (options.ms("every", 1_000.0)?, options.ms("timeout", 30_000.0)?);
+        if every < 1.0 {
+            return Err(fail("poll", "`every` must be at least 1 ms"));
+        }
+        let began = super::now();
+        loop {
+            let value: Dynamic = function.call_raw(&context, None, [])?;
+            if !(value.is_unit() || value.as_bool() == Ok(false)) {
+                return Ok(value);
+            }
+            if super::now().saturating_sub(began) as f64 + every > timeout {
+                return Err(fail("poll", format!("there was no result within {timeout} ms")));
+            }
+            pause("poll", every)?;
+        }
+    }
+
+    /// Calls functions so that they wait beside each other, and gives their results in order:
+    /// `parallel([|| http::get(a), || http::get(b)])`. At most 8 wait at a time. When one throws, the others are ended
+    /// and `parallel` throws the same. They share the budget of the call, and none of them may `ask`.
+    #[rhai_fn(return_raw, volatile)]
+    pub fn parallel(context: NativeCallContext<'_>, functions: AnyArray) -> RhaiResultOf<Array> {
+        at_once("parallel", &context, &functions, PARALLEL, false)
+    }
+
+    /// The same with options: `limit`, how many wait at a time, at most 64; `settle: true` waits for all of them and
+    /// gives `#{ value }` or `#{ error }` for each.
+    #[rhai_fn(return_raw, volatile, name = "parallel")]
+    pub fn parallel_with(
+        context: NativeCallContext<'_>,
+        functions: AnyArray,
+        options: AnyMap,
+    ) -> RhaiResultOf<Array> {
+        let options = Options::read("parallel", &options, &["limit", "settle"])?;
+        at_once("parallel", &context, &functions, options.limit()?, options.truth("settle")?)
+    }
+}
+
+/// Milliseconds on the clock that the running call is told of.
+fn now() -> i64 {
+    host_calls::value("time::unix_ms", call::now_ms)
+}
+
+/// Waits for a while. A step that runs again does not wait again.
+pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
+    if !(0.0..=MAX_PAUSE).contains(&ms) {
+        return Err(fail(function, format!("a pause has 0 to 600 000 ms, not {ms}")));
+    }
+    let call =
+        call::current().ok_or_else(|| fail(function, "there is nothing to wait for outside of a turn"))?;
+    host_calls::once(
+        "time::sleep",
+        || ms.into(),
+        || {
+            if call.reach.clock.pass(ms as i64) {
+                return Ok(());
+            }
+            budget::wait(&call.turn, tokio::time::sleep(Duration::from_secs_f64(ms / 1e3)))
+        },
+    )
+}
+
+/// Whether a script could catch an error.
+fn is_catchable(error: &EvalAltResult) -> bool {
+    !matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..)) && error.unwrap_inner().is_catchable()
+}
+
+/// Calls functions beside each other.
+fn at_once(
+    name: &str,
+    context: &NativeCallContext<'_>,
+    functions: &Dynamic,
+    limit: usize,
+    settles: bool,
+) -> RhaiResultOf<Array> {
+    let functions = items(name, "functions", functions)?;
+    let functions = functions.into_iter().map(|function| match function.try_cast_result::<FnPtr>() {
+        Ok(function) => Ok(function),
+        Err(other) => Err(unfit(name, "functions", "an array of functions, such as [|| …, || …]", &other)),
+    });
+    let functions = functions.collect::<RhaiResultOf<Vec<FnPtr>>>()?;
+    let works = functions.iter().map(|function| {
+        Box::new(move || -> RhaiResultOf<Dynamic> { function.call_raw(context, None, []) }) as Piece<'_, _>
+    });
+    beside_each_other(name, works.collect(), limit, settles)
+}
+
+/// Runs pieces of work beside each other, as one call of the host: its results are recorded together.
+pub(super) fn beside_each_other(
+    name: &str,
+    works: Vec<Piece<'_, RhaiResultOf<Dynamic>>>,
+    limit: usize,
+    settles: bool,
+) -> RhaiResultOf<Array> {
+    let call = call::current().ok_or_else(|| fail(name, "there is nothing to wait for outside of a turn"))?;
+    budget::charge(works.len() as u64).map_err(budget::ended)?;
+    let count = works.len();
+    host_calls::once(
+        name,
+        || count.into(),
+        || {
+            let is_enough = |value: &RhaiResultOf<Dynamic>| match value {
+                Ok(_) => false,
+                Err(thrown) => !settles || !is_catchable(thrown),
+            };
+            let values = budget::together(&call.turn, works, limit, is_enough)?;
+            let mut results = Array::new();
+            let mut failure = None;
+            for value in values.into_iter().flatten() {
+                match value {
+                    Ok(value) if settles => {
+                        results.push(rhai::Map::from([("value".into(), value)]).into());
+                    }
+                    Ok(value) => results.push(value),
+                    Err(thrown) if settles && is_catchable(&thrown) => {
+                        let message = problem::summary_of_run(&thrown);
+                        results.push(rhai::Map::from([("error".into(), message.into())]).into());
+                    }
+                    Err(thrown) => failure = Some(thrown),
+                }
+            }
+            failure.map_or(Ok(results), Err)
+        },
+    )
+}
+
+/// What an option map says.
+pub(super) struct Options<'a> {
+    function: &'a str,
+    options: Json,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn read(function: &'a str, options: &Dynamic, known: &[&str]) -> RhaiResultOf<Self> {
+        let options = match json_of(options)? {
+            options @ Json::Object(_) => options,
+            _ => return Err(unfit(function, "options", "a map", options)),
+        };
+        for (name, _) in options.as_object().map(valvehouse_json::Object::entries).unwrap_or_default() {
+            if !known.contains(&name.as_str()) {
+                let near = did_you_mean(&name, known.iter().copied());
+                let known = known.join(", ");
+                return Err(fail(
+                    function,
+                    format!("there is no option `{name}`{near}; the options are {known}"),
+                ));
+            }
+        }
+        Ok(Self { function, options })
+    }
+
+    fn value(&self, name: &str) -> Option<Dynamic> {
+        self.options
+            .get(name)
+            .filter(|value| !matches!(value, Json::Null))
+            .map(|value| live(&value, Shape::Plain))
+    }
+
+    fn ms(&self, name: &str, default: f64) -> RhaiResultOf<f64> {
+        let Some(value) = self.value(name) else { return Ok(default) };
+        let ms = float(self.function, name, &value)?;
+        match (0.0..=MAX_PAUSE).contains(&ms) {
+            true => Ok(ms),
+            false => Err(fail(self.function, format!("`{name}` must be from 0 to 600 000 ms, not {ms}"))),
+        }
+    }
+
+    fn count(&self, name: &str, default: usize, most: usize) -> RhaiResultOf<usize> {
+        let Some(value) = self.value(name) else { return Ok(default) };
+        let count = value.as_int().ok().and_then(|count| usize::try_from(count).ok());
+        match count.filter(|count| (1..=most).contains(count)) {
+            Some(count) => Ok(count),
+            None => Err(fail(self.function, format!("`{name}` must be from 1 to {most}, not {value}"))),
+        }
+    }
+
+    /// How many wait at a time.
+    pub(super) fn limit(&self) -> RhaiResultOf<usize> {
+        self.count("limit", PARALLEL, MAX_PARALLEL)
+    }
+
+    pub(super) fn truth(&self, name: &str) -> RhaiResultOf<bool> {
+        let Some(value) = self.value(name) else { return Ok(false) };
+        value.as_bool().map_err(|_| error(format!("{}: `{name}` must be true or false", self.function)))
+    }
+}

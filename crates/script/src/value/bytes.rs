@@ -1,0 +1,188 @@
+//! Bytes: the body of an answer, a file, an image. A value of its own beside Rhai's blobs, which hold at most as many
+//! bytes as an array holds elements, and are copied each time they are passed on.
+
+use super::convert::error;
+use super::handle::{Bytes, method, pure};
+use crate::budget;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rhai::{Blob, Dynamic, EvalAltResult, INT, Module};
+use valvehouse_core::words::hex;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// The most bytes that one value has.
+const MAX_BYTES: usize = 8 << 20;
+/// The bytes that are worth one operation of the interpreter.
+const BYTES_OF_AN_OPERATION: usize = 128;
+
+impl Bytes {
+    /// Takes bytes that a native made.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they are more than [`MAX_BYTES`].
+    pub(crate) fn new(bytes: impl Into<bytes::Bytes>) -> Answer<Self> {
+        let bytes = bytes.into();
+        if bytes.len() > MAX_BYTES {
+            let most = MAX_BYTES >> 20;
+            return Err(error(format!(
+                "{} bytes are too many for one value; at most {most} MiB",
+                bytes.len()
+            )));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The bytes of a value, or of a blob of Rhai's own; `None` for anything else.
+    pub(crate) fn of(value: &Dynamic) -> Option<Self> {
+        if let Some(bytes) = value.read_lock::<Self>() {
+            return Some(bytes.clone());
+        }
+        let blob = value.read_lock::<Blob>()?;
+        Some(Self(bytes::Bytes::copy_from_slice(&blob)))
+    }
+
+    /// Adds what it costs to go over the bytes once to the budget of the running call.
+    pub(crate) fn charge(length: usize) -> Answer<()> {
+        budget::charge((length / BYTES_OF_AN_OPERATION) as u64).map_err(budget::ended)
+    }
+
+    /// The text that the bytes are.
+    pub(crate) fn text(&self) -> Answer<String> {
+        Self::charge(self.0.len())?;
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(wrong) => Err(error(format!(
+                "cannot read {} bytes as text: byte {} is not UTF-8; keep them as bytes, or write `text_lossy()` \
+                 for a text with `\u{fffd}` in its place",
+                self.0.len(),
+                wrong.valid_up_to()
+            ))),
+        }
+    }
+
+    /// The type of an image by its first bytes; `application/octet-stream` for anything else.
+    fn media_type(&self) -> &'static str {
+        match &*self.0 {
+            [0x89, b'P', b'N', b'G', ..] => "image/png",
+            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+            [b'G', b'I', b'F', b'8', ..] => "image/gif",
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+            [b'%', b'P', b'D', b'F', ..] => "application/pdf",
+            _ => "application/octet-stream",
+        }
+    }
+
+    /// The bytes as an address that holds them.
+    pub(crate) fn data_url(&self, media_type: Option<&str>) -> Answer<String> {
+        Self::charge(self.0.len())?;
+        let media_type = media_type.unwrap_or_else(|| self.media_type());
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "/+-.;= ".contains(letter);
+        if !media_type.contains('/') || !media_type.chars().all(fits) {
+            return Err(error(format!("data_url: `{media_type:.60}` is not a media type such as image/png")));
+        }
+        Ok(format!("data:{media_type};base64,{}", STANDARD.encode(&self.0)))
+    }
+
+    fn at(&self, index: INT) -> Answer<INT> {
+        let length = self.0.len();
+        let from_end =
+            || usize::try_from(index.unsigned_abs()).ok().and_then(|back| length.checked_sub(back));
+        let place = if index < 0 { from_end() } else { usize::try_from(index).ok() };
+        let byte = place.and_then(|place| self.0.get(place));
+        byte.map(|byte| (*byte).into())
+            .ok_or_else(|| error(format!("there is no byte {index}: there are {length} of them")))
+    }
+
+    fn part(&self, start: INT, length: INT) -> Self {
+        let all = self.0.len();
+        let back = usize::try_from(start.unsigned_abs()).unwrap_or(all);
+        let start = if start < 0 { all.saturating_sub(back) } else { back.min(all) };
+        let length = usize::try_from(length).unwrap_or(0).min(all - start);
+        Self(self.0.slice(start..start + length))
+    }
+
+    fn joined(&self, other: &[u8]) -> Answer<Self> {
+        let length = self.0.len() + other.len();
+        if length > MAX_BYTES {
+            return Err(error(format!("{length} bytes are too many for one value; at most 8 MiB")));
+        }
+        Self::charge(length)?;
+        budget::reserve(length).map_err(budget::ended)?;
+        let mut joined = Vec::with_capacity(length);
+        joined.extend_from_slice(&self.0);
+        joined.extend_from_slice(other);
+        Ok(Self(joined.into()))
+    }
+}
+
+pub(super) fn register(module: &mut Module) {
+    module.set_custom_type::<Bytes>("blob");
+    pure("len").set_into_module(module, |bytes: &mut Bytes| bytes.0.len() as INT);
+    pure("get$len").set_into_module(module, |bytes: &mut Bytes| bytes.0.len() as INT);
+    pure("is_empty").set_into_module(module, |bytes: &mut Bytes| bytes.0.is_empty());
+    pure("index$get$").set_into_module(module, |bytes: &mut Bytes, index: INT| bytes.at(index));
+    pure("extract")
+        .set_into_module(module, |bytes: &mut Bytes, start: INT, length: INT| bytes.part(start, length));
+    pure("extract").set_into_module(module, |bytes: &mut Bytes, start: INT| bytes.part(start, INT::MAX));
+    pure("+").set_into_module(module, |bytes: &mut Bytes, other: Bytes| bytes.joined(&other.0));
+    pure("+").set_into_module(module, |bytes: &mut Bytes, other: Blob| bytes.joined(&other));
+    pure("==").set_into_module(module, |a: &mut Bytes, b: Bytes| a.0 == b.0);
+    pure("!=").set_into_module(module, |a: &mut Bytes, b: Bytes| a.0 != b.0);
+    for name in ["to_string", "to_debug", "print", "debug"] {
+        pure(name).set_into_module(module, |bytes: &mut Bytes| format!("blob of {} bytes", bytes.0.len()));
+    }
+    method(
+        "to_blob",
+        &["bytes: &mut blob", "blob"],
+        "The bytes as a blob that can be changed; at most 100 000 of them.",
+    )
+    .set_into_module(module, |bytes: &mut Bytes| -> Answer<Blob> {
+        Bytes::charge(bytes.0.len())?;
+        Ok(bytes.0.to_vec())
+    });
+    let as_text = "The text that the bytes are. Fails where they are not UTF-8, and says at which byte.";
+    let lossy = "The text that the bytes are, with `\u{fffd}` for what is not UTF-8.";
+    let as_hex = "The bytes as lower-case hexadecimal digits.";
+    let address = "The bytes as an address that holds them, `data:image/png;base64,…`: for the `url` of an image. The type of \
+                   PNG, JPEG, GIF, WebP and PDF is recognized.";
+    let typed = "The same with a media type.";
+    // Both kinds of bytes have the same words.
+    fn read(bytes: &mut Dynamic) -> Answer<Bytes> {
+        Bytes::of(bytes).ok_or_else(|| error("these are not bytes"))
+    }
+    macro_rules! words_of {
+        ($kind:ty, $owned:expr) => {
+            method("text", &["bytes: &mut blob", "text"], as_text)
+                .set_into_module(module, |bytes: &mut $kind| $owned(bytes)?.text());
+            method("text_lossy", &["bytes: &mut blob", "text"], lossy).set_into_module(
+                module,
+                |bytes: &mut $kind| -> Answer<String> {
+                    let bytes: Bytes = $owned(bytes)?;
+                    Bytes::charge(bytes.0.len())?;
+                    Ok(String::from_utf8_lossy(&bytes.0).into_owned())
+                },
+            );
+            method("hex", &["bytes: &mut blob", "text"], as_hex).set_into_module(
+                module,
+                |bytes: &mut $kind| -> Answer<String> {
+                    let bytes: Bytes = $owned(bytes)?;
+                    Bytes::charge(bytes.0.len())?;
+                    if bytes.0.len() * 2 > MAX_BYTES {
+                        return Err(error("hex: the result would be larger than 8 MiB"));
+                    }
+                    Ok(hex(&bytes.0))
+                },
+            );
+            method("data_url", &["bytes: &mut blob", "text"], address)
+                .set_into_module(module, |bytes: &mut $kind| $owned(bytes)?.data_url(None));
+            method("data_url", &["bytes: &mut blob", "media_type: &str", "text"], typed)
+                .set_into_module(module, |bytes: &mut $kind, media_type: &str| {
+                    $owned(bytes)?.data_url(Some(media_type))
+                });
+        };
+    }
+    words_of!(Bytes, |bytes: &mut Bytes| -> Answer<Bytes> { Ok(bytes.clone()) });
+    words_of!(Blob, |bytes: &mut Blob| -> Answer<Bytes> { read(&mut Dynamic::from_blob(bytes.clone())) });
+}
