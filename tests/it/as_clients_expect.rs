@@ -52,11 +52,11 @@ async fn odd_bodies_are_accepted_or_refused_for_what_they_are() {
 #[tokio::test]
 async fn unknown_routes_answer_in_the_callers_protocol() {
     let host = TestHost::new().start().await;
-    let answer = host.get("/v1/embeddings").await;
+    let answer = host.get("/v1/vector_stores").await;
     assert_eq!(answer.status, 404);
     assert!(!answer.body().contains("chats go to"), "{}", answer.body());
     assert_eq!(answer.error()["code"], "not_found");
-    let asked = host.request("POST", "/v1/messages/count_tokens").header("anthropic-version", "2023-06-01");
+    let asked = host.request("POST", "/v1/organizations").header("anthropic-version", "2023-06-01");
     let answer = Answer::of(asked.body("{}")).await;
     assert_eq!((answer.status, &answer.json()["type"]), (404, &json!("error")));
     assert_eq!(answer.json()["error"]["type"], "not_found_error");

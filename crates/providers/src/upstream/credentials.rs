@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn each_caller_pays_with_its_own_key_and_without_one_nothing_is_asked() {
         let make =
-            |own: &Credential| Ok(Arc::new(Canned::new([Reply::text(&*own.token)])) as Arc<dyn Provider>);
+            |own: &Credential| Ok(Arc::new(Canned::new([Reply::text(&own.token)])) as Arc<dyn Provider>);
         let bare = Canned::named("lab", [Reply::text("nobody")]);
         let credentials = Credentials::of_callers(Arc::new(bare.clone()), make);
         for token in ["ann", "ben"] {

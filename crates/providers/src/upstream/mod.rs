@@ -8,12 +8,12 @@ mod credentials;
 mod retry;
 mod retrying;
 mod stream;
-mod upstream;
+mod provider;
 mod watch;
 
 pub use credentials::Credentials;
+pub use provider::Upstream;
 pub use retrying::Retrying;
-pub use upstream::Upstream;
 
 #[cfg(test)]
 mod tests;

@@ -210,7 +210,10 @@ fn other_services_get_only_what_they_know() {
     assert_eq!(sent.at_path("messages.0.content"), Json::from("S"));
     assert_eq!(sent.at_path("messages.2.tool_calls.0.function.name"), Json::from("t"));
     assert_eq!(sent.at_path("messages.3.role"), Json::from("tool"));
-    assert_eq!(sent.at_path("messages.3.content").to_string(), r#"[{"type":"text","text":"r"}]"#);
+    assert_eq!(
+        sent.at_path("messages.3.content").to_string(),
+        r#"[{"type":"text","text":"Error: "},{"type":"text","text":"r"}]"#
+    );
     assert_eq!(sent.at_path("messages.4.content.0.image_url.url"), Json::from("data:image/png;base64,AA"));
     assert_eq!(sent.at_path("tools.0.function.name"), Json::from("t"));
     // What a client of OpenAI's says is for the service to know.
