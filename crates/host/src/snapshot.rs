@@ -208,7 +208,7 @@ impl Snapshot {
     pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> Selected {
         match self.plan().models.iter().find(|model| model.name == name) {
             Some(model) => self.select(Some(model), asked),
-            None => self.select_listed(None, &self.listed_for(name), asked),
+            None => self.select_listed(CHAT, None, &self.listed_for(name), asked),
         }
     }
 
@@ -219,10 +219,16 @@ impl Snapshot {
     /// The same for any endpoint: the filters that run there. Middleware belongs to chats.
     pub(crate) fn select_at(&self, endpoint: &str, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
         let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
-        self.select_listed(model, listed, asked)
+        self.select_listed(endpoint, model, listed, asked)
     }
 
-    fn select_listed(&self, model: Option<&ModelPlan>, listed: &[String], asked: &[String]) -> Selected {
+    fn select_listed(
+        &self,
+        endpoint: &str,
+        model: Option<&ModelPlan>,
+        listed: &[String],
+        asked: &[String],
+    ) -> Selected {
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
         let still = model.into_iter().flat_map(|model| self.held_for(&model.name));

@@ -115,6 +115,43 @@ async fn an_answer_in_place_of_our_models_is_given_in_the_chat() {
 }
 
 #[tokio::test]
+async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_the_models_place() {
+    let signs = |mark: &str| format!("fn outlet(body) {{ body.messages[-1].content += \" {mark}\"; body }}");
+    let counts =
+        "fn inlet(body) { if body.messages[-1].content == \"no\" { return skip(\"Forty-two\"); } body }";
+    let host = TestHost::new().filter("counts", counts).filter("signs", signs("signed")).start().await;
+    let host_with_guard = TestHost::new()
+        .filter("counts", "fn inlet(body) { skip(\"Forty-two\") }")
+        .filter("signs", signs("signed"))
+        .filter("guard", format!("/*\nsecurity: true\n*/\n{}", signs("seen")))
+        .start()
+        .await;
+    for stream in [false, true] {
+        let message = format!("m-{stream}");
+        let metadata = json!({"chat_id": "c1", "message_id": message});
+        let mut body = saying(MODEL, "hi");
+        body["metadata"] = metadata.clone();
+        body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
+        // It asks for the inlet of whatever has one of the hooks.
+        post(&host, "/signs/filter/inlet", &json!({"body": body, "user": user()})).await;
+        let mut text = through_open_webui(&host, None, &metadata, stream).await.text();
+        if stream {
+            text = last_of(&host, "/signs/filter/outlet", &outlet("c1", &message)).await;
+        } else {
+            assert_eq!(last_of(&host, "/signs/filter/outlet", &outlet("c1", &message)).await, "hello");
+        }
+        assert_eq!(text.matches("signed").count(), 1, "{text}");
+
+        let answered = through_open_webui(&host_with_guard, None, &metadata, stream).await.text();
+        assert_eq!(answered, "Forty-two");
+        let host = &host_with_guard;
+        assert_eq!(last_of(host, "/signs/filter/outlet", &outlet("c1", &message)).await, "hello");
+        assert_eq!(last_of(host, "/guard/filter/outlet", &outlet("c1", &message)).await, "hello seen");
+    }
+    assert!(host_with_guard.upstream.asked().is_empty());
+}
+
+#[tokio::test]
 async fn a_service_is_told_nothing_that_is_ours() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), false).await;

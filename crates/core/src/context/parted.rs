@@ -87,14 +87,13 @@ impl Parted {
         self.0.ran.lock().outlets.extend(filters);
     }
 
-    /// Returns `true` if the outlet of a filter has no part in what is left of the turn: it ran where the whole turn
-    /// did, or an inlet answered in the model's place.
+    /// Returns `true` if the outlet of a filter ran where the whole turn did.
     pub fn has_outlet_run(&self, filter: &str) -> bool {
-        self.is_answered() || self.0.ran.lock().outlets.contains(filter)
+        self.0.ran.lock().outlets.contains(filter)
     }
 
-    /// Keeps the answer that the inlet of a filter gives in the model's place: the last part of the turn that runs
-    /// filters.
+    /// Keeps the answer that the inlet of a filter gives in the model's place. No other filter than a guard has a part in
+    /// what is left of the turn.
     pub fn answered(&self, filter: &str, answer: &Json) {
         *self.0.answer.lock() = Some((filter.to_owned(), answer.copy()));
     }

@@ -149,11 +149,9 @@ impl Call {
         let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
         split_turn::forget_strangers(&parted, snapshot);
         parted.meets(&plugin.id, plugin.incarnation);
-        let is_over = match hook {
-            Hook::Outlet => parted.has_outlet_run(&plugin.id),
-            _ => parted.is_answered() && !plugin.security,
-        };
-        if is_over {
+        let has_run = *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id);
+        // A guard looks at whatever it is asked for.
+        if has_run || (parted.is_answered() && !plugin.security) {
             return Ok(json_response(StatusCode::OK, body));
         }
         let model = names::model(snapshot, &body.text("model").unwrap_or_default());
