@@ -4,7 +4,7 @@
 //! them on every chat and every tool call, through every endpoint. This package is the binary and the front page of
 //! the library: each layer is a package of its own under `crates/`, and uses only those above it in this list.
 //!
-//! To follow one request: [`server`] (`openai/chat.rs`) takes a [`host`] snapshot and runs the
+//! To follow one request: [`server`] (`turn/serve.rs`) takes a [`host`] snapshot and runs the
 //! [`kernel`]'s turn, which folds the [`filter`] chain around a [`provider`] and around each call of
 //! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
 //! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
@@ -13,6 +13,7 @@
 #![cfg_attr(not(feature = "workbench"), allow(dead_code, unused_imports))]
 
 pub use valvehouse_agent::Agent;
+pub use valvehouse_core::chat::ChatRequest;
 pub use valvehouse_core::{Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict};
 pub use valvehouse_host::Host;
 pub use valvehouse_json::Json;
