@@ -39,7 +39,9 @@ impl Snapshot {
 
     /// The chain of an endpoint beside chats, for a model or, without one, for every request.
     pub fn covering(&self, endpoint: &str, model: Option<&str>) -> Chain {
-        let model = self.plan().models.iter().find(|plan| Some(plan.name.as_str()) == model);
-        self.select_at(endpoint, model, &[]).chain
+        match model {
+            Some(name) => self.select_named_at(endpoint, name, &[]).chain,
+            None => self.select_at(endpoint, None, &[]).chain,
+        }
     }
 }

@@ -206,9 +206,15 @@ impl Snapshot {
 
     /// Selects for a name which clients use.
     pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> Selected {
+        self.select_named_at(CHAT, name, asked)
+    }
+
+    /// Selects at an endpoint for a name which clients use. Guards of a model also guard what that model is to its
+    /// provider.
+    pub(crate) fn select_named_at(&self, endpoint: &str, name: &str, asked: &[String]) -> Selected {
         match self.plan().models.iter().find(|model| model.name == name) {
-            Some(model) => self.select(Some(model), asked),
-            None => self.select_listed(CHAT, None, &self.listed_for(name), asked),
+            Some(model) => self.select_at(endpoint, Some(model), asked),
+            None => self.select_listed(endpoint, None, &self.listed_for(name), asked),
         }
     }
 
@@ -325,7 +331,7 @@ impl Snapshot {
         }
         let (provider, upstream) = self.served.passes(name).ok_or_else(|| self.unknown(name))?;
         let guards = self.guards_of_passed(provider.name(), upstream);
-        let guarded = (!guards.is_empty()).then(|| self.select_listed(None, &guards, asked));
+        let guarded = (!guards.is_empty()).then(|| self.select_listed(CHAT, None, &guards, asked));
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
         let (selected, asked) = match &guarded {
