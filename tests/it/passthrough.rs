@@ -1,6 +1,6 @@
 //! Routes beside chats: passed on byte for byte, with keys, limits and metrics, and guarded where a filter asks for it.
 
-use crate::host::{Answer, TestHost};
+use crate::host::{Answer, TestHost, until};
 use crate::upstream::{MODEL, Reply, Upstream};
 use serde_json::{Value, json};
 
@@ -257,6 +257,19 @@ async fn no_route_leads_around_a_guard_of_chats_unless_the_operator_opens_it() {
     host.reconfigure(&open).await;
     assert_eq!(ask(&host, "/v1/completions", prompt).await.status, 200);
     assert_eq!(ask(&host, "/v1/batches", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_guard_that_lists_fewer_endpoints_waits_for_an_operator() {
+    let host = TestHost::new().filter("redact", REDACT).start().await;
+    host.upstream.reply(Reply::json(&json!({})));
+    let chats_only = REDACT.replace(", \"embeddings\", \"images\", \"completions\"", "");
+    host.save("redact", chats_only);
+    until("the change is held", || async { !host.problems("redact").is_empty() }).await;
+    let problems = format!("{:?}", host.problems("redact"));
+    assert!(problems.contains("the endpoint `embeddings`"), "{problems}");
+    Answer::of(post(&host, "/v1/embeddings", json!({"model": MODEL, "input": "secret"}).to_string())).await;
+    assert_eq!(host.upstream.last().json()["input"], "***");
 }
 
 #[tokio::test]
