@@ -1,6 +1,6 @@
 //! Routes beside chats: passed on byte for byte, with keys, limits and metrics, and guarded where a filter asks for it.
 
-use crate::host::{Answer, TestHost};
+use crate::host::{Answer, TestHost, until};
 use crate::upstream::{MODEL, Reply, Upstream};
 use serde_json::{Value, json};
 
@@ -232,6 +232,64 @@ async fn a_filter_runs_at_the_endpoints_that_it_lists_and_explain_says_so() {
         let host = TestHost::new().filter("wrong", wrong).start().await;
         let problems = format!("{:?}", host.problems("wrong"));
         assert!(problems.contains(&words.replace('"', "\\\"")), "{problems}");
+    }
+}
+
+#[tokio::test]
+async fn no_route_leads_around_a_guard_of_chats_unless_the_operator_opens_it() {
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
+    let mut host = TestHost::new().filter("guard", guard).start().await;
+    host.upstream.reply(Reply::json(&json!({})));
+    let ask =
+        async |host: &TestHost, path: &str, more: Value| Answer::of(post(host, path, more.to_string())).await;
+    let prompt = json!({"model": MODEL, "prompt": "x"});
+    ask(&host, "/v1/completions", prompt.clone())
+        .await
+        .refused(403, "these guards of chats would not see it: guard");
+    ask(&host, "/v1/batches", json!({})).await.refused(403, "list \"batches\" in `routes` of the provider");
+    assert!(host.upstream.asked().is_empty());
+    assert_eq!(ask(&host, "/v1/embeddings", json!({"model": MODEL, "input": "x"})).await.status, 200);
+    assert_eq!(host.get("/v1/batches").await.status, 200);
+    let open = host.settings().replace(
+        "api_key = \"sk-upstream\"",
+        "api_key = \"sk-upstream\"\nroutes = [\"batches\", \"completions\"]",
+    );
+    host.reconfigure(&open).await;
+    assert_eq!(ask(&host, "/v1/completions", prompt).await.status, 200);
+    assert_eq!(ask(&host, "/v1/batches", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_guard_that_lists_fewer_endpoints_waits_for_an_operator() {
+    let host = TestHost::new().filter("redact", REDACT).start().await;
+    host.upstream.reply(Reply::json(&json!({})));
+    let chats_only = REDACT.replace(", \"embeddings\", \"images\", \"completions\"", "");
+    host.save("redact", chats_only);
+    until("the change is held", || async { !host.problems("redact").is_empty() }).await;
+    let problems = format!("{:?}", host.problems("redact"));
+    assert!(problems.contains("the endpoint `embeddings`"), "{problems}");
+    Answer::of(post(&host, "/v1/embeddings", json!({"model": MODEL, "input": "secret"}).to_string())).await;
+    assert_eq!(host.upstream.last().json()["input"], "***");
+}
+
+#[tokio::test]
+async fn a_services_headers_never_repeat_its_key() {
+    let host = TestHost::new().start().await;
+    let told = |reply: Reply| {
+        reply
+            .header("x-request-id", "Bearer sk-upstream")
+            .header("retry-after", "sk-upstream")
+            .header("etag", "sk-upstream")
+    };
+    host.upstream.script(move |asked| told(Reply::fitting(asked, "ok")));
+    for answer in [
+        host.ask("hi").await,
+        Answer::of(post(&host, "/v1/embeddings", format!("{{\"model\":\"{MODEL}\"}}"))).await,
+    ] {
+        assert_eq!(answer.status, 200);
+        for name in ["x-request-id", "retry-after", "etag"] {
+            assert_eq!(answer.header(name), None, "{name}");
+        }
     }
 }
 

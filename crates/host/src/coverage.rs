@@ -4,7 +4,7 @@ use crate::decision::Decision;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use valvehouse_core::filter::Chain;
-use valvehouse_script::CHAT;
+use valvehouse_script::{CHAT, Kind};
 
 impl Plugin {
     /// Returns `true` if it runs at an endpoint. A guard that cannot be read refuses at all of them.
@@ -35,6 +35,28 @@ impl Snapshot {
             plugin.enabled
                 && (plugin.covers(endpoint) || matches!(self.decide(plugin, &[], &[]), Decision::Refuses(_)))
         })
+    }
+
+    /// The guards of a model's chats that do not see what it is asked at another endpoint; without a model, those of
+    /// all.
+    pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {
+        let is_blind = |id: &str| match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
+            Some(plugin) => plugin.security && !plugin.covers(endpoint),
+            // Listed by the model, and not there.
+            None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
+        };
+        let chosen = match model {
+            Some(_) => vec![self.plan().models.iter().find(|plan| Some(plan.name.as_str()) == model)],
+            None => self.plan().models.iter().map(Some).chain([None]).collect(),
+        };
+        let chains = chosen.into_iter().map(|plan| self.select(plan, &[]).chain);
+        let names = chains.flat_map(|chain| {
+            chain.filters().iter().map(|filter| filter.name().to_owned()).collect::<Vec<_>>()
+        });
+        let mut blind: Vec<String> = names.filter(|id| is_blind(id)).collect();
+        blind.sort();
+        blind.dedup();
+        blind
     }
 
     /// The chain of an endpoint beside chats, for a model or, without one, for every request.

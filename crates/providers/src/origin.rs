@@ -116,7 +116,7 @@ fn retry_after(response: &Response) -> Option<String> {
 }
 
 /// Whether this is a number of seconds or a date: it is passed on, and nothing else may be in it.
-fn is_time(text: &str) -> bool {
+pub(super) fn is_time(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
 }
 

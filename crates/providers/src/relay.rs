@@ -1,7 +1,7 @@
 //! Requests of routes beside chats: their bytes are passed on as they are, both ways.
 
 use super::mask::hidden;
-use super::origin::Origin;
+use super::service::Service;
 use url::Url;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Passed, RelayRequest, Relayed};
@@ -44,9 +44,11 @@ pub(super) fn with_body(call: Call, body: Passed) -> Call {
 }
 
 /// A success on its way back; where the service repeats our key there is a mask.
-pub(super) fn relayed(response: Response, origin: &Origin) -> Result<Relayed, Fault> {
+pub(super) fn relayed(response: Response, service: &Service) -> Result<Relayed, Fault> {
+    let origin = &service.origin;
     let status = response.status;
-    let headers = response.headers().filter(|(name, _)| DESCRIBES.contains(name));
+    let headers =
+        response.headers().filter(|(name, value)| DESCRIBES.contains(name) && service.may_show(name, value));
     let headers = headers.map(|(name, value)| (name.into(), value.into())).collect();
     if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
         return Err(origin.fault(&format!(

@@ -1,6 +1,6 @@
 //! A service over HTTP, whatever its wire: where it is, what it is paid with, and what goes wrong with it.
 
-use super::origin::Origin;
+use super::origin::{Origin, is_time};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -114,12 +114,20 @@ impl Service {
         };
         let response = self.client.send(call).await?;
         if let Some(exchange) = exchange {
-            exchange.receive(response.headers());
+            exchange.receive(response.headers().filter(|(name, value)| self.may_show(name, value)));
         }
         match (200..300).contains(&response.status) {
             true => Ok(response),
             false => Err(self.origin.refused(response).await),
         }
+    }
+
+    /// Returns `true` if a header of an answer may be shown: it repeats no key of ours, and says a time where it
+    /// should.
+    pub(super) fn may_show(&self, name: &str, value: &str) -> bool {
+        let keys = self.origin.key.iter().chain(self.headers.iter().map(|(_, value)| value));
+        keys.filter(|key| !key.is_empty()).all(|key| !value.contains(key.expose()))
+            && (name != "retry-after" || is_time(value))
     }
 
     /// A body that is to be JSON.

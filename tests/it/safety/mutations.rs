@@ -716,7 +716,7 @@ impl Reach {
     }
 }
 
-/// Asks for what the guard refuses, on every endpoint, streamed and not.
+/// Asks for what the guard refuses, on every endpoint of chats, streamed and not.
 async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
     let model = reach.model();
     let ask = async |path: &str, body: serde_json::Value| {
@@ -730,8 +730,6 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
         ("/v1/chat/completions", streaming(model, "bad")),
         ("/v1/messages", message(false)),
         ("/v1/messages", message(true)),
-        ("/v1/completions", json!({"model": model, "prompt": "bad"})),
-        ("/v1/embeddings", json!({"model": model, "input": "bad"})),
         ("/v1/responses", json!({"model": model, "input": "bad"})),
         ("/api/v1/agents/remembers/runs", json!({"input": "bad", "chat_id": "c"})),
     ] {

@@ -14,7 +14,8 @@ use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::hex;
 use valvehouse_script::{
-    Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id, says_of_itself,
+    CHAT, Code, ENDPOINTS, Found, Imports, Kind, Manifest, Problem, Read, Script, SourceFile, beginning,
+    is_id, says_of_itself,
 };
 use valvehouse_store::{Confirmed, LastGood};
 
@@ -257,6 +258,12 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
     if !old.toggle && new.toggle {
         lost.push("the requests that do not ask for it (`toggle`)".to_owned());
     }
+    let covers = |manifest: &Manifest, endpoint: &str| match manifest.endpoints.as_slice() {
+        [] => endpoint == CHAT,
+        listed => listed.iter().any(|own| own == endpoint),
+    };
+    let uncovered = ENDPOINTS.into_iter().filter(|name| covers(old, name) && !covers(new, name));
+    lost.extend(uncovered.map(|name| format!("the endpoint `{name}`")));
     if old.hold && !new.hold {
         lost.push("`hold: true`".to_owned());
     }

@@ -190,7 +190,7 @@ impl Provider for Anthropic {
             let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
             let exchange = request.exchange;
             let call = relay::with_body(call, request.body);
-            relay::relayed(self.send(call, Some(exchange)).await?, &self.service.origin)
+            relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }
 

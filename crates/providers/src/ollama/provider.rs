@@ -133,7 +133,7 @@ impl Provider for Ollama {
             let call = relay::call(self.service.endpoint_at(&path, request.query), &request);
             let exchange = request.exchange;
             let call = relay::with_body(call, request.body);
-            relay::relayed(self.send(call, Some(exchange)).await?, &self.service.origin)
+            relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }
 }

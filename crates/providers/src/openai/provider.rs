@@ -163,7 +163,7 @@ impl Provider for OpenAi {
             let call = relay::call(self.service.endpoint_at(request.path, request.query), &request);
             let exchange = request.exchange;
             let call = relay::with_body(call, request.body);
-            relay::relayed(self.send(call, Some(exchange)).await?, &self.service.origin)
+            relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }
 }

@@ -90,6 +90,9 @@ async fn answer(
     let mut sent = Sent::read(&parts.headers, body, max_mb, has_guards).await?;
     let model = model.or_else(|| sent.model());
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
+    if parts.method == Method::POST {
+        guard::check_no_way_around(snapshot, &path, model.as_deref(), target.is_listed)?;
+    }
     if let Some(model) = &model
         && (*model != target.model || sent.model().is_none())
     {
@@ -106,9 +109,11 @@ async fn answer(
     let context = facts::context(&app, &facts, &seen);
     let turn = Turn::new(facts, context, Events::default());
     let relayed = async {
-        if let Some(at) = covered.filter(|_| has_guards) {
+        if let Some(at) = covered {
             let chain = snapshot.covering(at.0, model.as_deref());
-            guard::run(&chain, at, &mut sent, &turn).await?;
+            if !chain.filters().is_empty() {
+                guard::run(&chain, at, &mut sent, &turn).await?;
+            }
         }
         pass_on(&mut parts, sent, has_body, &path, &target, &turn, max_mb).await
     };

@@ -7,8 +7,9 @@ use super::body::{Form, Sent};
 use std::ops::Range;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::fault::{Fault, Refusal, RequestFault};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 
 /// Returns the endpoint that a path belongs to, and the field with its texts, where filters may act on it.
@@ -19,6 +20,43 @@ pub(super) fn endpoint_of(path: &str) -> Option<(&'static str, &'static str)> {
         Some("images") => Some(("images", "prompt")),
         _ => None,
     }
+}
+
+/// Refuses a route on which a model would be asked past the guards of its chats, unless the operator lists the route
+/// for its provider.
+///
+/// # Errors
+/// If it is one, with the guards that would not see the request.
+pub(super) fn check_no_way_around(
+    snapshot: &Snapshot,
+    path: &str,
+    model: Option<&str>,
+    is_listed: bool,
+) -> Result<(), Fault> {
+    let (blind, how) = match path.split('/').next() {
+        _ if is_listed => return Ok(()),
+        Some("completions") => (
+            snapshot.blind_guards("completions", model),
+            "let them list the endpoint, `const endpoints = [\"chat\", \"completions\"];`, or list \"completions\" in",
+        ),
+        Some("batches") => (snapshot.blind_guards("batches", None), "list \"batches\" in"),
+        Some("messages") if path.starts_with("messages/batches") => {
+            (snapshot.blind_guards("batches", None), "list \"messages\" in")
+        }
+        _ => return Ok(()),
+    };
+    if blind.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::Request {
+        message: format!(
+            "cannot pass /v1/{path} on: these guards of chats would not see it: {}; {how} `routes` of the provider",
+            blind.join(", ")
+        ),
+        param: None,
+        code: Some("route_not_guarded"),
+        kind: RequestFault::Forbidden,
+    })
 }
 
 /// Runs the chain on the texts of a request and writes its edits back. Where nothing was edited no byte changes.

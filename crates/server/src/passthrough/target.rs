@@ -19,6 +19,8 @@ pub(super) struct Target {
     pub(super) model: String,
     /// What scripts and traces see of the model.
     pub(super) facts: Json,
+    /// Whether the operator lists the route for it.
+    pub(super) is_listed: bool,
 }
 
 impl Target {
@@ -68,7 +70,12 @@ impl Target {
 
     fn of(plan: &ProviderPlan) -> Self {
         let facts = Json::from([("provider", plan.provider.name().into())]);
-        Self { provider: plan.provider.clone(), model: String::new(), facts }
+        Self {
+            provider: plan.provider.clone(),
+            model: String::new(),
+            facts,
+            is_listed: plan.routes.is_some(),
+        }
     }
 
     fn of_model(
@@ -88,7 +95,8 @@ impl Target {
             return Err(without(path, &[&provider], having));
         };
         let upstream = ready.kernel.settings().model.clone().unwrap_or_else(|| model.to_owned());
-        Ok(Self { provider: plan.provider.clone(), model: upstream, facts: ready.facts })
+        let is_listed = plan.routes.is_some();
+        Ok(Self { provider: plan.provider.clone(), model: upstream, facts: ready.facts, is_listed })
     }
 }
 
