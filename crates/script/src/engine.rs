@@ -91,6 +91,7 @@ fn own() -> Shared<Module> {
     OWN.get_or_init(|| {
         let mut module = Module::new();
         answer::register(&mut module);
+        value::register_bytes(&mut module);
         package::reading::register(&mut module);
         package::turn::register(&mut module);
         package::padding::register(&mut module);

@@ -608,3 +608,9 @@ fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_val
         assert!(told.contains("V601") && told.contains("in a statement of its own"), "{code}\n{told}");
     }
 }
+
+#[tokio::test]
+async fn words_that_bytes_have_as_well_work_on_live_lists() {
+    let code = "fn inlet(body) { body.l = [1, 2, 3]; body.out = [body.l.extract(0, 2), body.l.extract(1), body.l + [4]]; body }";
+    assert_eq!(run(code).await.unwrap().get("out").unwrap().to_string(), "[[1,2],[2,3],[1,2,3,4]]");
+}

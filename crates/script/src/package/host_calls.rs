@@ -2,7 +2,7 @@
 
 use super::argument::RhaiResultOf;
 use crate::budget::{self, Exceeded};
-use crate::value::{Bytes, Shape, error, json_of, live};
+use crate::value::{Bytes, Map as Live, Shape, error, json_of, live};
 use crate::{call, problem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,12 +31,35 @@ impl Recordable for Json {
 
 impl Recordable for Dynamic {
     fn to_json(&self) -> Option<Json> {
-        json_of(self).ok().map(|json| json.copy())
+        if let Some(bytes) = Bytes::of(self) {
+            return Some(marked("bytes", STANDARD.encode(&bytes.0).into()));
+        }
+        let json = json_of(self).ok()?.copy();
+        match self.read_lock::<Live>().map(|map| map.shape) {
+            Some(Shape::Reply) => Some(marked("reply", json)),
+            Some(Shape::Message) => Some(marked("message", json)),
+            _ if json.get(MARK).is_some() => Some(marked("plain", json)),
+            _ => Some(json),
+        }
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        Some(live(&json.copy(), Shape::Plain))
+        let value = json.get("value").unwrap_or_default();
+        Some(match json.text(MARK).as_deref() {
+            Some("bytes") => Dynamic::from(Bytes::from_json(&value)?),
+            Some("reply") => live(&value.copy(), Shape::Reply),
+            Some("message") => live(&value.copy(), Shape::Message),
+            Some("plain") => live(&value.copy(), Shape::Plain),
+            _ => live(&json.copy(), Shape::Plain),
+        })
     }
+}
+
+/// The key of a recorded value that says what it is, where that is more than JSON.
+const MARK: &str = "$";
+
+fn marked(what: &str, value: Json) -> Json {
+    Json::from([(MARK, what.into()), ("value", value)])
 }
 
 impl Recordable for Option<Json> {
@@ -117,7 +140,7 @@ impl Recordable for Array {
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        Some(json.items().iter().map(|item| live(&item.copy(), Shape::Plain)).collect())
+        json.items().iter().map(Dynamic::from_json).collect()
     }
 }
 

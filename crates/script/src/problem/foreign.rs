@@ -186,12 +186,10 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     if at.starts_with(':') && opened.is_some() {
         return told("`{` opens a block here, and no map", "a map is written `#{ key: value }`");
     }
-    let mut words = line.split_whitespace();
-    if let (Some(word), Some(_), Some("=")) = (words.next(), words.next(), words.next())
-        && word != "let"
-        && ["lte", "Let", "lett", "elt", "led", "LET", "le", "const", "var"].contains(&word)
-        && word != "const"
-    {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let word = before.rsplit(|letter| !is_part(letter)).next().unwrap_or_default();
+    let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
+    if ["lte", "Let", "lett", "elt", "led", "LET", "le", "var"].contains(&word) && is_given_a_value {
         return told("a variable is not declared so", "write `let name = value;`");
     }
     if at.starts_with("=>") {

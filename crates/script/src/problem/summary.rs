@@ -22,12 +22,9 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
             Some(thrown) => thrown.refusal.message.clone(),
             None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },
-        EvalAltResult::ErrorFunctionNotFound(signature, _) => {
-            let text = shown(&without_place(
-                &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
-            ));
-            text
-        }
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => shown(&without_place(
+            &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
+        )),
         EvalAltResult::ErrorMismatchDataType(wanted, given, _) if wanted == "bool" => {
             format!("a condition is true or false, not {}", kind_in_words(given))
         }

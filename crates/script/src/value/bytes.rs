@@ -117,7 +117,8 @@ impl Bytes {
     }
 }
 
-pub(super) fn register(module: &mut Module) {
+/// Registers the words of bytes. They are none of live values: those are lent what arrays have under the same names.
+pub(crate) fn register(module: &mut Module) {
     module.set_custom_type::<Bytes>("blob");
     pure("len").set_into_module(module, |bytes: &mut Bytes| bytes.0.len() as INT);
     pure("get$len").set_into_module(module, |bytes: &mut Bytes| bytes.0.len() as INT);

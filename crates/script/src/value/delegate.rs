@@ -5,7 +5,7 @@
 
 use super::convert::{json_of, misplaced};
 use super::handle::{List, Map};
-use super::{bytes, list, map, message};
+use super::{list, map, message};
 use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Module, Shared};
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -153,7 +153,6 @@ pub(crate) fn functions() -> Shared<Module> {
     FUNCTIONS
         .get_or_init(|| {
             let mut module = Module::new();
-            bytes::register(&mut module);
             list::register(&mut module);
             map::register(&mut module);
             message::register(&mut module);

@@ -19,7 +19,9 @@ use std::path::Path;
 pub(super) fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.register_global_module(globals());
-    engine.register_global_module(crate::value::functions());
+    let mut bytes = rhai::Module::new();
+    crate::value::register_bytes(&mut bytes);
+    engine.register_global_module(bytes.into());
     for (name, module) in modules() {
         engine.register_static_module(name, module.clone());
     }

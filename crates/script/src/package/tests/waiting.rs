@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Barrier;
 use valvehouse_config::{Grant, Grants};
-use valvehouse_core::context::Turn;
+use valvehouse_core::context::{Pauses, Turn};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
 use valvehouse_testkit::loopback::{Server, ok};
@@ -126,4 +126,37 @@ async fn what_waits_beside_each_other_shares_one_budget() {
     let nested = "let f = |f, n| { if n > 0 { parallel([|| f.call(f, n - 1), || f.call(f, n - 1)]) } }; f.call(f, 40);";
     let ended = run(nested).await;
     assert!(ended.contains("Broken"), "{ended}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_runs_again_after_a_pause_neither_waits_nor_asks_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = Server::start(move |_| {
+        count.fetch_add(1, SeqCst);
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\x00".to_vec()
+    })
+    .await;
+    let code = format!(
+        r#"let u = "{}"; time::sleep(1);
+        let both = parallel([|| http::get(u), || http::get(u).bytes, || time::unix_ms()]);
+        let read = [];
+        for part in http::stream(u, #{{ read: "chunks" }}) {{ read.push(part.hex()); }}
+        body.out = [both[0].bytes.hex(), both[1].hex(), both[2], http::all([u])[0].bytes.len(), read,
+            retry(#{{ delay: 0 }}, || http::get(u).status)];
+        body"#,
+        server.url("/")
+    );
+    let turn = Turn::default().pausing(Pauses::default());
+    let pauses = turn.pauses().unwrap();
+    pauses.begin(Json::Null);
+    let first = run_with(&code, Settings::default(), &turn).await;
+    assert!(first.starts_with(r#"["ff00","ff00","#), "{first}");
+    assert_eq!(asked.load(SeqCst), 5);
+    let recorded = pauses.host_calls();
+    let again = Turn::default().pausing(Pauses::default());
+    again.pauses().unwrap().restore_host_calls(&recorded);
+    again.pauses().unwrap().begin(Json::Null);
+    assert_eq!(run_with(&code, Settings::default(), &again).await, first);
+    assert_eq!(asked.load(SeqCst), 5);
 }
