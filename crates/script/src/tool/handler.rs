@@ -128,6 +128,10 @@ impl ScriptTool {
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(Ended::Refused(refusal)) => Err(refusal.into()),
+            // It waits for a person, which is no fault of its own.
+            Err(Ended::Broken { summary, .. }) if turn.is_paused() => {
+                Err(Failed::Refused(ToolError::from(summary).answer()))
+            }
             Err(Ended::Broken { breakage, summary, .. }) => {
                 Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
