@@ -39,6 +39,10 @@ mod history;
 mod list;
 #[cfg(feature = "workbench")]
 mod lsp;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_servers;
 mod new;
 mod release;
 #[cfg(feature = "workbench")]

@@ -8,6 +8,8 @@ use super::{
     chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
     list, log, new, release, resume, rollback, runs, serve, store, trace, trial, valves,
 };
+#[cfg(feature = "mcp")]
+use super::mcp;
 #[cfg(feature = "workbench")]
 use super::{completions, dev, lsp, repl, test};
 use clap::Parser;
@@ -118,6 +120,8 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,
         Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
         Command::Release(asked) => release::run(&asked, &config, out),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(asked) => mcp::run(&asked, config, &reading, out).await,
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
         #[cfg(feature = "workbench")]

@@ -37,6 +37,7 @@ mod kernel;
 mod lanes;
 mod language_server;
 mod long_talk;
+mod mcp;
 mod metrics;
 mod modules;
 mod page;

@@ -12,6 +12,8 @@ mod functions;
 mod gate;
 mod headers;
 mod listen;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod messages;
 mod metrics;
 mod openai;

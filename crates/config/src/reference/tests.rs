@@ -22,6 +22,10 @@ retry = {}
 breaker = {}
 [[models]]
 name = "NAME"
+[[mcp]]
+name = "NAME"
+url = "http://127.0.0.1:1/mcp"
+env = {}
 [filters.id]
 budget = {}
 [tools.id]
@@ -46,7 +50,7 @@ fn every_key_that_is_read_is_described_and_no_other() {
     let asked = &log.asked;
     let is_table = |key: &&String| {
         asked.iter().any(|other| other.starts_with(&format!("{key}.")))
-            || matches!(key.as_str(), "providers" | "models" | "filters" | "tools" | "grants")
+            || matches!(key.as_str(), "providers" | "models" | "mcp" | "filters" | "tools" | "grants")
     };
     let leaves: BTreeSet<String> = asked.iter().filter(|key| !is_table(key)).cloned().collect();
     let known: BTreeSet<String> = described().into_keys().collect();

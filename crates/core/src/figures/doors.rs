@@ -9,7 +9,7 @@ use std::time::Instant;
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
 /// Every door; the last one has what belongs to no other.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "chat",
     "messages",
     "models",
@@ -22,6 +22,7 @@ const NAMES: [&str; 13] = [
     "page",
     "operations",
     "pipelines",
+    "mcp",
     "none",
 ];
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
-use valvehouse_config::{self as config, Config};
+use valvehouse_config::{self as config, Config, McpServer};
 use valvehouse_core::context::{PartedTurns, Questions};
 use valvehouse_core::figures::Doors;
 use valvehouse_core::trace::Traces;
@@ -46,6 +46,8 @@ pub struct App {
     pub access: Access,
     /// The counts and times of requests, by door.
     pub doors: Doors,
+    /// The servers whose tools are mounted, by the settings in force.
+    pub mcp: watch::Sender<Vec<McpServer>>,
     /// Turns of which a part came lately.
     pub parted: PartedTurns,
     /// The plugins whose values are kept since the settings say so.
@@ -80,8 +82,10 @@ impl App {
                 "a key of [server] keys is also that of [admin]: whoever has it may change everything"
             );
         }
+        let mcp = watch::Sender::new(config.mcp.clone());
         Ok(Arc::new(Self {
             config,
+            mcp,
             host,
             questions,
             admin,
@@ -116,6 +120,11 @@ impl App {
         }
         self.host.replan(plan).await;
         self.access.limit_rate(config.server.requests_per_minute);
+        self.mcp.send_if_modified(|servers| {
+            let differs = *servers != config.mcp;
+            servers.clone_from(&config.mcp);
+            differs
+        });
         let mut contents = self.contents.lock();
         for plugin in contents.iter().filter(|plugin| !config.trace.contents.contains(plugin)) {
             self.traces.keep_contents(plugin, false);

@@ -114,6 +114,10 @@ codes! {
     SettingsRefused = "V222",
     /// The settings' file changed in what only a restart applies.
     SettingsWaiting = "V223",
+    /// An MCP server of the settings is not available.
+    McpAway = "V224",
+    /// A tool of an MCP server is not offered: it is new, or not as it was approved.
+    McpQuarantined = "V225",
 
     // -- what it may reach
     /// A capability is used and not declared.

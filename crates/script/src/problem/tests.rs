@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 22] = [
+const WITHOUT_EXAMPLE: [Code; 24] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -21,6 +21,8 @@ const WITHOUT_EXAMPLE: [Code; 22] = [
     Code::UnknownName,
     Code::SettingsRefused,
     Code::SettingsWaiting,
+    Code::McpAway,
+    Code::McpQuarantined,
     Code::TooComplex,
     Code::NoHandler,
     Code::MissingTool,

@@ -16,6 +16,8 @@ pub(super) enum Door {
     OpenAi,
     /// or in Anthropic's.
     Anthropic,
+    /// Tools, by the Model Context Protocol.
+    Mcp,
     /// A pipelines server's, as Open WebUI asks it.
     Pipelines,
     /// The Functions API, for operators as well.
@@ -32,6 +34,8 @@ impl Door {
             |door: &str| bare.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if path.starts_with("/api/v1/questions/") {
             Self::OpenAi
+        } else if path == "/mcp" {
+            Self::Mcp
         } else if path.starts_with("/api/v1/functions") {
             Self::Functions
         } else if path.starts_with("/api/") {
@@ -49,7 +53,7 @@ impl Door {
 
     /// Whether pages of other sites may ever use it.
     pub(super) fn may_be_shared(self) -> bool {
-        matches!(self, Self::OpenAi | Self::Anthropic)
+        matches!(self, Self::OpenAi | Self::Anthropic | Self::Mcp)
     }
 
     /// Whether its answers are for operators only.
@@ -59,14 +63,15 @@ impl Door {
 
     /// Whether this asks a model or a filter to work.
     pub(super) fn is_asked(self, method: &Method) -> bool {
-        *method == Method::POST && matches!(self, Self::OpenAi | Self::Anthropic | Self::Pipelines)
+        *method == Method::POST
+            && matches!(self, Self::OpenAi | Self::Anthropic | Self::Pipelines | Self::Mcp)
     }
 
     /// A refusal as its clients read it.
     pub(super) fn refused(self, fault: Fault) -> Response {
         match self {
             Self::Anthropic => AnthropicError(fault).into_response(),
-            Self::OpenAi | Self::Operators => OpenAiError(fault).into_response(),
+            Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(fault).into_response(),
             Self::Functions | Self::Pipelines => Detail(fault).into_response(),
         }
     }

@@ -10,7 +10,7 @@ use valvehouse_core::figures::{Answering, Doors};
 pub(crate) const OPERATIONS: &str = "operations";
 
 /// How the routes of doors begin; the first that fits names the door.
-const ROUTES: [(&str, &str); 16] = [
+const ROUTES: [(&str, &str); 17] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/models", "models"),
@@ -23,6 +23,7 @@ const ROUTES: [(&str, &str); 16] = [
     ("/api/v1/session", "session"),
     ("/api/v1/", "page"),
     ("/page", "page"),
+    ("/mcp", "mcp"),
     ("/livez", OPERATIONS),
     ("/readyz", OPERATIONS),
     ("/metrics", OPERATIONS),

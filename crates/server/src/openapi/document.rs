@@ -11,13 +11,14 @@ use valvehouse_host::app::App;
 
 const COMMON: &str = include_str!("common.json");
 /// The doors, in the order in which they are read.
-const DOORS: [&str; 10] = [
+const DOORS: [&str; 11] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
     include_str!("agents.json"),
     include_str!("functions.json"),
     include_str!("pipelines.json"),
+    include_str!("mcp.json"),
     include_str!("traces.json"),
     include_str!("page.json"),
     include_str!("session.json"),
