@@ -2,14 +2,14 @@
 
 use super::args::{self, Command, Line};
 use super::exit::{Exit, Failure};
+#[cfg(feature = "mcp")]
+use super::mcp;
 use super::output::Output;
 use super::settings::Reading;
 use super::{
     chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
     list, log, new, release, resume, rollback, runs, serve, store, trace, trial, valves,
 };
-#[cfg(feature = "mcp")]
-use super::mcp;
 #[cfg(feature = "workbench")]
 use super::{completions, dev, lsp, repl, test};
 use clap::Parser;

@@ -48,7 +48,12 @@ async def talk(server, mode):
         await client.call_tool("test_tool_with_progress", {}, progress_callback=follow)
         assert [done for done, _ in progress] == [0, 50, 100], progress
         await client.call_tool("test_tool_with_logging", {})
-        assert "Tool processing data" in lines, lines
+        # They come on the session's own stream, beside the result.
+        for _ in range(600):
+            if "Tool execution completed" in lines:
+                break
+            await asyncio.sleep(0.1)
+        assert lines[:3] == ["Tool execution started", "Tool processing data", "Tool execution completed"], lines
         result = await client.call_tool("test_input_required_result_elicitation", {})
         assert text(result) == "Hello, Ann!", result
         result = await client.call_tool("test_input_required_result_sampling", {})

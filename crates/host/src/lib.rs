@@ -23,10 +23,10 @@ mod snapshot;
 mod status;
 mod writer;
 
+pub use catalog::Offered;
 pub use decision::Decision;
 pub use explanation::{HostPart, Part};
 pub use host::Host;
-pub use catalog::Offered;
 pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State};
 pub use reload::aside::{Owner, adoptable, owner};

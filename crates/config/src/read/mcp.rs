@@ -71,7 +71,9 @@ fn name(it: &mut Reader<'_>) -> Option<String> {
     match it.text("name") {
         Some(name) if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits) => return Some(name),
         Some(name) => {
-            let what = format!("must have 1 to {MAX_NAME} of a-z, 0-9, `_` and `-`, since its tools are called `NAME_tool`, not {name:?}");
+            let what = format!(
+                "must have 1 to {MAX_NAME} of a-z, 0-9, `_` and `-`, since its tools are called `NAME_tool`, not {name:?}"
+            );
             it.wrong("name", &what);
         }
         None if !it.was_given("name") => it.wrong("name", "is missing: its tools are called `NAME_tool`"),

@@ -119,13 +119,21 @@ impl Shown<'_> {
                 (url, auth.as_ref().map(secret).unwrap_or_default(), none.2, none.3, none.4)
             }
             McpTransport::Command { command, env, cwd } => {
-                let env: Vec<String> = env.iter().map(|(name, value)| format!("{name} = {}", secret(value))).collect();
+                let env: Vec<String> =
+                    env.iter().map(|(name, value)| format!("{name} = {}", secret(value))).collect();
                 let env = if env.is_empty() { none.3 } else { format!("{{ {} }}", env.join(", ")) };
                 let cwd = if *cwd == self.config.project { none.4 } else { path(cwd, self.config) };
                 (none.0, none.1, texts(command), env, cwd)
             }
         };
-        let all = [("url", url), ("auth", auth), ("command", command), ("args", "[]".into()), ("env", env), ("cwd", cwd)];
+        let all = [
+            ("url", url),
+            ("auth", auth),
+            ("command", command),
+            ("args", "[]".into()),
+            ("env", env),
+            ("cwd", cwd),
+        ];
         for (key, value) in all {
             self.add(format!("{place}.{key}"), value);
         }

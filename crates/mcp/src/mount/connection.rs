@@ -70,7 +70,9 @@ impl Connection {
     pub(super) async fn open(link: &Arc<Link>) -> Result<Self, String> {
         match Self::open_as(link, true).await {
             // A program that takes long to start answers the question for its version when it is too late for that.
-            Err(_) if matches!(link.server.transport, McpTransport::Command { .. }) => Self::open_as(link, false).await,
+            Err(_) if matches!(link.server.transport, McpTransport::Command { .. }) => {
+                Self::open_as(link, false).await
+            }
             opened => opened,
         }
     }
@@ -102,14 +104,14 @@ impl Connection {
                         valvehouse_net::following_nobody(url).await.map_err(|fault| fault.to_string())?;
                     let transport = StreamableHttpClientTransport::with_client(http, config);
                     let running = serve_client_with_lifecycle(client, transport, lifecycle).await;
-                    let running = running.map_err(|error| error.to_string())?;
+                    let running = running.map_err(|error| plain(&error.to_string()))?;
                     Ok(Self { running, program: None })
                 }
                 McpTransport::Command { command, env, cwd } => {
                     let (program, output, input) = Program::start(&link.server.name, command, env, cwd)?;
                     match serve_client_with_lifecycle(client, (output, input), lifecycle).await {
                         Ok(running) => Ok(Self { running, program: Some(program) }),
-                        Err(error) => Err(with_last_words(error.to_string(), &program)),
+                        Err(error) => Err(with_last_words(plain(&error.to_string()), &program)),
                     }
                 }
             }
@@ -156,6 +158,12 @@ impl Ends for RunningService<RoleClient, Client> {
         }
         "its connection ended".into()
     }
+}
+
+/// The words of an error, without the name of a Rust type in brackets.
+fn plain(error: &str) -> String {
+    let behind = |rest: &str| rest.split_once("] error: ").map(|(_, cause)| cause.to_owned());
+    error.split_once("Transport [").and_then(|(_, rest)| behind(rest)).unwrap_or_else(|| error.to_owned())
 }
 
 fn with_last_words(cause: String, program: &Program) -> String {
@@ -224,5 +232,18 @@ pub(super) async fn follow(remote: &Remote, link: &Link) {
         // A stream that broke off may have missed something.
         link.look_again.notify_one();
         tokio::time::sleep(Duration::from_millis(1_000 + fastrand::u64(0..4_000))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn an_error_names_no_type() {
+        let error =
+            "Send message error Transport [rmcp::worker::Worker<Client>] error: Client error: refused";
+        assert_eq!(plain(error), "Client error: refused");
+        assert_eq!(plain("connection closed"), "connection closed");
     }
 }

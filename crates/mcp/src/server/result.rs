@@ -201,7 +201,7 @@ mod tests {
             json!([{ "role": "user", "content": { "type": "text", "text": "hi" } }])
         );
         assert_eq!(prompt(r#"[{"role": "assistant", "content": "x"}]"#)[0]["content"]["text"], "x");
-        assert!(of_prompt(&Json::from(5), &Json::object()).is_err());
+        assert!(of_prompt(&Json::from(5_i64), &Json::object()).is_err());
         let resource = |text: &str| {
             let value = Json::parse(text.as_bytes()).unwrap();
             of_resource(&value, "n://1", None)

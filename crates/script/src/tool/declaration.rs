@@ -158,8 +158,9 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         let text = |name: &Dynamic| name.as_immutable_string_ref().ok().map(|name| shortened(name.as_str()));
         let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
         let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
-        let read = entry_of(entry, orders)
-            .and_then(|(declared, handler)| ToolFunction::new(script, declared, &handler, &default_tags, None));
+        let read = entry_of(entry, orders).and_then(|(declared, handler)| {
+            ToolFunction::new(script, declared, &handler, &default_tags, None)
+        });
         match read {
             Ok(tool) if more_patterns(&mut patterns, &tool) > MAX_PATTERNS => {
                 return failed(
@@ -334,7 +335,9 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
 
 /// Hooks in a tool's file: they would never run.
 pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
-    let is_tool = ast.iter_functions().any(|function| matches!(function.name, "handler" | "tools" | "prompts" | "resources"));
+    let is_tool = ast
+        .iter_functions()
+        .any(|function| matches!(function.name, "handler" | "tools" | "prompts" | "resources"));
     let hooks = ast.iter_functions().filter_map(|function| Hook::named(function.name));
     hooks
         .filter(|_| is_tool)

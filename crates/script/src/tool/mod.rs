@@ -10,5 +10,5 @@ mod tests;
 pub(super) use declaration::{misplaced_hooks, read};
 pub use function::Role;
 pub(super) use function::{ServedFunction, ToolFunction};
-pub(super) use served::read as read_served;
 pub use handler::{ScriptedTool, ServedTool};
+pub(super) use served::read as read_served;

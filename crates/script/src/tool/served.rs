@@ -58,7 +58,10 @@ pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<P
             Err(why) => failed("prompts", &why),
         }
     }
-    match (has("resources"), script.functions().any(|function| function.name == "resource" && function.params.len() == 1)) {
+    match (
+        has("resources"),
+        script.functions().any(|function| function.name == "resource" && function.params.len() == 1),
+    ) {
         (true, true) => match list(script, "resources").and_then(|entries| resources(script, &entries)) {
             Ok(more) => served.extend(more),
             Err(why) => failed("resources", &why),
@@ -87,7 +90,8 @@ fn list(script: &Script, function: &str) -> Result<Vec<Dynamic>, String> {
 fn entry_of(entry: &Dynamic, keys: &[&str]) -> Result<(Json, Option<FnPtr>, Option<FnPtr>), String> {
     let map = entry.as_map_ref().map_err(|kind| format!("lists {kind}; each entry is a map"))?;
     let handler = map.get("handler").map(pointer).transpose()?;
-    let complete = map.get("complete").map(|given| pointer(given).map_err(|why| why.replace("handler", "complete")));
+    let complete =
+        map.get("complete").map(|given| pointer(given).map_err(|why| why.replace("handler", "complete")));
     let complete = complete.transpose()?;
     let mut rest = rhai::Map::clone(&map);
     rest.remove("handler");
@@ -107,7 +111,12 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
     let arguments = match declared.get("arguments").unwrap_or_default() {
         Json::Null => Vec::new(),
         Json::Array(arguments) => arguments.items(),
-        other => return Err(format!("gives the prompt `{name}` `arguments` that are {}; give a list", other.kind())),
+        other => {
+            return Err(format!(
+                "gives the prompt `{name}` `arguments` that are {}; give a list",
+                other.kind()
+            ));
+        }
     };
     let parameters = Json::object();
     for argument in &arguments {
@@ -170,7 +179,10 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
         ("name", "resource".into()),
         ("description", format!("Resources of {}", script.id()).into()),
         ("tag", "resource".into()),
-        ("parameters", Json::from([("uri", Json::from([("type", "string".into()), ("required", true.into())]))])),
+        (
+            "parameters",
+            Json::from([("uri", Json::from([("type", "string".into()), ("required", true.into())]))]),
+        ),
         ("metadata", Json::from([("resources", listed.into()), ("templates", templates.into())])),
     ]);
     let handler = FnPtr::new("resource").map_err(|error| error.to_string())?;

@@ -124,7 +124,8 @@ fn a_file_may_serve_prompts_and_resources_and_no_tool() {
     let prompts = "fn prompts() { [#{ name: \"review\", arguments: [#{ name: \"code\", required: true }], handler: review, \
                    complete: |args| [\"a\"] }] }\nfn review(args) { args.code }";
     assert_eq!(served(prompts), ["Prompt review", "Completion complete"]);
-    let resources = "fn resources() { [#{ uri: \"n://a\" }, #{ uriTemplate: \"n://{id}\" }] }\nfn resource(uri) { uri }";
+    let resources =
+        "fn resources() { [#{ uri: \"n://a\" }, #{ uriTemplate: \"n://{id}\" }] }\nfn resource(uri) { uri }";
     assert_eq!(served(resources), ["Resource resource"]);
     let script = compile(resources).unwrap();
     let function = &script.served(&Arc::default())[0].scripted.tool;
