@@ -25,6 +25,8 @@ const SHOWN: u64 = 6;
 pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Result<Exit, Failure> {
     let said = said(&asked.text)?;
     let app = App::open(config).await?;
+    #[cfg(feature = "mcp")]
+    let _mounts = super::mcp_servers::mounted(&app).await;
     for problem in list::problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }

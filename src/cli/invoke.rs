@@ -17,6 +17,8 @@ pub(super) async fn run(asked: args::Invoke, config: Config, out: &Output) -> Re
     let context =
         asked.context.as_deref().map_or_else(|| Ok(Json::object()), |text| object("--context", text))?;
     let app = App::open(config).await?;
+    #[cfg(feature = "mcp")]
+    let _mounts = super::mcp_servers::mounted(&app).await;
     let done = invoke(&app, &asked, arguments, Context::new(context), out).await;
     app.close().await;
     done.map(|()| Exit::Done)

@@ -21,9 +21,10 @@ pub(super) fn start(line: &Line, out: &Output) {
     let is_tested = line.command.is_tested();
     let usual = match (line.global.quiet, line.global.verbose) {
         (_, 0) if is_tested => "off",
-        (true, _) => "error",
-        (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off",
-        (false, 0) => "warn,valvehouse=info,script=info",
+        (true, _) => "error,rmcp=off",
+        (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off,rmcp=off",
+        // What it says of a connection, the mount says in words of its own.
+        (false, 0) => "warn,valvehouse=info,script=info,rmcp=off",
         (false, 1) => "warn,valvehouse=debug,script=debug",
         (false, _) => "debug,valvehouse=trace,script=trace",
     };

@@ -40,6 +40,10 @@ mod history;
 mod list;
 #[cfg(feature = "workbench")]
 mod lsp;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_servers;
 mod new;
 mod nodes;
 mod release;

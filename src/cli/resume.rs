@@ -14,6 +14,8 @@ use valvehouse_json::Json;
 pub(super) async fn run(asked: args::Resume, config: Config, out: &Output) -> Result<Exit, Failure> {
     let decision = decision(&asked)?;
     let app = App::open(config).await?;
+    #[cfg(feature = "mcp")]
+    let _mounts = super::mcp_servers::mounted(&app).await;
     for problem in list::problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }

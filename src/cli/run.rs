@@ -2,6 +2,8 @@
 
 use super::args::{self, Command, Line};
 use super::exit::{Exit, Failure};
+#[cfg(feature = "mcp")]
+use super::mcp;
 use super::output::Output;
 use super::settings::Reading;
 use super::{
@@ -119,6 +121,8 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
         Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
         Command::Nodes(_) => nodes::run(&config, out).await,
         Command::Release(asked) => release::run(&asked, &config, out),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(asked) => mcp::run(&asked, config, &reading, out).await,
         Command::Store(asked) => store::run(&asked, &config, out).await,
         Command::Key(asked) => key::run(&asked, out),
         #[cfg(feature = "workbench")]

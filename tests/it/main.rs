@@ -42,6 +42,7 @@ mod kernel;
 mod lanes;
 mod language_server;
 mod long_talk;
+mod mcp;
 mod metrics;
 mod modules;
 mod one_request;

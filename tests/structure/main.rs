@@ -29,6 +29,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-script",
     "valvehouse-agent",
     "valvehouse-host",
+    "valvehouse-mcp",
     "valvehouse-server",
     "valvehouse",
 ];
@@ -54,6 +55,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("toml", &["valvehouse-config"]),
     ("cap-std", &["valvehouse-os"]),
     ("arc-swap", &["valvehouse-host"]),
+    ("rmcp", &["valvehouse-mcp"]),
     ("prometheus", &["valvehouse-server"]),
     ("clap", &["valvehouse"]),
     ("sd-notify", &["valvehouse"]),

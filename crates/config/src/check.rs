@@ -22,6 +22,8 @@ pub(super) fn check(config: &Config, log: &mut Log) {
     }
     refuse_twins("providers", &providers, log);
     refuse_twins("models", &models, log);
+    let servers: Vec<&str> = config.mcp.iter().map(|server| server.name.as_str()).collect();
+    refuse_twins("mcp", &servers, log);
     fallbacks::check(config, log);
     for model in &config.models {
         let key = format!("models.{}.provider", model.name);

@@ -1,6 +1,7 @@
 //! The settings, typed and checked.
 
 use crate::grants::Grants;
+use crate::mcp::McpServer;
 use crate::network::Network;
 use crate::origin::Origin;
 use crate::provider::ProviderSettings;
@@ -37,6 +38,8 @@ pub struct Config {
     pub providers: Vec<ProviderSettings>,
     /// `[[models]]`; the demo where there are neither these nor providers.
     pub models: Vec<ModelSettings>,
+    /// `[[mcp]]`; other servers whose tools are offered.
+    pub mcp: Vec<McpServer>,
     /// `[filters.ID]`
     pub filters: IndexMap<String, PluginSettings>,
     /// `[tools.ID]`
@@ -67,6 +70,7 @@ impl Config {
             ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
+            ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
             ("server.hosts", now.hosts != next.hosts),
             ("server.origins", now.origins != next.origins),
             ("admin.key", self.admin != other.admin),
@@ -111,6 +115,9 @@ pub struct Server {
     pub hosts: Vec<String>,
     /// The sites whose pages may use the inference doors: `https://chat.example.com`.
     pub origins: Vec<String>,
+    /// The tools that clients of MCP see at `/mcp`: names, scripts, `tag:x`, and `*` for all but the guarded tools of
+    /// the host. With none there is no such endpoint.
+    pub mcp_tools: Vec<String>,
     /// How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes.
     pub requests_per_minute: u32,
 }
@@ -155,6 +162,8 @@ pub struct Key {
     pub key: SecretSource,
     /// Whose it is: an object with at least `id`.
     pub user: Option<Json>,
+    /// The tools that its holder sees at `/mcp`, where they are others than those of `mcp_tools`.
+    pub mcp_tools: Option<Vec<String>>,
 }
 
 /// What operators connect to.

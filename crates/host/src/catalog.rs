@@ -9,7 +9,7 @@ use std::sync::Arc;
 use valvehouse_core::filter::Filter;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::words::did_you_mean;
-use valvehouse_script::{Code, Kind, Problem, ScriptedTool};
+use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
 
 /// Everything that models may be offered.
 #[derive(Default)]
@@ -17,14 +17,39 @@ pub(super) struct Shelf {
     /// Native tools first, then scripts' by path.
     pub(super) tools: Vec<Tool>,
     pub(super) problems: Vec<Problem>,
+    /// The prompts and resources of scripts, by path.
+    pub(super) offered: Offered,
     /// Where each name stands.
     places: HashMap<String, usize>,
+}
+
+/// The prompts and resources that scripts serve to clients of MCP.
+#[derive(Clone, Default)]
+pub struct Offered {
+    /// Prompts, each name once; `metadata.prompt` of its specification is the declaration.
+    pub prompts: Vec<Tool>,
+    /// Functions that return the content of resources; `metadata.resources` and `metadata.templates` list them.
+    pub resources: Vec<Tool>,
+    /// Functions that complete arguments; `metadata.of` is the prompt or the template.
+    pub completions: Vec<Tool>,
 }
 
 impl Shelf {
     pub(super) fn new(native: &[Tool], plugins: &Plugins, plan: &Plan) -> Self {
         let mut shelf = Self::default();
-        native.iter().for_each(|tool| shelf.place(tool.clone()));
+        let file = plan.project.join("valvehouse.toml");
+        for tool in native {
+            if shelf.places.contains_key(tool.name()) {
+                let what = format!(
+                    "the tool `{}` of an MCP server is not offered: the host has one of that name",
+                    tool.name()
+                );
+                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
+                shelf.problems.push(problem.help("give the server another `name` in [[mcp]]"));
+                continue;
+            }
+            shelf.place(tool.clone());
+        }
         let mut brought_by: BTreeMap<String, &Plugin> = BTreeMap::new();
         let mut scripts: Vec<&Arc<Plugin>> =
             plugins.values().filter(|plugin| !plugin.tools().is_empty()).collect();
@@ -43,6 +68,7 @@ impl Shelf {
                 }
             }
         }
+        shelf.offer(plugins);
         shelf.look_for_missing(plan);
         shelf.look_for_filters(plugins, plan);
         shelf.look_for_settings(native, plugins, plan);
@@ -66,13 +92,47 @@ impl Shelf {
             .help(format!("rename this one or that of {other}"))
             .warning()
         };
-        let native = "the host itself".to_owned();
+        let native = match &self.tools[place].spec.module {
+            Some(server) => format!("the MCP server `{server}`"),
+            None => "the host itself".to_owned(),
+        };
         let others = other.map_or(native, |other| other.path.display().to_string());
         self.problems.push(twice(plugin, &others, "this one is used"));
         if let Some(other) = other {
             self.problems.push(twice(other, &plugin.path.display().to_string(), "this one is not used"));
         }
         self.tools[place] = tool;
+    }
+
+    /// Collects prompts and resources. Of two prompts with one name the first is used, and both are reported.
+    fn offer(&mut self, plugins: &Plugins) {
+        let mut scripts: Vec<&Arc<Plugin>> = plugins.values().collect();
+        scripts.sort_by(|a, b| a.path.cmp(&b.path));
+        for plugin in scripts {
+            for ServedTool { role, scripted } in plugin.served() {
+                let name = scripted.tool.name().to_owned();
+                let problem =
+                    |what: String| Problem::new(Code::SameTool, &plugin.id, &plugin.path, what).warning();
+                let tool = match with_filters(&scripted, plugins) {
+                    Ok(tool) => tool,
+                    Err(why) => {
+                        self.problems
+                            .push(problem(format!("the prompt `{name}` is offered to nobody: {why}")));
+                        continue;
+                    }
+                };
+                let prompts = &self.offered.prompts;
+                match role {
+                    Role::Prompt if prompts.iter().any(|prompt| prompt.name() == name) => {
+                        let what = format!("two prompts are called `{name}`: this one is not used");
+                        self.problems.push(problem(what).help("rename one of the two"));
+                    }
+                    Role::Prompt => self.offered.prompts.push(tool),
+                    Role::Resource => self.offered.resources.push(tool),
+                    Role::Completion => self.offered.completions.push(tool),
+                }
+            }
+        }
     }
 
     fn place(&mut self, tool: Tool) {

@@ -1,7 +1,7 @@
 //! The host: the snapshot in force and the one writer that replaces it.
 
 use crate::leftovers;
-use crate::plan::Plan;
+use crate::plan::{Mounted, Plan};
 use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
@@ -118,7 +118,20 @@ impl Host {
     /// Goes on with another plan, of the same folders: what it says of models, providers and plugins goes live
     /// in one step.
     pub async fn replan(&self, plan: Plan) -> Arc<Snapshot> {
-        self.writer.lock().await.plan = Arc::new(plan);
+        {
+            let mut writer = self.writer.lock().await;
+            let mounted = writer.plan.mounted.clone();
+            writer.plan = Arc::new(Plan { mounted, ..plan });
+        }
+        self.reload().await
+    }
+
+    /// Offers these tools of other servers from now on, in place of those that were mounted before.
+    pub async fn mount(&self, mounted: Mounted) -> Arc<Snapshot> {
+        {
+            let mut writer = self.writer.lock().await;
+            writer.plan = Arc::new(Plan { mounted, ..(*writer.plan).clone() });
+        }
         self.reload().await
     }
 

@@ -24,10 +24,11 @@ mod snapshot;
 mod status;
 mod writer;
 
+pub use catalog::Offered;
 pub use decision::Decision;
 pub use explanation::{HostPart, Part};
 pub use host::Host;
-pub use plan::{ModelPlan, Passes, Plan, PluginPlan, ProviderPlan};
+pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use reload::aside::{Owner, adoptable, owner};
 pub use report::{Change, Looks, Report};

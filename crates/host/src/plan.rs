@@ -37,9 +37,20 @@ pub struct Plan {
     pub models: Vec<ModelPlan>,
     /// Further tools that are no scripts.
     pub native_tools: Vec<Tool>,
+    /// The tools of other servers, as they stand now.
+    pub mounted: Mounted,
     /// Versions of plugins that are not run, beside those that the project's list names.
     pub quarantined: Vec<Quarantined>,
     /// The problems of newer settings that could not replace these.
+    pub problems: Vec<Problem>,
+}
+
+/// Tools of other servers, which come and go while the host runs.
+#[derive(Clone, Default)]
+pub struct Mounted {
+    /// The tools that are offered, each name once.
+    pub tools: Vec<Tool>,
+    /// What operators have to know: servers that are away, tools that wait for approval.
     pub problems: Vec<Problem>,
 }
 

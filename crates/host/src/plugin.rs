@@ -10,7 +10,7 @@ use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{
-    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, UserValves,
+    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, ServedTool, UserValves,
 };
 use valvehouse_store::Confirmed;
 
@@ -180,6 +180,14 @@ impl Plugin {
             Some(script) if self.kind == Kind::Tool && self.enabled => script.tools(&self.users),
             _ => Vec::new(),
         })
+    }
+
+    /// The prompts and resources it serves; none while it is switched off.
+    pub(crate) fn served(&self) -> Vec<ServedTool> {
+        match &self.script {
+            Some(script) if self.kind == Kind::Tool && self.enabled => script.served(&self.users),
+            _ => Vec::new(),
+        }
     }
 
     /// The models it offers; none while it is switched off, or its file is gone.

@@ -18,7 +18,7 @@ impl Snapshot {
         let native = builtin::tools(&|_| Grants::default(), kept.unwrap_or(&Arc::default()));
         let plan = self.served.plan.clone();
         let shelf = Shelf::new(&native, &plugins, &plan);
-        Self::new(self.generation, plugins, self.problems.clone(), shelf.tools, plan)
+        Self::new(self.generation, plugins, self.problems.clone(), shelf.tools, plan).offering(shelf.offered)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
+use crate::catalog::Offered;
 use crate::decision::Decision;
 use crate::plan::{ModelPlan, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
@@ -29,6 +30,8 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
+    /// The prompts and resources of scripts.
+    pub offered: Offered,
     pub(crate) served: Arc<Served>,
     /// The filters that run for every model, by id.
     everywhere: Vec<Arc<Plugin>>,
@@ -104,6 +107,7 @@ impl Snapshot {
             plugins,
             problems,
             tools,
+            offered: Offered::default(),
             served: Arc::new(Served::new(plan, pipes)),
             passing: Selected::default(),
             listed: Json::Null,
@@ -121,6 +125,13 @@ impl Snapshot {
         let may_forward = |selected: &Selected| selected.chain.filters().is_empty();
         snapshot.may_forward = may_forward(&snapshot.passing) || snapshot.models.values().any(may_forward);
         snapshot
+    }
+
+    /// The same snapshot with these prompts and resources.
+    #[must_use]
+    pub(crate) fn offering(mut self, offered: Offered) -> Self {
+        self.offered = offered;
+        self
     }
 
     /// The plugins that are filters, by id.
@@ -280,8 +291,13 @@ impl Snapshot {
 
     /// All tools behind the filters of every model, for who calls a tool and asks no model.
     pub fn invoking(&self) -> Kernel {
+        self.invoking_only(self.tools.clone())
+    }
+
+    /// The same with these tools alone: another one does not exist for the caller.
+    pub fn invoking_only(&self, tools: Vec<Tool>) -> Kernel {
         let (chain, settings) = (self.passing.chain.clone(), self.passing.settings.clone());
-        Kernel::assembled(chain, self.tools.clone(), None, settings, self.served.clone())
+        Kernel::assembled(chain, tools, None, settings, self.served.clone())
     }
 
     /// The tools a model is offered, in order.

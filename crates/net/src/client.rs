@@ -169,6 +169,21 @@ pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<req
         .map_err(|error| not_set_up(&error))
 }
 
+/// Returns a client for others that speak their own protocol on top of HTTP: without a total limit of time, and never
+/// following a redirect, which could carry a key to somebody else.
+///
+/// # Errors
+/// Returns an error if it cannot be set up.
+pub async fn following_nobody(url: &Url) -> Result<reqwest::Client, Fault> {
+    install_crypto();
+    let is_local = is_loopback(url);
+    aside(move || {
+        let settings = settings(Timeouts::default());
+        if is_local { settings.no_proxy() } else { settings }
+    })
+    .await
+}
+
 /// The same on a thread that may be held up.
 pub(super) async fn aside(
     settings: impl Fn() -> reqwest::ClientBuilder + Send + 'static,

@@ -15,7 +15,7 @@ pub mod web;
 mod yielding;
 
 pub use call::{Address, Call};
-pub use client::Client;
+pub use client::{Client, following_nobody};
 pub use explain::shown;
 pub use response::{MAX_BODY, Response};
 pub use web::Web;

@@ -88,7 +88,7 @@ pub use repl::{Came, Repl, is_whole};
 pub use script::Script;
 pub use settings::Settings;
 pub use source::{Kind, SourceFile};
-pub use tool::ScriptedTool;
+pub use tool::{Role, ScriptedTool, ServedTool};
 pub use watch::Watch;
 
 /// Unit tests are held to the limits of the binary.

@@ -11,7 +11,7 @@ use super::reach::Reach;
 use super::settings::Settings;
 use super::source::SourceFile;
 use super::sources::Sources;
-use super::tool::ToolFunction;
+use super::tool::{ServedFunction, ToolFunction};
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
@@ -42,6 +42,8 @@ pub struct Script {
     /// Whether its callbacks do; its hooks do not rest because somebody listens badly.
     pub(super) listening: Breaker,
     pub(super) tools: Vec<ToolFunction>,
+    /// Its prompts and resources.
+    pub(super) served: Vec<ServedFunction>,
     pub(super) pipe: Option<PipeFunction>,
     pub(super) waiting: bool,
     /// Whether it looks at streams through a window, in which text may wait.

@@ -15,6 +15,8 @@ mod functions;
 mod gate;
 mod headers;
 mod listen;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod messages;
 mod metrics;
 mod ollama;

@@ -48,12 +48,24 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(page::routes(&app))
         .merge(session::routes(&app))
         .merge(metrics::routes(&app))
+        .merge(tools_routes(&app))
         .merge(openapi::routes())
         .fallback(fallback::not_found)
         .method_not_allowed_fallback(fallback::wrong_method)
         .layer(DefaultBodyLimit::max(most))
         .layer(axum::middleware::from_fn_with_state(app.clone(), enter))
         .with_state(app)
+}
+
+/// The endpoint of MCP, where it is built in and serves anything.
+#[cfg(feature = "mcp")]
+fn tools_routes(app: &Arc<App>) -> Router<Arc<App>> {
+    crate::mcp::routes(app)
+}
+
+#[cfg(not(feature = "mcp"))]
+fn tools_routes(_: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
 }
 
 /// Serves until `shutdown` comes; requests under way are finished. As long as there are any, new ones are told
@@ -74,6 +86,8 @@ fn serve_until(
     shutdown: BoxFuture<'static, ()>,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     let (router, serving) = (router(app.clone()), app.clone());
+    #[cfg(feature = "mcp")]
+    let _mounts = valvehouse_mcp::Mounts::start(&app);
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let until = async move {
         shutdown.await;

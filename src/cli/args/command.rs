@@ -150,6 +150,9 @@ pub(in crate::cli) enum Command {
     Nodes(Nodes),
     /// Run a quarantined version of a plugin again
     Release(Release),
+    /// Serve the project's tools to a client of MCP over stdin and stdout, or look after other MCP servers
+    #[cfg(feature = "mcp")]
+    Mcp(Mcp),
     /// Look after the store itself
     #[command(subcommand)]
     Store(Store),
@@ -389,6 +392,58 @@ pub(in crate::cli) struct Grant {
     /// Take it back; without a capability, all of it
     #[arg(long)]
     pub(in crate::cli) revoke: bool,
+}
+
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse mcp                              what a client starts: its requests come on stdin
+  claude mcp add house -- valvehouse mcp --project /path/to/project
+
+  valvehouse mcp list                         the servers of [[mcp]] and how their tools stand
+  valvehouse mcp approve github               offer its tools as they are now
+
+The same tools are served over HTTP by valvehouse serve, at /mcp.")]
+#[command(args_conflicts_with_subcommands = true)]
+pub(in crate::cli) struct Mcp {
+    /// The id of the user for whom the client asks
+    #[arg(long, short, value_name = "USER")]
+    pub(in crate::cli) user: Option<String>,
+    #[command(subcommand)]
+    pub(in crate::cli) command: Option<McpCommand>,
+}
+
+#[cfg(feature = "mcp")]
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum McpCommand {
+    /// List the servers of [[mcp]] and their tools, with what changed since they were approved
+    #[command(after_help = "Examples:
+  valvehouse mcp list
+  valvehouse mcp list github
+  valvehouse --format json mcp list
+
+Exit code 1: a server is not available, or a tool waits for approval.")]
+    List {
+        /// Only this server
+        name: Option<String>,
+    },
+    /// Offer tools of a server as they are now, and no longer when they change
+    #[command(after_help = "Examples:
+  valvehouse mcp approve github               all of its tools
+  valvehouse mcp approve github search read   these two
+  valvehouse mcp approve github --forget search   take an approval back
+
+Approvals are written to mcp.lock.json of the project. Running hosts follow at once.")]
+    Approve {
+        /// The server
+        name: String,
+        /// Its tools, as the server calls them; all of them where none is named
+        #[arg(value_name = "TOOL")]
+        tools: Vec<String>,
+        /// Take the approval back
+        #[arg(long)]
+        forget: bool,
+    },
 }
 
 #[derive(Debug, Args)]

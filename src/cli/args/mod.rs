@@ -14,6 +14,8 @@ pub(super) use command::{
     Adopt, Chat, Check, Command, Config, Confirm, Explain, Format, Global, Grant, Health, History, Invoke,
     Key, Line, List, Release, Rollback, Store, Valves,
 };
+#[cfg(feature = "mcp")]
+pub(super) use command::{Mcp, McpCommand};
 #[cfg(feature = "workbench")]
 pub(super) use dev::{Dev, Models, Open};
 pub(super) use new::{New, Place, What};

@@ -1,7 +1,7 @@
 //! The whole of the settings.
 
 use super::section::{key, secret, section};
-use super::{models, plugins, server};
+use super::{mcp, models, plugins, server};
 use crate::reader::{Log, Reader};
 use crate::settings::{Admin, Config, StoreAddress, StoreSettings};
 use crate::tree::Setting;
@@ -29,6 +29,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     if is_demo && !root.log.origins.contains_key("models") {
         models.push(models::demo_model());
     }
+    let mcp = mcp::servers(&mut root, &project);
     let filters = plugins::named(&mut root, "filters", plugins::plugin);
     let tools = plugins::named(&mut root, "tools", plugins::plugin);
     let grants = plugins::named(&mut root, "grants", |it| plugins::grants(it, &project));
@@ -44,6 +45,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         otlp,
         providers,
         models,
+        mcp,
         filters,
         tools,
         grants,

@@ -1,6 +1,7 @@
 //! From the tree to typed settings, section by section.
 
 mod config;
+mod mcp;
 mod models;
 mod plugins;
 mod section;

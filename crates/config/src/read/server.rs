@@ -25,6 +25,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         keep_alive_ms: 15_000,
         hosts: Vec::new(),
         origins: Vec::new(),
+        mcp_tools: vec!["*".to_owned()],
         requests_per_minute: 0,
     };
     section(root, "server", |it| {
@@ -59,6 +60,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
         server.hosts = hosts(it);
         server.origins = origins(it);
+        server.mcp_tools = it.texts("mcp_tools").unwrap_or_else(|| server.mcp_tools.clone());
         let often =
             it.whole("requests_per_minute", 0..=1_000_000).and_then(|often| u32::try_from(often).ok());
         server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
@@ -209,7 +211,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
                 return None;
             }
             if !key.is_blank() {
-                return Some(Key { key, user: None });
+                return Some(Key { key, user: None, mcp_tools: None });
             }
             it.log.problem(&item.origin, format!("{place} is empty: give a key, or take it out"));
             return None;
@@ -230,8 +232,9 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
     if key.is_none() && !entry.was_given("key") {
         entry.wrong("key", "is missing: write { key = \"…\", user = { id = \"…\" } }");
     }
+    let mcp_tools = entry.texts("mcp_tools");
     entry.finish();
-    Some(Key { key: key?, user })
+    Some(Key { key: key?, user, mcp_tools })
 }
 
 pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {

@@ -1,6 +1,7 @@
 //! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
 
 use crate::grants::{Capability, Grants};
+use crate::mcp::{McpServer, McpTransport};
 use crate::origin::Origin;
 use crate::provider::{Offered, ProviderSettings};
 use crate::secret::SecretSource;
@@ -37,6 +38,7 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.otlp();
     config.providers.iter().for_each(|provider| all.provider(provider));
     config.models.iter().for_each(|model| all.model(model));
+    config.mcp.iter().for_each(|server| all.mcp(server));
     for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }
@@ -63,11 +65,21 @@ impl Shown<'_> {
             .keys
             .iter()
             .map(|key| match &key.user {
-                None => secret(&key.key),
-                Some(user) => format!("{{ key = {}, user = {} }}", secret(&key.key), value(user)),
+                None if key.mcp_tools.is_none() => secret(&key.key),
+                user => {
+                    let mut parts = format!("key = {}", secret(&key.key));
+                    if let Some(user) = user {
+                        parts.push_str(&format!(", user = {}", value(user)));
+                    }
+                    if let Some(tools) = &key.mcp_tools {
+                        parts.push_str(&format!(", mcp_tools = {}", texts(tools)));
+                    }
+                    format!("{{ {parts} }}")
+                }
             })
             .collect();
         self.add("server.keys", format!("[{}]", keys.join(", ")));
+        self.add("server.mcp_tools", texts(&server.mcp_tools));
         self.add("server.trust_user_headers", server.trust_user_headers.to_string());
         let proxies: Vec<String> = server.trusted_proxies.iter().map(ToString::to_string).collect();
         self.add("server.trusted_proxies", texts(&proxies));
@@ -97,6 +109,41 @@ impl Shown<'_> {
             if headers.is_empty() { "{}".into() } else { format!("{{ {} }}", headers.join(", ")) },
         );
         self.add("otlp.service", text(otlp.map_or("valvehouse", |otlp| &otlp.service)));
+    }
+
+    fn mcp(&mut self, it: &McpServer) {
+        let place = format!("mcp.{}", it.name);
+        self.add(format!("{place}.name"), text(&it.name));
+        let none = (String::new(), String::new(), String::new(), "{}".to_owned(), text("."));
+        let (url, auth, command, env, cwd) = match &it.transport {
+            McpTransport::Http { url, auth } => {
+                let url = text(without_password(url).as_str());
+                (url, auth.as_ref().map(secret).unwrap_or_default(), none.2, none.3, none.4)
+            }
+            McpTransport::Command { command, env, cwd } => {
+                let env: Vec<String> =
+                    env.iter().map(|(name, value)| format!("{name} = {}", secret(value))).collect();
+                let env = if env.is_empty() { none.3 } else { format!("{{ {} }}", env.join(", ")) };
+                let cwd = if *cwd == self.config.project { none.4 } else { path(cwd, self.config) };
+                (none.0, none.1, texts(command), env, cwd)
+            }
+        };
+        let all = [
+            ("url", url),
+            ("auth", auth),
+            ("command", command),
+            ("args", "[]".into()),
+            ("env", env),
+            ("cwd", cwd),
+        ];
+        for (key, value) in all {
+            self.add(format!("{place}.{key}"), value);
+        }
+        self.add(format!("{place}.tools"), texts(&it.tools));
+        self.add(format!("{place}.trust"), text(it.trust.as_str()));
+        self.add(format!("{place}.timeout_ms"), ms(it.timeout));
+        self.add(format!("{place}.concurrency"), it.concurrency.to_string());
+        self.add(format!("{place}.max_result_kb"), (it.max_result / 1_024).to_string());
     }
 
     fn breaker(&mut self, place: &str, breaker: &BreakerSettings) {

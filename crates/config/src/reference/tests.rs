@@ -22,6 +22,10 @@ retry = {}
 breaker = {}
 [[models]]
 name = "NAME"
+[[mcp]]
+name = "name"
+url = "http://127.0.0.1:1/mcp"
+env = {}
 [filters.id]
 budget = {}
 [tools.id]
@@ -33,7 +37,7 @@ fn described() -> BTreeMap<String, Described> {
     SECTIONS
         .iter()
         .flat_map(|section| section.settings)
-        .map(|it| (it.key.replace(".ID", ".id"), *it))
+        .map(|it| (it.key.replace(".ID", ".id").replace("mcp.NAME", "mcp.name"), *it))
         .collect()
 }
 
@@ -46,7 +50,7 @@ fn every_key_that_is_read_is_described_and_no_other() {
     let asked = &log.asked;
     let is_table = |key: &&String| {
         asked.iter().any(|other| other.starts_with(&format!("{key}.")))
-            || matches!(key.as_str(), "providers" | "models" | "filters" | "tools" | "grants")
+            || matches!(key.as_str(), "providers" | "models" | "mcp" | "filters" | "tools" | "grants")
     };
     let leaves: BTreeSet<String> = asked.iter().filter(|key| !is_table(key)).cloned().collect();
     let known: BTreeSet<String> = described().into_keys().collect();
@@ -64,6 +68,8 @@ fn the_defaults_that_are_described_are_those_in_force() {
     for one in &shown {
         let described = left.remove(&one.key).unwrap_or_else(|| panic!("{} is not described", one.key));
         match described.usual {
+            // A server needs an address.
+            _ if one.key == "mcp.name.url" => {}
             "*none*" => assert_eq!(one.value, "", "{}", one.key),
             usual if usual.starts_with('*') => {}
             _ if one.key == "server.keys" => {}

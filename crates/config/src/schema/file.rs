@@ -19,6 +19,7 @@ pub(super) struct File {
     otlp: Otlp,
     providers: Vec<Provider>,
     models: Vec<Model>,
+    mcp: Vec<Mcp>,
     filters: BTreeMap<Id, Plugin>,
     tools: BTreeMap<Id, Plugin>,
     grants: BTreeMap<Id, Grants>,
@@ -47,6 +48,7 @@ struct Server {
     keep_alive_ms: u64,
     hosts: Vec<String>,
     origins: Vec<String>,
+    mcp_tools: Vec<String>,
     #[schemars(range(min = 0, max = 1_000_000))]
     requests_per_minute: u32,
 }
@@ -63,6 +65,7 @@ enum Key {
 struct UserKey {
     key: String,
     user: Table,
+    mcp_tools: Vec<String>,
 }
 
 #[derive(JsonSchema)]
@@ -111,6 +114,41 @@ struct Otlp {
     endpoint: String,
     headers: BTreeMap<String, String>,
     service: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Mcp {
+    #[schemars(regex(pattern = "^[a-z0-9_-]{1,32}$"))]
+    name: String,
+    url: String,
+    auth: String,
+    command: Command,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    cwd: String,
+    tools: Vec<String>,
+    trust: Trust,
+    #[schemars(range(min = 1, max = 3_600_000))]
+    timeout_ms: u64,
+    #[schemars(range(min = 1, max = 1_000))]
+    concurrency: u64,
+    #[schemars(range(min = 1, max = 65_536))]
+    max_result_kb: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Command {
+    Program(String),
+    WithArguments(Vec<String>),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Trust {
+    Pin,
+    Always,
 }
 
 #[derive(JsonSchema)]

@@ -9,7 +9,7 @@ use std::time::Instant;
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
 /// Every door; the last one has what belongs to no other.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "chat",
     "messages",
     "responses",
@@ -33,6 +33,7 @@ const NAMES: [&str; 24] = [
     "page",
     "operations",
     "pipelines",
+    "mcp",
     "none",
 ];
 

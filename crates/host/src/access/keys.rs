@@ -12,7 +12,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The keys of operators and users.
 pub struct Keys {
     admin: Option<Held>,
-    users: Vec<(Held, Json)>,
+    users: Vec<(Held, Json, Option<Vec<String>>)>,
 }
 
 /// Whose a key is.
@@ -27,8 +27,10 @@ pub enum Holder<'a> {
 impl Keys {
     /// As configured.
     pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
-        let users =
-            users.iter().map(|key| (Held::new(key.key.clone()), key.user.clone().unwrap_or_default()));
+        let user = |key: &Key| {
+            (Held::new(key.key.clone()), key.user.clone().unwrap_or_default(), key.mcp_tools.clone())
+        };
+        let users = users.iter().map(user);
         Self { admin: admin.map(Held::new), users: users.collect() }
     }
 
@@ -51,17 +53,24 @@ impl Keys {
     pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
         let given = Digest::of(key);
         let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
-        if let Some((_, user)) = self.users.iter().find(|(held, _)| is(held)) {
+        if let Some((_, user, _)) = self.users.iter().find(|(held, ..)| is(held)) {
             return Some(Holder::User(user));
         }
         self.admin.as_ref().is_some_and(is).then_some(Holder::Admin)
+    }
+
+    /// The tools that a user's key sees at `/mcp`, where they are its own.
+    pub fn mcp_tools(&self, key: &str) -> Option<&[String]> {
+        let given = Digest::of(key);
+        let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
+        self.users.iter().find(|(held, ..)| is(held))?.2.as_deref()
     }
 
     /// Whether some user's key is the operators' as well: whoever has it may do everything.
     pub fn are_shared(&self) -> bool {
         let admin = self.admin();
         let is = |held: &Held| held.digest().zip(admin).is_some_and(|(digest, admin)| digest.is(&admin));
-        self.users.iter().any(|(held, _)| is(held))
+        self.users.iter().any(|(held, ..)| is(held))
     }
 }
 
@@ -119,8 +128,8 @@ mod tests {
     #[test]
     fn a_users_key_is_not_the_operators_unless_both_are_the_same() {
         let ann = Json::from([("id", "ann".into())]);
-        let users =
-            [Key { key: literal("sk-ann"), user: Some(ann) }, Key { key: literal("sk-two"), user: None }];
+        let key = |text: &str, user: Option<Json>| Key { key: literal(text), user, mcp_tools: None };
+        let users = [key("sk-ann", Some(ann)), key("sk-two", None)];
         let keys = Keys::new(&users, Some(literal(&Digest::of("sk-admin").to_string())));
         assert!(matches!(keys.holder("sk-ann"), Some(Holder::User(user)) if user.text("id").is_some()));
         assert!(matches!(keys.holder("sk-admin"), Some(Holder::Admin)));

@@ -2,7 +2,7 @@
 
 use super::error::OpenError;
 use super::providers::{Keys, provider};
-use crate::plan::{ModelPlan, Plan, PluginPlan, ProviderPlan};
+use crate::plan::{ModelPlan, Mounted, Plan, PluginPlan, ProviderPlan};
 use indexmap::IndexMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,7 @@ pub(super) fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         providers,
         models,
         native_tools: Vec::new(),
+        mounted: Mounted::default(),
         problems: Vec::new(),
         breaker: config.breaker,
         quarantined: Vec::new(),

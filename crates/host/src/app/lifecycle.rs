@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
-use valvehouse_config::{self as config, Config};
+use valvehouse_config::{self as config, Config, McpServer};
 use valvehouse_core::context::{HeaderNames, PartedTurns, Questions};
 use valvehouse_core::figures::Doors;
 use valvehouse_core::trace::Traces;
@@ -50,6 +50,8 @@ pub struct App {
     pub response_headers: Arc<HeaderNames>,
     /// The counts and times of requests, by door.
     pub doors: Doors,
+    /// The servers whose tools are mounted, by the settings in force.
+    pub mcp: watch::Sender<Vec<McpServer>>,
     /// Turns of which a part came lately.
     pub parted: PartedTurns,
     /// The plugins whose values are kept since the settings say so.
@@ -85,10 +87,12 @@ impl App {
             );
         }
         let names = |names: &[String]| HeaderNames::new(names.iter().map(String::as_str));
+        let mcp = watch::Sender::new(config.mcp.clone());
         Ok(Arc::new(Self {
             request_headers: names(&config.server.request_headers),
             response_headers: Arc::new(names(&config.server.response_headers)),
             config,
+            mcp,
             host,
             questions,
             admin,
@@ -123,6 +127,11 @@ impl App {
         }
         self.host.replan(plan).await;
         self.access.limit_rate(config.server.requests_per_minute);
+        self.mcp.send_if_modified(|servers| {
+            let differs = *servers != config.mcp;
+            servers.clone_from(&config.mcp);
+            differs
+        });
         let mut contents = self.contents.lock();
         for plugin in contents.iter().filter(|plugin| !config.trace.contents.contains(plugin)) {
             self.traces.keep_contents(plugin, false);

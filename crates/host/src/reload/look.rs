@@ -119,7 +119,8 @@ impl Reload {
         };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
         let aside = self.problems_of_aside(&plugins);
-        let others = shelf.problems.iter().chain(&self.plan.problems).chain(&aside);
+        let others =
+            shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems).chain(&aside);
         let problems: Vec<Problem> = beside.chain(others).cloned().collect();
         let known = current.map(|current| current.problems.as_slice()).unwrap_or_default();
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
@@ -133,7 +134,8 @@ impl Reload {
                 let figures = self.uses.of(tool.name());
                 tool.counting(figures)
             });
-            Snapshot::new(generation + 1, plugins, problems, tools.collect(), self.plan.clone())
+            let tools = tools.collect();
+            Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone()).offering(shelf.offered)
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();

@@ -107,7 +107,8 @@ impl Reload {
     /// Tools that are no scripts, as far as they are granted.
     pub(super) fn native_tools(&self) -> Vec<Tool> {
         let own = builtin::tools(&|id| self.grants(id), &self.compiler.kv);
-        own.into_iter().chain(self.plan.native_tools.iter().cloned()).collect()
+        let further = self.plan.native_tools.iter().chain(&self.plan.mounted.tools);
+        own.into_iter().chain(further.cloned()).collect()
     }
 
     /// Returns what a plugin or native tool may reach, by the configuration and the store.

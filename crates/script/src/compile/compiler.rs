@@ -130,10 +130,14 @@ impl Script {
             let orders = KeyOrders::of([&as_written].into_iter().chain(&linked.as_written));
             let (tools, more) = tool::read(&script, &orders, source);
             problems.extend(more);
-            if tools.is_empty() && script.pipe.is_none() {
+            let (served, more) = tool::read_served(&script, source);
+            problems.extend(more);
+            if problem::has_errors(&problems) && tools.is_empty()
+                || tools.is_empty() && served.is_empty() && script.pipe.is_none()
+            {
                 return Err(problems);
             }
-            script.tools = tools;
+            (script.tools, script.served) = (tools, served);
         }
         script.warnings = problems;
         Ok(script)
@@ -202,6 +206,7 @@ impl Script {
             callbacks: Vec::new(),
             listening: Breaker::new(&*file.id, settings.breaker),
             tools: Vec::new(),
+            served: Vec::new(),
             pipe: None,
             engine,
             ast,

@@ -116,6 +116,10 @@ codes! {
     SettingsWaiting = "V223",
     /// A secret that the settings name cannot be read here.
     SecretUnread = "V224",
+    /// An MCP server of the settings is not available.
+    McpAway = "V225",
+    /// A tool of an MCP server is not offered: it is new, or not as it was approved.
+    McpQuarantined = "V226",
 
     // -- what it may reach
     /// A capability is used and not declared.

@@ -146,6 +146,27 @@ const ENTRIES: &[Entry] = &[
         begins: "#{ description: \"\", tags: [] }",
     },
     Entry {
+        name: "prompts",
+        role: Role::Tool,
+        subject: None,
+        doc: "Lists prompts for clients of MCP: `#{ name, title, description, arguments, handler, complete }` each. A handler returns a text, a list of messages `#{ role, content }`, or `#{ messages, description }`. It runs when the file is loaded.",
+        begins: "[]",
+    },
+    Entry {
+        name: "resources",
+        role: Role::Tool,
+        subject: None,
+        doc: "Lists resources for clients of MCP: `#{ uri, name, title, description, mimeType }` each, or `uriTemplate` in place of `uri`. It runs when the file is loaded.",
+        begins: "[]",
+    },
+    Entry {
+        name: "resource",
+        role: Role::Tool,
+        subject: Some(("uri", Type::Text)),
+        doc: "Beside `resources()`: returns the content of one, a text, `#{ text | blob, mimeType }` or a list of those; `()` where there is none.",
+        begins: "()",
+    },
+    Entry {
         name: "pipe",
         role: Role::Pipe,
         subject: BODY,

@@ -40,11 +40,12 @@ pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<To
                 vec![both.help("a file is one tool (`fn handler`) or a module of tools (`fn tools`)")],
             )
         }
-        (false, false) if script.pipe.is_some() => (Vec::new(), Vec::new()),
+        (false, false) if script.pipe.is_some() || is_serving(script) => (Vec::new(), Vec::new()),
         (false, false) => (Vec::new(), vec![no_handler(script, source)]),
         (true, false) => {
             let read = single(script).and_then(|declared| {
-                ToolFunction::new(script, declared, &FnPtr::new("handler").expect("a function's name"), &[])
+                let handler = FnPtr::new("handler").expect("a function's name");
+                ToolFunction::new(script, declared, &handler, &[], None)
             });
             match read {
                 Ok(tool) => (vec![tool], Vec::new()),
@@ -118,6 +119,11 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
     Ok(declared)
 }
 
+/// Returns `true` if a script serves prompts or resources: it may have no tool.
+fn is_serving(script: &Script) -> bool {
+    script.functions().any(|function| matches!(function.name, "prompts" | "resources"))
+}
+
 /// Adds the patterns that a tool declares, and returns the sum.
 fn more_patterns(sum: &mut usize, tool: &ToolFunction) -> usize {
     *sum += tool.declared.spec.parameters.patterns();
@@ -152,8 +158,9 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         let text = |name: &Dynamic| name.as_immutable_string_ref().ok().map(|name| shortened(name.as_str()));
         let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
         let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
-        let read = entry_of(entry, orders)
-            .and_then(|(declared, handler)| ToolFunction::new(script, declared, &handler, &default_tags));
+        let read = entry_of(entry, orders).and_then(|(declared, handler)| {
+            ToolFunction::new(script, declared, &handler, &default_tags, None)
+        });
         match read {
             Ok(tool) if more_patterns(&mut patterns, &tool) > MAX_PATTERNS => {
                 return failed(
@@ -223,11 +230,7 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
 fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FnPtr), Vec<String>> {
     let map = entry.as_map_ref().map_err(|kind| vec![format!("it is {kind} and no map")])?;
     let handler = match map.get("handler") {
-        Some(handler) if handler.is::<FnPtr>() => handler.clone_cast::<FnPtr>(),
-        Some(text) if text.is_string() => {
-            return Err(vec![format!("`handler` is a text; write Fn(\"{text}\")")]);
-        }
-        Some(other) => return Err(vec![format!("`handler` is {}, no function", other.type_name())]),
+        Some(handler) => pointer(handler).map_err(|wrong| vec![wrong])?,
         None => return Err(vec!["it has no `handler`".into()]),
     };
     let mut said = rhai::Map::clone(&map);
@@ -239,12 +242,23 @@ fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FnPtr), Vec<St
     Ok((declared, handler))
 }
 
+/// A `handler` that was given.
+pub(super) fn pointer(given: &Dynamic) -> Result<FnPtr, String> {
+    match given {
+        handler if handler.is::<FnPtr>() => Ok(handler.clone_cast::<FnPtr>()),
+        text if text.is_string() => Err(format!("`handler` is a text; write Fn(\"{text}\")")),
+        other => Err(format!("`handler` is {}, no function", other.type_name())),
+    }
+}
+
 impl ToolFunction {
-    fn new(
+    /// A function that is called as a tool; with `subject` its first parameter is that argument, else all of them.
+    pub(super) fn new(
         script: &Script,
         declared: Json,
         handler: &FnPtr,
         default_tags: &[String],
+        subject: Option<&'static str>,
     ) -> Result<Self, Vec<String>> {
         let declared = ToolSpec::declare(&declared, default_tags)?;
         let bound = handler
@@ -254,15 +268,21 @@ impl ToolFunction {
             .map_err(|error| {
                 vec![format!("its `handler` carries {}: data only", problem::summary_of_run(&error))]
             })?;
-        let params = params(script, handler.fn_name(), bound.len(), &declared.spec);
+        let params = params(script, handler.fn_name(), bound.len(), &declared.spec, subject);
         let params = params.map_err(|wrong| vec![wrong])?;
-        Ok(Self { declared, function: handler.fn_name().to_owned(), bound, params })
+        Ok(Self { declared, function: handler.fn_name().to_owned(), bound, params, subject })
     }
 }
 
 /// What a handler's parameters ask for, after the curried ones: by name, and else the first is
 /// `args`, the second `ctx`. Overloads by arity: the longest that can be satisfied.
-fn params(script: &Script, function: &str, bound: usize, spec: &ToolSpec) -> Result<Vec<Param>, String> {
+fn params(
+    script: &Script,
+    function: &str,
+    bound: usize,
+    spec: &ToolSpec,
+    subject: Option<&str>,
+) -> Result<Vec<Param>, String> {
     let mut overloads: Vec<Vec<&str>> = script
         .functions()
         .filter(|known| known.name == function && known.params.len() >= bound)
@@ -280,7 +300,8 @@ fn params(script: &Script, function: &str, bound: usize, spec: &ToolSpec) -> Res
     overloads.sort_by_key(|params| std::cmp::Reverse(params.len()));
     let mut first = None;
     for names in &overloads {
-        match names[bound..].iter().enumerate().map(|(place, name)| param(place, name, spec)).collect() {
+        let own = names[bound..].iter().enumerate();
+        match own.map(|(place, name)| param(place, name, spec, subject)).collect() {
             Ok(params) => return Ok(params),
             Err(wrong) => first = first.or(Some(wrong)),
         }
@@ -288,11 +309,12 @@ fn params(script: &Script, function: &str, bound: usize, spec: &ToolSpec) -> Res
     Err(first.unwrap_or_default())
 }
 
-fn param(place: usize, name: &str, spec: &ToolSpec) -> Result<Param, String> {
+fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Result<Param, String> {
     let is_argument =
         || spec.parameters.schema().get("properties").is_some_and(|all| all.get(name).is_some());
     match (name, hooks::param(name), place) {
         ("args", ..) => Ok(Param::Subject),
+        _ if subject == Some(name) => Ok(Param::Subject),
         ("ctx" | "context", ..) => Ok(Param::Context),
         (_, Some(param), _) => Ok(param),
         _ if is_argument() => Err(format!(
@@ -313,7 +335,9 @@ fn param(place: usize, name: &str, spec: &ToolSpec) -> Result<Param, String> {
 
 /// Hooks in a tool's file: they would never run.
 pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
-    let is_tool = ast.iter_functions().any(|function| matches!(function.name, "handler" | "tools"));
+    let is_tool = ast
+        .iter_functions()
+        .any(|function| matches!(function.name, "handler" | "tools" | "prompts" | "resources"));
     let hooks = ast.iter_functions().filter_map(|function| Hook::named(function.name));
     hooks
         .filter(|_| is_tool)

@@ -1,5 +1,6 @@
 //! The tools of a script, as models call them.
 
+use super::function::{Role, ServedFunction, ToolFunction};
 use crate::answer::Answered;
 use crate::argument::UserValves;
 use crate::hooks::Param;
@@ -29,6 +30,14 @@ pub struct ScriptedTool {
     pub filters: Vec<String>,
 }
 
+/// A prompt or the resources of a script, called as tools are.
+pub struct ServedTool {
+    /// Its use.
+    pub role: Role,
+    /// The tool, still without its filters.
+    pub scripted: ScriptedTool,
+}
+
 impl Script {
     /// The tools this script brings, in its own order.
     pub fn tools(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ScriptedTool> {
@@ -38,10 +47,25 @@ impl Script {
                 let Declared { mut spec, filters } = self.tools[index].declared.clone();
                 spec.module = Some(self.id().to_owned());
                 let tally = self.figures().of(&spec.name);
-                let handler = ScriptTool { script: self.clone(), users: users.clone(), index, tally };
+                let function = Function::Tool(index);
+                let handler = ScriptTool { script: self.clone(), users: users.clone(), function, tally };
                 ScriptedTool { tool: Tool::new(spec, handler), filters }
             })
             .collect()
+    }
+
+    /// The prompts and resources this script serves, in its own order.
+    pub fn served(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ServedTool> {
+        let one = |(index, served): (usize, &ServedFunction)| {
+            let Declared { mut spec, filters } = served.function.declared.clone();
+            spec.module = Some(self.id().to_owned());
+            let tally = self.figures().of(&spec.name);
+            let function = Function::Served(index);
+            let handler = ScriptTool { script: self.clone(), users: users.clone(), function, tally };
+            let scripted = ScriptedTool { tool: Tool::new(spec, handler), filters };
+            ServedTool { role: served.role, scripted }
+        };
+        self.served.iter().enumerate().map(one).collect()
     }
 
     /// What its tools are called.
@@ -55,8 +79,15 @@ impl Script {
 struct ScriptTool {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    index: usize,
+    function: Function,
     tally: Arc<Tally>,
+}
+
+/// The place of a function in its script.
+#[derive(Clone, Copy)]
+enum Function {
+    Tool(usize),
+    Served(usize),
 }
 
 impl Handler for ScriptTool {
@@ -114,10 +145,11 @@ impl ScriptTool {
     }
 
     fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, Failed> {
-        let tool = &self.script.tools[self.index];
+        let tool = self.tool();
         let bound = tool.bound.iter().map(dynamic_of);
+        let subject = tool.subject.map(|name| args.get(name).unwrap_or_default());
         let params = tool.params.iter().map(|param| match param {
-            Param::Subject => live(args, Shape::Plain),
+            Param::Subject => live(subject.as_ref().unwrap_or(args), Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
         let timing = self.tally.begin();
@@ -129,6 +161,10 @@ impl ScriptTool {
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(Ended::Refused(refusal)) => Err(refusal.into()),
+            // It waits for a person, which is no fault of its own.
+            Err(Ended::Broken { summary, .. }) if turn.is_paused() => {
+                Err(Failed::Refused(ToolError::from(summary).answer()))
+            }
             Err(Ended::Broken { breakage, summary, .. }) => {
                 Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
@@ -142,8 +178,15 @@ impl ScriptTool {
         result
     }
 
+    fn tool(&self) -> &ToolFunction {
+        match self.function {
+            Function::Tool(index) => &self.script.tools[index],
+            Function::Served(index) => &self.script.served[index].function,
+        }
+    }
+
     fn name(&self) -> &str {
-        &self.script.tools[self.index].declared.spec.name
+        &self.tool().declared.spec.name
     }
 
     fn result(&self, value: &Dynamic, context: &Context) -> Result<ToolResult, Failed> {

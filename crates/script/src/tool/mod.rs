@@ -3,9 +3,12 @@
 mod declaration;
 mod function;
 mod handler;
+mod served;
 #[cfg(test)]
 mod tests;
 
 pub(super) use declaration::{misplaced_hooks, read};
-pub(super) use function::ToolFunction;
-pub use handler::ScriptedTool;
+pub use function::Role;
+pub(super) use function::{ServedFunction, ToolFunction};
+pub use handler::{ScriptedTool, ServedTool};
+pub(super) use served::read as read_served;

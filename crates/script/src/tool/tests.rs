@@ -111,3 +111,44 @@ fn handlers_come_in_all_their_forms() {
         assert_eq!(script.tools(&Arc::default()).len(), 1, "{text}");
     }
 }
+
+/// The prompts and resources of a script: roles and names.
+fn served(text: &str) -> Vec<String> {
+    let script = compile(text).unwrap_or_else(|problems| panic!("{problems}"));
+    let served = script.served(&Arc::default());
+    served.iter().map(|one| format!("{:?} {}", one.role, one.scripted.tool.name())).collect()
+}
+
+#[test]
+fn a_file_may_serve_prompts_and_resources_and_no_tool() {
+    let prompts = "fn prompts() { [#{ name: \"review\", arguments: [#{ name: \"code\", required: true }], handler: review, \
+                   complete: |args| [\"a\"] }] }\nfn review(args) { args.code }";
+    assert_eq!(served(prompts), ["Prompt review", "Completion complete"]);
+    let resources =
+        "fn resources() { [#{ uri: \"n://a\" }, #{ uriTemplate: \"n://{id}\" }] }\nfn resource(uri) { uri }";
+    assert_eq!(served(resources), ["Resource resource"]);
+    let script = compile(resources).unwrap();
+    let function = &script.served(&Arc::default())[0].scripted.tool;
+    let listed = function.spec.metadata.to_string();
+    assert_eq!(
+        listed,
+        r#"{"resources":[{"uri":"n://a","name":"n://a"}],"templates":[{"uriTemplate":"n://{id}","name":"n://{id}"}]}"#
+    );
+}
+
+#[test]
+fn what_is_wrong_with_prompts_and_resources_is_said() {
+    for (text, told) in [
+        ("fn prompts() { 5 }", "`prompts()` returned"),
+        ("fn prompts() { [#{ name: \"a\" }] }", "without a `handler`"),
+        ("fn prompts() { [#{ name: \"a b\", handler: |args| 1 }] }", "1 to 64 of"),
+        ("fn prompts() { [#{ nam: \"a\", handler: |args| 1 }] }", "did you mean `name`?"),
+        ("fn prompts() { [#{ name: \"a\", arguments: [#{}], handler: |args| 1 }] }", "has no `name`"),
+        ("fn resources() { [#{ uri: \"n://a\" }] }", "needs `fn resource(uri)`"),
+        ("fn resources() { [#{ uri: \"a\" }] }\nfn resource(uri) { 1 }", "without a `uri`"),
+        ("fn resources() { throw \"no\" }\nfn resource(uri) { 1 }", "`resources()` failed: no"),
+    ] {
+        let found = compile(text).unwrap_err();
+        assert!(found.contains(told), "{text}\n  found: {found}\n  want:  {told}");
+    }
+}

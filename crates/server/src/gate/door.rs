@@ -19,6 +19,8 @@ pub(super) enum Door {
     Anthropic,
     /// or in Ollama's.
     Ollama,
+    /// Tools, by the Model Context Protocol.
+    Mcp,
     /// A pipelines server's, as Open WebUI asks it.
     Pipelines,
     /// The Functions API, for operators as well.
@@ -48,6 +50,8 @@ impl Door {
             |door: &str| bare.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if path.starts_with("/api/v1/questions/") {
             Self::OpenAi
+        } else if path == "/mcp" {
+            Self::Mcp
         } else if path.starts_with("/api/v1/functions") {
             Self::Functions
         } else if matches!(path, "/api/chat" | "/api/generate" | "/api/tags" | "/api/version") {
@@ -73,7 +77,7 @@ impl Door {
 
     /// Whether pages of other sites may ever use it.
     pub(super) fn may_be_shared(self) -> bool {
-        matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama)
+        matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Mcp)
     }
 
     /// Whether its answers are for operators only.
@@ -84,7 +88,7 @@ impl Door {
     /// Whether this asks a model or a filter to work.
     pub(super) fn is_asked(self, method: &Method) -> bool {
         *method == Method::POST
-            && matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Pipelines)
+            && matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Pipelines | Self::Mcp)
     }
 
     /// A refusal as its clients read it.
@@ -92,7 +96,7 @@ impl Door {
         match self {
             Self::Anthropic => AnthropicError(fault).into_response(),
             Self::Ollama => OllamaError(fault).into_response(),
-            Self::OpenAi | Self::Operators => OpenAiError(fault).into_response(),
+            Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(fault).into_response(),
             Self::Functions | Self::Pipelines => Detail(fault).into_response(),
         }
     }

@@ -13,8 +13,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 
 /// What pages may read of our headers.
-const SHOWN: &str =
-    "retry-after, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
+const SHOWN: &str = "retry-after, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
 
 /// Without keys only names of this machine are ours; with keys, any as long as none is listed.
 pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
@@ -83,7 +82,7 @@ fn is_visit(parts: &Parts) -> bool {
 pub(super) fn preflight(headers: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let answer = response.headers_mut();
-    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
     if let Some(asked) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
     }

@@ -10,7 +10,7 @@ use valvehouse_core::figures::{Answering, Doors};
 pub(crate) const OPERATIONS: &str = "operations";
 
 /// How the routes of doors begin; the first that fits names the door.
-const ROUTES: [(&str, &str); 28] = [
+const ROUTES: [(&str, &str); 29] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/responses", "responses"),
@@ -35,6 +35,7 @@ const ROUTES: [(&str, &str); 28] = [
     ("/api/v1/", "page"),
     ("/page", "page"),
     ("/api/", "ollama"),
+    ("/mcp", "mcp"),
     ("/livez", OPERATIONS),
     ("/readyz", OPERATIONS),
     ("/metrics", OPERATIONS),

@@ -11,7 +11,7 @@ use valvehouse_host::app::App;
 
 const COMMON: &str = include_str!("common.json");
 /// The doors, in the order in which they are read.
-const DOORS: [&str; 12] = [
+const DOORS: [&str; 13] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
@@ -20,6 +20,7 @@ const DOORS: [&str; 12] = [
     include_str!("agents.json"),
     include_str!("functions.json"),
     include_str!("pipelines.json"),
+    include_str!("mcp.json"),
     include_str!("traces.json"),
     include_str!("page.json"),
     include_str!("session.json"),

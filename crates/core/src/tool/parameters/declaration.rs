@@ -15,7 +15,8 @@ pub struct Parameters(Option<Arc<Declared>>);
 
 #[derive(Debug)]
 struct Declared {
-    parameters: Vec<Parameter>,
+    /// `None` where only the schema is known: whoever wrote it checks the arguments.
+    parameters: Option<Vec<Parameter>>,
     schema: Json,
 }
 
@@ -29,7 +30,12 @@ impl Parameters {
     pub fn declare(declared: &Json) -> Result<Self, Vec<String>> {
         let parameters = declare::parameters(declared)?;
         let schema = describe::object(Some(&parameters)).freeze();
-        Ok(Self(Some(Arc::new(Declared { parameters, schema }))))
+        Ok(Self(Some(Arc::new(Declared { parameters: Some(parameters), schema }))))
+    }
+
+    /// Parameters of which only the JSON Schema is known. Any object goes through whole: the tool itself checks it.
+    pub fn of_schema(schema: Json) -> Self {
+        Self(Some(Arc::new(Declared { parameters: None, schema: schema.freeze() })))
     }
 
     /// JSON Schema 2020-12 of the arguments: an object. Read-only; copy it to change it.
@@ -53,7 +59,7 @@ impl Parameters {
             };
             inside + usize::from(shape.limits.pattern.is_some())
         }
-        self.0.as_ref().map_or(0, |declared| of_all(&declared.parameters))
+        self.declared().map_or(0, of_all)
     }
 
     /// The arguments as the tool gets them, or everything that is wrong with them.
@@ -63,6 +69,10 @@ impl Parameters {
     /// whole one is), 3 is `"3"` where text is, `"true"`, 1, `"false"` and 0 are truths, and a list or
     /// an object may be spelt as JSON in a string. The answer shares nothing with `args`.
     pub fn check(&self, args: &Json) -> Result<Json, ArgumentError> {
-        check::arguments(self.0.as_ref().map(|declared| declared.parameters.as_slice()), args)
+        check::arguments(self.declared(), args)
+    }
+
+    fn declared(&self) -> Option<&[Parameter]> {
+        self.0.as_ref().and_then(|declared| declared.parameters.as_deref())
     }
 }

@@ -1,0 +1,66 @@
+//! Other MCP servers, whose tools the host offers.
+
+use crate::secret::SecretSource;
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Url;
+
+/// `[[mcp]]`: one server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpServer {
+    /// The name; its tools appear as `NAME_tool`.
+    pub name: String,
+    /// The way to it.
+    pub transport: McpTransport,
+    /// The tools that are offered: names, with `*` for any text.
+    pub tools: Vec<String>,
+    /// Which tools are offered without being asked about.
+    pub trust: McpTrust,
+    /// The time one call may take.
+    pub timeout: Duration,
+    /// The most calls at once.
+    pub concurrency: usize,
+    /// The most bytes of one result.
+    pub max_result: usize,
+}
+
+/// The way to a server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum McpTransport {
+    /// Streamable HTTP.
+    Http {
+        /// The endpoint.
+        url: Url,
+        /// The bearer token.
+        auth: Option<SecretSource>,
+    },
+    /// A program that speaks over its standard input and output.
+    Command {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// Its environment: nothing else is in it but `PATH`.
+        env: Vec<(String, SecretSource)>,
+        /// The folder it runs in.
+        cwd: PathBuf,
+    },
+}
+
+/// Which tools of a server are offered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum McpTrust {
+    /// Those whose name, description and schema an operator approved.
+    #[default]
+    Pin,
+    /// All, as the server has them at the time.
+    Always,
+}
+
+impl McpTrust {
+    /// Returns the word of the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pin => "pin",
+            Self::Always => "always",
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `[[mcp]]`.
+
+use super::section::secret;
+use crate::mcp::{McpServer, McpTransport, McpTrust};
+use crate::reader::{Log, Reader};
+use crate::secret::SecretSource;
+use crate::tree::{Node, Setting};
+use std::path::Path;
+use std::time::Duration;
+use url::Url;
+
+/// The longest name of a server: the names of its tools begin with it, and have 64 characters.
+const MAX_NAME: usize = 32;
+
+pub(super) fn servers(root: &mut Reader<'_>, project: &Path) -> Vec<McpServer> {
+    let entries = root.entries("mcp");
+    entries.into_iter().filter_map(|(place, entry)| server(place, entry, project, root.log)).collect()
+}
+
+fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Option<McpServer> {
+    let mut it = Reader::new(place, entry, log);
+    let name = name(&mut it);
+    let url = it.text("url");
+    let auth = secret(&mut it, "auth", project);
+    let command = command(&mut it);
+    let env = env(&mut it, project);
+    let cwd = it.text("cwd").map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
+    let transport = match (url, command) {
+        (Some(url), None) => address(&mut it, &url).map(|url| McpTransport::Http { url, auth }),
+        (None, Some(command)) => Some(McpTransport::Command { command, env, cwd }),
+        (Some(_), Some(_)) => {
+            it.wrong("url", "is given beside `command`: a server has one of the two");
+            None
+        }
+        (None, None) => {
+            if !it.was_given("url") && !it.was_given("command") {
+                it.wrong("url", "is missing: give the server's `url`, or the `command` that starts it");
+            }
+            None
+        }
+    };
+    let tools = it.texts("tools").unwrap_or_else(|| vec!["*".to_owned()]);
+    let trust = match it.text("trust").as_deref() {
+        None | Some("pin") => McpTrust::Pin,
+        Some("always") => McpTrust::Always,
+        Some(other) => {
+            let what = format!(
+                "must be \"pin\" (what an operator approved) or \"always\" (whatever the server offers), not {other:?}"
+            );
+            it.wrong("trust", &what);
+            McpTrust::Pin
+        }
+    };
+    let timeout = it.whole("timeout_ms", 1..=3_600_000).unwrap_or(60_000);
+    let concurrency = it.whole("concurrency", 1..=1_000).unwrap_or(8);
+    let max_result = it.whole("max_result_kb", 1..=65_536).unwrap_or(1_024);
+    it.finish();
+    Some(McpServer {
+        name: name?,
+        transport: transport?,
+        tools,
+        trust,
+        timeout: Duration::from_millis(timeout),
+        concurrency: usize::try_from(concurrency).unwrap_or(8),
+        max_result: usize::try_from(max_result).unwrap_or(1_024) * 1_024,
+    })
+}
+
+fn name(it: &mut Reader<'_>) -> Option<String> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+    match it.text("name") {
+        Some(name) if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits) => return Some(name),
+        Some(name) => {
+            let what = format!(
+                "must have 1 to {MAX_NAME} of a-z, 0-9, `_` and `-`, since its tools are called `NAME_tool`, not {name:?}"
+            );
+            it.wrong("name", &what);
+        }
+        None if !it.was_given("name") => it.wrong("name", "is missing: its tools are called `NAME_tool`"),
+        None => {}
+    }
+    None
+}
+
+fn address(it: &mut Reader<'_>, text: &str) -> Option<Url> {
+    let url = Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    if url.is_none() {
+        it.wrong("url", "must be the address of a server, such as \"https://example.com/mcp\"");
+    }
+    url
+}
+
+/// `command = ["npx", "-y", "server"]`, or `command = "npx"` and `args = ["-y", "server"]`.
+fn command(it: &mut Reader<'_>) -> Option<Vec<String>> {
+    let program = it.take("command").and_then(|setting| match setting {
+        Setting { node: Node::Text(program), origin } if !origin.is_untyped() => Some(program),
+        setting => {
+            it.put_back("command", setting);
+            None
+        }
+    });
+    let mut command = match program {
+        Some(program) => vec![program],
+        None => it.texts("command").unwrap_or_default(),
+    };
+    let args = it.texts("args");
+    if command.is_empty() {
+        if args.is_some() {
+            it.wrong("args", "are given without a `command`");
+        }
+        return None;
+    }
+    command.extend(args.unwrap_or_default());
+    if command[0].trim().is_empty() {
+        it.wrong("command", "is empty: name a program");
+        return None;
+    }
+    Some(command)
+}
+
+fn env(it: &mut Reader<'_>, project: &Path) -> Vec<(String, SecretSource)> {
+    let Some(mut table) = it.inner("env") else { return Vec::new() };
+    let mut read = Vec::new();
+    for (name, setting) in table.rest() {
+        match &setting.node {
+            Node::Text(text) => read.push((name, SecretSource::parse(text, project))),
+            node => {
+                let message = format!("{} must be text in quotes, not {}", table.key(&name), node.kind());
+                table.log.problem(&setting.origin, message);
+            }
+        }
+    }
+    table.finish();
+    read
+}

@@ -1,0 +1,17 @@
+//! Model Context Protocol, both ways: the host's tools for clients of MCP, and the tools of MCP servers for the host.
+//!
+//! The only package that names `rmcp`.
+
+#![allow(
+    deprecated,
+    reason = "MCP 2026-07-28 deprecates logging, sampling and roots, which clients of the eras before it use"
+)]
+
+mod canonical;
+mod mount;
+mod pins;
+mod server;
+
+pub use mount::{Look, Mounts, Status, Tool, look};
+pub use pins::{Difference, LOCK, Pins, Seen, Standing, path};
+pub use server::{Caller, Endpoint};

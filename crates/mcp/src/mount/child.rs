@@ -1,0 +1,103 @@
+//! A server that is a program: it sees only what is granted, and ends with everything it started.
+
+use parking_lot::Mutex;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use valvehouse_config::SecretSource;
+
+/// The time after which a program that was asked to end is killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// The longest line of a program's error output that is kept.
+const MAX_LINE: usize = 500;
+
+/// A running program.
+pub(super) struct Program {
+    child: Child,
+    /// Its process group, which has its own number.
+    group: Option<u32>,
+    /// The last line of its error output.
+    last_words: Arc<Mutex<String>>,
+}
+
+impl Program {
+    /// Starts a program; returns it with its standard input and output.
+    ///
+    /// # Errors
+    /// Returns an error that says why it cannot be started.
+    pub(super) fn start(
+        server: &str,
+        command: &[String],
+        env: &[(String, SecretSource)],
+        folder: &Path,
+    ) -> Result<(Self, ChildStdout, ChildStdin), String> {
+        let (program, args) = command.split_first().ok_or("its command is empty")?;
+        let mut starting = Command::new(program);
+        starting.args(args).env_clear().current_dir(folder).kill_on_drop(true);
+        starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(path) = std::env::var_os("PATH") {
+            starting.env("PATH", path);
+        }
+        for (name, source) in env {
+            let value = source.read().map_err(|error| format!("cannot set its variable {name}: {error}"))?;
+            starting.env(name, value.expose());
+        }
+        #[cfg(unix)]
+        starting.process_group(0);
+        let mut child = starting.spawn().map_err(|error| format!("cannot start `{program}`: {error}"))?;
+        let last_words = Arc::new(Mutex::new(String::new()));
+        if let Some(errors) = child.stderr.take() {
+            tokio::spawn(listen(server.to_owned(), errors, last_words.clone()));
+        }
+        let (output, input) = (child.stdout.take(), child.stdin.take());
+        let group = child.id();
+        let program = Self { child, group, last_words };
+        match (output, input) {
+            (Some(output), Some(input)) => Ok((program, output, input)),
+            _ => Err("its standard input and output cannot be had".into()),
+        }
+    }
+
+    /// The last line that it wrote to its error output.
+    pub(super) fn last_words(&self) -> String {
+        self.last_words.lock().clone()
+    }
+
+    /// Lets it end by itself, now that its input is closed; then ends it with all it started.
+    pub(super) async fn end(mut self) {
+        let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
+        // What it started may still be there.
+        self.signal();
+        let _ = self.child.wait().await;
+        self.group = None;
+    }
+
+    fn signal(&self) {
+        #[cfg(unix)]
+        if let Some(group) = self.group.and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
+            // None left is what is wanted.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.signal();
+    }
+}
+
+/// Keeps the last line, and logs all.
+async fn listen(server: String, errors: impl AsyncRead + Unpin, last: Arc<Mutex<String>>) {
+    let mut lines = BufReader::new(errors).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        let text: String = String::from_utf8_lossy(&line).trim().chars().take(MAX_LINE).collect();
+        if !text.is_empty() {
+            tracing::debug!(server, "{text}");
+            *last.lock() = text;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A connection to a server, in whichever era it speaks.
+
+use super::child::Program;
+use super::link::{Link, Remote};
+use crate::pins::Seen;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, SubscriptionFilter,
+};
+use rmcp::service::{ClientLifecycleMode, NotificationContext, RunningService, serve_client_with_lifecycle};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::McpTransport;
+use valvehouse_json::Json;
+
+/// The time in which a server has to answer its first request.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time in which each page of a list has to come.
+const LISTING: Duration = Duration::from_secs(30);
+/// The most tools of one server, and the most pages of its list.
+const MAX_TOOLS: usize = 1_000;
+const MAX_PAGES: usize = 100;
+/// The least that an answer may take, in bytes: lists are larger than results.
+const MIN_ANSWER: usize = 4 << 20;
+
+/// A connection, ended when it is dropped.
+pub(super) struct Connection {
+    running: RunningService<RoleClient, Client>,
+    program: Option<Program>,
+}
+
+/// The host, as servers see it.
+#[derive(Clone)]
+pub(super) struct Client(Arc<Link>);
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let own = Implementation::new("valvehouse", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), own)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.look_again.notify_one();
+    }
+
+    async fn on_progress(&self, param: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let turn = self.0.progress.lock().get(&param.progress_token).cloned();
+        let Some(turn) = turn else { return };
+        let data = Json::from([
+            ("description", param.message.map_or(Json::Null, Json::from)),
+            ("progress", Json::from(serde_json::json!(param.progress))),
+            ("total", Json::from(serde_json::json!(param.total))),
+            ("done", false.into()),
+        ]);
+        // A turn that has sent enough goes on without.
+        let _ = turn.emit(&self.0.server.name, Json::from([("type", "status".into()), ("data", data)]));
+    }
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Returns the reason in words.
+    pub(super) async fn open(link: &Arc<Link>) -> Result<Self, String> {
+        match Self::open_as(link, true).await {
+            // A program that takes long to start answers the question for its version when it is too late for that.
+            Err(_) if matches!(link.server.transport, McpTransport::Command { .. }) => {
+                Self::open_as(link, false).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// Connects, asking for the version without sessions first, or not at all.
+    async fn open_as(link: &Arc<Link>, asks: bool) -> Result<Self, String> {
+        let client = Client(link.clone());
+        let lifecycle = match asks {
+            true => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: None,
+            },
+            false => ClientLifecycleMode::Initialize,
+        };
+        let max_answer = link.server.max_result.saturating_mul(2).max(MIN_ANSWER);
+        let opening = async {
+            match &link.server.transport {
+                McpTransport::Http { url, auth } => {
+                    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+                    config.max_json_response_size = max_answer;
+                    config.max_sse_event_size = max_answer;
+                    config.auth_header = match auth {
+                        Some(source) => {
+                            Some(source.read().map_err(|error| error.to_string())?.expose().to_owned())
+                        }
+                        None => None,
+                    };
+                    let http =
+                        valvehouse_net::following_nobody(url).await.map_err(|fault| fault.to_string())?;
+                    let transport = StreamableHttpClientTransport::with_client(http, config);
+                    let running = serve_client_with_lifecycle(client, transport, lifecycle).await;
+                    let running = running.map_err(|error| plain(&error.to_string()))?;
+                    Ok(Self { running, program: None })
+                }
+                McpTransport::Command { command, env, cwd } => {
+                    let (program, output, input) = Program::start(&link.server.name, command, env, cwd)?;
+                    match serve_client_with_lifecycle(client, (output, input), lifecycle).await {
+                        Ok(running) => Ok(Self { running, program: Some(program) }),
+                        Err(error) => Err(with_last_words(plain(&error.to_string()), &program)),
+                    }
+                }
+            }
+        };
+        let opened = tokio::time::timeout(PATIENCE, opening).await;
+        opened.unwrap_or_else(|_| Err(format!("it did not answer within {} s", PATIENCE.as_secs())))
+    }
+
+    /// The server's side.
+    pub(super) fn remote(&self) -> Remote {
+        self.running.peer().clone()
+    }
+
+    /// Waits for the end of the connection; returns the reason.
+    pub(super) async fn ended(&mut self) -> String {
+        let cause = self.running.wait_for_end().await;
+        match &self.program {
+            Some(program) => with_last_words(cause, program),
+            None => cause,
+        }
+    }
+
+    /// Ends it; a program gets a moment to end by itself.
+    pub(super) async fn close(self) {
+        let Self { mut running, program } = self;
+        let _ = running.close_with_timeout(Duration::from_secs(2)).await;
+        drop(running);
+        if let Some(program) = program {
+            program.end().await;
+        }
+    }
+}
+
+/// The end of a running service.
+trait Ends {
+    async fn wait_for_end(&mut self) -> String;
+}
+
+impl Ends for RunningService<RoleClient, Client> {
+    async fn wait_for_end(&mut self) -> String {
+        // Looks often enough that a call which finds it gone is the exception.
+        while !self.is_closed() && !self.peer().is_transport_closed() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        "its connection ended".into()
+    }
+}
+
+/// The words of an error, without the name of a Rust type in brackets.
+fn plain(error: &str) -> String {
+    let behind = |rest: &str| rest.split_once("] error: ").map(|(_, cause)| cause.to_owned());
+    error.split_once("Transport [").and_then(|(_, rest)| behind(rest)).unwrap_or_else(|| error.to_owned())
+}
+
+fn with_last_words(cause: String, program: &Program) -> String {
+    let words = program.last_words();
+    if words.is_empty() { cause } else { format!("{cause}; it wrote: {words}") }
+}
+
+/// All tools of a server, page by page.
+///
+/// # Errors
+/// Returns the reason in words: a failure, or a list without end.
+pub(super) async fn tools(remote: &Remote) -> Result<Vec<Seen>, String> {
+    let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
+    for _ in 0..MAX_PAGES {
+        let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
+        let page = tokio::time::timeout(LISTING, remote.list_tools(Some(asked))).await;
+        let page =
+            page.map_err(|_| format!("its list of tools did not come within {} s", LISTING.as_secs()))?;
+        let page = page.map_err(|error| format!("cannot list its tools: {error}"))?;
+        for tool in page.tools {
+            if all.len() >= MAX_TOOLS {
+                return Err(format!(
+                    "it lists more than {MAX_TOOLS} tools; name those that you need in `tools`"
+                ));
+            }
+            all.push(seen(&tool));
+        }
+        match page.next_cursor {
+            Some(next) if known.insert(next.clone()) => cursor = Some(next),
+            Some(_) => return Err("its list of tools has no end: a page names itself as the next one".into()),
+            None => return Ok(all),
+        }
+    }
+    Err(format!("its list of tools has more than {MAX_PAGES} pages"))
+}
+
+fn seen(tool: &rmcp::model::Tool) -> Seen {
+    let annotations = tool.annotations.as_ref().and_then(|hints| serde_json::to_value(hints).ok());
+    Seen {
+        name: tool.name.to_string(),
+        title: tool.title.clone(),
+        description: tool.description.as_deref().unwrap_or_default().to_owned(),
+        input_schema: Value::Object((*tool.input_schema).clone()),
+        output_schema: tool.output_schema.as_ref().map(|schema| Value::Object((**schema).clone())),
+        annotations,
+    }
+}
+
+/// Follows the server's list where it is one without sessions: those with sessions tell by themselves.
+pub(super) async fn follow(remote: &Remote, link: &Link) {
+    let is_stateless = remote
+        .peer_info()
+        .is_some_and(|info| info.protocol_version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+    if !is_stateless {
+        return std::future::pending().await;
+    }
+    loop {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut subscription) = remote.listen(filter).await else {
+            // It offers no news: its list is read again when it is connected again.
+            return std::future::pending().await;
+        };
+        while let Ok(Some(_)) = subscription.next().await {
+            link.look_again.notify_one();
+        }
+        // A stream that broke off may have missed something.
+        link.look_again.notify_one();
+        tokio::time::sleep(Duration::from_millis(1_000 + fastrand::u64(0..4_000))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn an_error_names_no_type() {
+        let error =
+            "Send message error Transport [rmcp::worker::Worker<Client>] error: Client error: refused";
+        assert_eq!(plain(error), "Client error: refused");
+        assert_eq!(plain("connection closed"), "connection closed");
+    }
+}

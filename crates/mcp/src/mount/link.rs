@@ -1,0 +1,84 @@
+//! The link to one server, as its tools use it: up or down, with the tools that may be called now.
+
+use parking_lot::Mutex;
+use rmcp::RoleClient;
+use rmcp::model::ProgressToken;
+use rmcp::service::Peer;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{Notify, Semaphore};
+use valvehouse_config::McpServer;
+use valvehouse_core::context::Turn;
+
+/// The server's side of a connection.
+pub(super) type Remote = Peer<RoleClient>;
+
+/// The link to one server.
+pub(super) struct Link {
+    pub(super) server: McpServer,
+    /// Calls at once.
+    pub(super) calls: Semaphore,
+    state: Mutex<State>,
+    /// The turns that follow the progress of a call.
+    pub(super) progress: Arc<Mutex<HashMap<ProgressToken, Turn>>>,
+    /// The server's list changed, or a call found it gone.
+    pub(super) look_again: Arc<Notify>,
+}
+
+struct State {
+    remote: Result<Remote, String>,
+    /// The hashes of the tools that may be called, by the server's names.
+    callable: HashMap<String, String>,
+}
+
+impl Link {
+    pub(super) fn new(server: McpServer) -> Arc<Self> {
+        Arc::new(Self {
+            calls: Semaphore::new(server.concurrency),
+            server,
+            state: Mutex::new(State {
+                remote: Err("it is not connected yet".into()),
+                callable: HashMap::new(),
+            }),
+            progress: Arc::default(),
+            look_again: Arc::default(),
+        })
+    }
+
+    /// Notes the way to the server, or why there is none.
+    pub(super) fn set(&self, remote: Result<Remote, String>) {
+        self.state.lock().remote = remote;
+    }
+
+    /// Notes the tools that may be called from now on: a call that comes with another hash is refused.
+    pub(super) fn allow(&self, callable: HashMap<String, String>) {
+        self.state.lock().callable = callable;
+    }
+
+    /// The way to the server for a call of this very tool.
+    ///
+    /// # Errors
+    /// Returns an error for models if the server is away, or the tool is not the one that was offered.
+    pub(super) fn remote(&self, tool: &str, hash: &str) -> Result<Remote, String> {
+        let state = self.state.lock();
+        let name = &self.server.name;
+        let remote =
+            state.remote.clone().map_err(|why| format!("the server `{name}` is not available: {why}"))?;
+        if state.callable.get(tool).is_none_or(|callable| callable != hash) {
+            return Err(format!(
+                "the tool `{tool}` of the server `{name}` is not the one that was approved; an operator has to look: valvehouse mcp list"
+            ));
+        }
+        Ok(remote)
+    }
+
+    /// The way to the server, for what belongs to a call that began.
+    pub(super) fn connected(&self) -> Option<Remote> {
+        self.state.lock().remote.clone().ok()
+    }
+
+    /// Why there is no way to the server.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.state.lock().remote.as_ref().err().cloned()
+    }
+}

@@ -1,0 +1,128 @@
+//! One look at a server, for commands: its tools beside what is approved of them.
+
+use super::connection::{Connection, tools};
+use super::link::Link;
+use super::names;
+use crate::pins::{Difference, Pins, Seen, Standing};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::collections::HashMap;
+use valvehouse_config::{McpServer, McpTrust};
+
+/// A tool of a server, or of what was approved of it.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// The name under which the host offers it.
+    pub name: String,
+    /// The tool as the server has it now, or as it was approved.
+    pub seen: Seen,
+    /// Its standing.
+    pub standing: Standing,
+    /// The parts that are not as they were approved.
+    pub differences: Vec<Difference>,
+    /// Another tool of the same name is offered in its place.
+    pub is_hidden: bool,
+}
+
+impl Tool {
+    /// Returns `true` if models are offered this tool.
+    pub fn is_offered(&self) -> bool {
+        self.standing == Standing::Approved && !self.is_hidden
+    }
+}
+
+/// The outcome of a look.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// The tools, by name.
+    pub tools: Vec<Tool>,
+    /// The reason why the server cannot be asked; the tools are the approved ones then.
+    pub trouble: Option<String>,
+}
+
+/// Connects to a server, lists its tools and ends the connection.
+pub async fn look(server: &McpServer, pins: &Pins) -> Look {
+    let link = Link::new(server.clone());
+    let listed = match Connection::open(&link).await {
+        Ok(connection) => {
+            let listed = tools(&connection.remote()).await;
+            connection.close().await;
+            listed
+        }
+        Err(error) => Err(error),
+    };
+    match listed {
+        Ok(listed) => Look { tools: compared(server, &listed, pins), trouble: None },
+        Err(error) => Look { tools: remembered(server, pins), trouble: Some(error) },
+    }
+}
+
+/// The tools that a server has now, as far as they are wanted, and the approved ones that it has no longer.
+pub(super) fn compared(server: &McpServer, listed: &[Seen], pins: &Pins) -> Vec<Tool> {
+    let wanted = wanted(server);
+    let mut tools: Vec<Tool> = listed
+        .iter()
+        .filter(|seen| wanted.is_match(&seen.name))
+        .map(|seen| {
+            let standing = match server.trust {
+                McpTrust::Always => Standing::Approved,
+                McpTrust::Pin => pins.standing(server, seen),
+            };
+            let pin = pins.of(&server.name, &seen.name).filter(|_| standing == Standing::Changed);
+            let mut differences = pin.map(|pin| pin.seen.differences(seen)).unwrap_or_default();
+            if let (true, Some(pin)) = (differences.is_empty(), pin) {
+                differences.push(Difference {
+                    part: "server",
+                    approved: pin.hash.clone(),
+                    now: seen.hash(server),
+                });
+            }
+            tool(server, seen.clone(), standing, differences)
+        })
+        .collect();
+    if server.trust == McpTrust::Pin {
+        let approved = pins.servers.get(&server.name).into_iter().flatten();
+        let gone = approved
+            .filter(|(name, _)| wanted.is_match(name) && !listed.iter().any(|seen| seen.name == **name));
+        tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Vec::new())));
+    }
+    hide_twins(&mut tools);
+    tools
+}
+
+/// The approved tools of a server that cannot be asked.
+pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
+    let wanted = wanted(server);
+    let approved = pins.servers.get(&server.name).into_iter().flatten().map(|(_, pin)| pin);
+    let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && wanted.is_match(&pin.seen.name));
+    let mut tools: Vec<Tool> =
+        valid.map(|pin| tool(server, pin.seen.clone(), Standing::Approved, Vec::new())).collect();
+    hide_twins(&mut tools);
+    tools
+}
+
+fn tool(server: &McpServer, seen: Seen, standing: Standing, differences: Vec<Difference>) -> Tool {
+    Tool { name: names::name(&server.name, &seen.name), seen, standing, differences, is_hidden: false }
+}
+
+/// Of two tools with one name the first is offered.
+fn hide_twins(tools: &mut [Tool]) {
+    tools.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.seen.name.cmp(&b.seen.name)));
+    let mut first: HashMap<String, ()> = HashMap::new();
+    for tool in tools.iter_mut() {
+        tool.is_hidden = first.insert(tool.name.clone(), ()).is_some();
+    }
+}
+
+/// The patterns of the settings; one that cannot be read matches nothing.
+fn wanted(server: &McpServer) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for pattern in &server.tools {
+        match Glob::new(pattern) {
+            Ok(glob) => drop(set.add(glob)),
+            Err(error) => {
+                tracing::warn!(server = server.name, "`tools` has a pattern that cannot be read: {error}")
+            }
+        }
+    }
+    set.build().unwrap_or_default()
+}

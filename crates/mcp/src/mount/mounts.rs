@@ -1,0 +1,307 @@
+//! All servers of the settings: a task each, and their tools together in the host.
+
+use super::connection::{Connection, follow, tools};
+use super::link::Link;
+use super::look::{Tool, compared, remembered};
+use super::tool::mounted;
+use crate::pins::{self, Pins, Standing};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use valvehouse_config::{FILE, McpServer};
+use valvehouse_host::Mounted;
+use valvehouse_host::app::App;
+use valvehouse_script::{Code, Problem};
+
+/// The first and the longest pause before a server is connected again; each is at most doubled by chance.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A connection that lasted so long begins with the first pause again.
+const STABLE: Duration = Duration::from_secs(30);
+/// The interval at which the file of approvals is looked at.
+const APPROVALS: Duration = Duration::from_millis(500);
+/// The least time between two looks at the list of one server.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+
+/// The time after which the list of a connected server is looked at without being told to.
+const WITHOUT_NEWS: Duration = Duration::from_secs(300);
+
+/// The state of one server.
+#[derive(Debug, Clone, Default)]
+pub struct Status {
+    /// Its tools, offered or not.
+    pub tools: Vec<Tool>,
+    /// The reason why it is not available.
+    pub trouble: Option<String>,
+    /// It was connected, or could not be: what there is to say is said.
+    pub is_settled: bool,
+}
+
+/// The servers of a host; ended when it is dropped.
+pub struct Mounts {
+    board: Arc<Board>,
+    supervisor: JoinHandle<()>,
+}
+
+struct Board {
+    project: PathBuf,
+    state: Mutex<BTreeMap<String, (Arc<Link>, Status)>>,
+    /// Something in the state is new.
+    news: Notify,
+    pins: watch::Sender<Arc<Pins>>,
+    settled: watch::Sender<bool>,
+    /// What the host was given last.
+    published: Mutex<Option<Published>>,
+}
+
+#[derive(Clone, PartialEq)]
+struct Published {
+    /// Names, links and hashes.
+    tools: Vec<(String, usize, String)>,
+    problems: Vec<Problem>,
+}
+
+impl Mounts {
+    /// Connects to the servers of the settings, and follows these. Nothing waits for a server: its approved tools are there at once.
+    pub fn start(app: &Arc<App>) -> Self {
+        let project = app.config.project.clone();
+        let pins = read(&project);
+        let board = Arc::new(Board {
+            project,
+            state: Mutex::default(),
+            news: Notify::new(),
+            pins: watch::Sender::new(Arc::new(pins)),
+            settled: watch::Sender::new(false),
+            published: Mutex::default(),
+        });
+        let supervisor = tokio::spawn(supervise(app.clone(), board.clone()));
+        Self { board, supervisor }
+    }
+
+    /// Waits until every server was connected, or could not be.
+    pub async fn settled(&self) {
+        // The supervisor lives as long as this does.
+        let _ = self.board.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    /// The servers, by name.
+    pub fn status(&self) -> Vec<(String, Status)> {
+        self.board.state.lock().iter().map(|(name, (_, status))| (name.clone(), status.clone())).collect()
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
+fn read(project: &Path) -> Pins {
+    Pins::read(project).unwrap_or_else(|error| {
+        tracing::error!("no tool of another server is approved: {error}");
+        Pins::default()
+    })
+}
+
+/// Runs a task per server of the settings, and puts their tools into the host.
+async fn supervise(app: Arc<App>, board: Arc<Board>) {
+    let mut settings = app.mcp.subscribe();
+    let mut tasks: HashMap<String, (McpServer, Task)> = HashMap::new();
+    let mut approvals = tokio::time::interval(APPROVALS);
+    let mut stamp = stamp_of(&board.project);
+    loop {
+        let wanted = settings.borrow_and_update().clone();
+        tasks.retain(|name, (server, _)| wanted.iter().any(|next| next.name == *name && next == server));
+        board.state.lock().retain(|name, _| tasks.contains_key(name));
+        for server in wanted.iter() {
+            if !tasks.contains_key(&server.name) {
+                let link = Link::new(server.clone());
+                let status = Status { tools: remembered(server, &board.pins.borrow()), ..Status::default() };
+                board.state.lock().insert(server.name.clone(), (link.clone(), status));
+                let task = Task(tokio::spawn(keep(link, board.clone())));
+                tasks.insert(server.name.clone(), (server.clone(), task));
+            }
+        }
+        publish(&app, &board).await;
+        loop {
+            tokio::select! {
+                changed = settings.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    break;
+                }
+                () = board.news.notified() => publish(&app, &board).await,
+                _ = approvals.tick() => {
+                    let now = stamp_of(&board.project);
+                    if now != stamp {
+                        stamp = now;
+                        board.pins.send_replace(Arc::new(read(&board.project)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The time of change and the length of the approvals.
+fn stamp_of(project: &Path) -> Option<(SystemTime, u64)> {
+    let about = std::fs::metadata(pins::path(project)).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}
+
+/// Keeps one server connected, for ever.
+async fn keep(link: Arc<Link>, board: Arc<Board>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = tokio::time::Instant::now();
+        let why = match Connection::open(&link).await {
+            Ok(connection) => attend(&link, &board, connection).await,
+            Err(why) => why,
+        };
+        let is_news = link.trouble().as_ref() != Some(&why);
+        link.set(Err(why.clone()));
+        if is_news {
+            tracing::warn!(server = link.server.name, "the server is not available: {why}");
+        }
+        board.note(&link, |status| {
+            status.trouble = Some(why);
+            status.is_settled = true;
+            if status.tools.is_empty() {
+                status.tools = remembered(&link.server, &board.pins.borrow());
+            }
+        });
+        if began.elapsed() > STABLE {
+            pause = FIRST_PAUSE;
+        }
+        tokio::time::sleep(pause + pause.mul_f64(fastrand::f64())).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Looks at the tools of a connected server whenever they, or the approvals, may have changed; returns the reason of its
+/// end.
+async fn attend(link: &Arc<Link>, board: &Board, mut connection: Connection) -> String {
+    let remote = connection.remote();
+    let mut pins = board.pins.subscribe();
+    let following = follow(&remote, link);
+    let mut following = std::pin::pin!(following);
+    let why = loop {
+        let listed = match tools(&remote).await {
+            Ok(listed) => listed,
+            Err(why) => break why,
+        };
+        let approved = pins.borrow_and_update().clone();
+        let found = compared(&link.server, &listed, &approved);
+        let callable = found.iter().filter(|tool| tool.is_offered());
+        link.allow(callable.map(|tool| (tool.seen.name.clone(), tool.seen.hash(&link.server))).collect());
+        link.set(Ok(remote.clone()));
+        board.note(link, |status| *status = Status { tools: found, trouble: None, is_settled: true });
+        tokio::select! {
+            why = connection.ended() => break why,
+            () = link.look_again.notified() => {}
+            _ = pins.changed() => {}
+            () = &mut following => {}
+            // Not every server tells of its changes.
+            () = tokio::time::sleep(WITHOUT_NEWS) => {}
+        }
+        if remote.is_transport_closed() {
+            break "its connection ended".into();
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    };
+    connection.close().await;
+    why
+}
+
+impl Board {
+    fn note(&self, link: &Arc<Link>, change: impl FnOnce(&mut Status)) {
+        if let Some((own, status)) = self.state.lock().get_mut(&link.server.name)
+            && Arc::ptr_eq(own, link)
+        {
+            change(status);
+        }
+        self.news.notify_one();
+    }
+}
+
+/// Puts the tools of all servers into the host.
+async fn publish(app: &App, board: &Board) {
+    let (mut offered, mut problems) = (Vec::new(), Vec::new());
+    let file = board.project.join(FILE);
+    let is_settled = {
+        let state = board.state.lock();
+        let mut taken: HashMap<String, String> = HashMap::new();
+        for (name, (link, status)) in state.iter() {
+            if let Some(why) = &status.trouble {
+                let what = format!("the MCP server `{name}` is not available: {why}");
+                let help = "its tools are listed and fail until it is back; it is tried again by itself";
+                problems.push(Problem::new(Code::McpAway, "", &file, what).help(help).warning());
+            }
+            for tool in &status.tools {
+                let problem = |what: String| {
+                    let help = format!(
+                        "look at it with `valvehouse mcp list {name}`, then: valvehouse mcp approve {name}"
+                    );
+                    Problem::new(Code::McpQuarantined, "", &file, what).help(help).warning()
+                };
+                if tool.is_offered() {
+                    match taken.get(&tool.name) {
+                        None => {
+                            taken.insert(tool.name.clone(), name.clone());
+                            offered.push((mounted(link, &tool.seen), link.clone(), tool.seen.hash(&link.server)));
+                        }
+                        Some(other) => problems.push(problem(format!(
+                            "the tool `{}` of the MCP server `{name}` is not offered: `{other}` has one of that name",
+                            tool.name
+                        ))),
+                    }
+                    continue;
+                }
+                let own = &tool.seen.name;
+                problems.push(problem(match tool.standing {
+                    Standing::Approved => format!(
+                        "the tool `{own}` of the MCP server `{name}` is not offered: another one is called `{}` too",
+                        tool.name
+                    ),
+                    Standing::New => format!("the tool `{own}` of the MCP server `{name}` is not offered: nobody approved it"),
+                    Standing::Changed => {
+                        let parts: Vec<&str> = tool.differences.iter().map(|one| one.part).collect();
+                        format!(
+                            "the tool `{own}` of the MCP server `{name}` is not offered: its {} changed since it was approved",
+                            parts.join(" and its ")
+                        )
+                    }
+                    Standing::Gone => format!("the MCP server `{name}` has the approved tool `{own}` no longer"),
+                }));
+            }
+        }
+        state.values().all(|(_, status)| status.is_settled)
+    };
+    let now = Published {
+        tools: offered
+            .iter()
+            .map(|(tool, link, hash)| (tool.name().to_owned(), Arc::as_ptr(link) as usize, hash.clone()))
+            .collect(),
+        problems: problems.clone(),
+    };
+    // Another snapshot only where there is something new: clients read their lists again then.
+    let is_news = board.published.lock().replace(now.clone()) != Some(now);
+    if is_news {
+        let tools = offered.into_iter().map(|(tool, ..)| tool).collect();
+        app.host.mount(Mounted { tools, problems }).await;
+    }
+    board.settled.send_if_modified(|settled| std::mem::replace(settled, is_settled) != is_settled);
+}

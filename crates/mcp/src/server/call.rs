@@ -1,0 +1,302 @@
+//! One call of a client: an invocation like any other, with its events on the way and its questions answered.
+
+use super::caller::Caller;
+use super::events::Notifier;
+use super::question::{Ask, Question};
+use super::result::words;
+use super::state::State;
+use crate::canonical::canonical;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use rmcp::model::{
+    ClientCapabilities, InputRequest, InputRequests, InputRequiredResult, InputResponses, LoggingLevel,
+    ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use tokio::sync::{broadcast, mpsc};
+use valvehouse_core::context::{Context, Event, Events, Pauses, Pending, Questions, Turn};
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::kernel::Kernel;
+use valvehouse_core::tool::Tool;
+use valvehouse_core::trace::{Asked, Recording};
+use valvehouse_core::words::hex;
+use valvehouse_host::app::App;
+use valvehouse_json::{Json, Object};
+
+/// The name of this endpoint in metrics and traces.
+pub(super) const ENDPOINT: &str = "mcp";
+/// The most questions that one request answers.
+const MAX_ROUNDS: usize = 16;
+
+/// A request to call a tool, or what is called as one.
+pub(super) struct Call<'a> {
+    pub(super) app: &'a Arc<App>,
+    pub(super) caller: &'a Caller,
+    pub(super) context: &'a RequestContext<RoleServer>,
+    pub(super) kernel: Kernel,
+    pub(super) generation: u64,
+    pub(super) method: &'static str,
+    pub(super) tool: &'a Tool,
+    pub(super) args: Json,
+    /// What the client answers to questions of an earlier round.
+    pub(super) responses: Option<InputResponses>,
+    /// The state of that round.
+    pub(super) state: Option<String>,
+    /// The least level of lines that the client reads.
+    pub(super) level: Option<LoggingLevel>,
+    pub(super) updates: broadcast::Sender<String>,
+}
+
+/// The end of a call.
+pub(super) enum Outcome {
+    Value(Json),
+    Failed(Fault),
+    /// The client has to answer first.
+    Asks(InputRequiredResult),
+}
+
+/// Returns `true` if a request is of the era without sessions, whose clients are not asked on the way.
+pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+impl Call<'_> {
+    /// Runs it to its end, or to a question that the client has to answer with another request.
+    ///
+    /// # Errors
+    /// Returns an error of the protocol for a state that is not this call's, and for a canceled call.
+    pub(super) async fn run(self) -> Result<Outcome, ErrorData> {
+        let mut facts = self.caller.facts.clone();
+        facts.message_id = uuid::Uuid::new_v4().to_string();
+        let asked = Asked {
+            door: ENDPOINT,
+            model: String::new(),
+            stream: false,
+            user: facts.user.text("id").map(String::from).unwrap_or_default(),
+            chat_id: facts.chat_id.clone(),
+            generation: self.generation,
+        };
+        let mut recording = self.app.traces.begin(asked, false);
+        let outcome = match is_stateless(self.context) {
+            true => self.in_rounds(&recording).await,
+            false => self.at_once(&recording).await,
+        };
+        match &outcome {
+            Ok(Outcome::Failed(fault)) => drop(recording.failed(fault.to_string())),
+            Err(error) => drop(recording.failed(error.message.to_string())),
+            Ok(_) => {}
+        }
+        recording.answered(200);
+        recording.done();
+        outcome
+    }
+
+    fn turn(&self, recording: &Recording, events: Events) -> Turn {
+        let mut facts = self.caller.facts.clone();
+        facts.trace = Some(recording.trace().clone());
+        Turn::new(facts, Context::new(self.caller.variables.copy()), events)
+    }
+
+    fn notifier(&self) -> Notifier {
+        Notifier {
+            peer: self.context.peer.clone(),
+            token: self.context.meta.get_progress_token(),
+            level: self.level,
+            logger: self.tool.name().to_owned(),
+            updates: self.updates.clone(),
+            progress: -1.0,
+        }
+    }
+
+    /// With a session: the client is asked while the call runs.
+    async fn at_once(&self, recording: &Recording) -> Result<Outcome, ErrorData> {
+        // Nobody answers through another endpoint.
+        let questions = self.app.questions.of(&format!("mcp {}", uuid::Uuid::new_v4()));
+        let (events, heard) = listening(Some(questions.clone()));
+        let turn = self.turn(recording, events);
+        let done = self.watched(&turn, heard, Some(&questions)).await?;
+        Ok(done.map_or_else(Outcome::Failed, Outcome::Value))
+    }
+
+    /// Without one: a question ends the request, and the next one goes on behind it.
+    async fn in_rounds(&self, recording: &Recording) -> Result<Outcome, ErrorData> {
+        let about = self.about();
+        let store = self.app.host.store();
+        let mut state = match &self.state {
+            Some(sealed) => State::open(sealed, &about, |text, about| store.unseal(text, about))?,
+            None => State::default(),
+        };
+        let issued = state.open.take();
+        let capabilities = self.context.client_capabilities().unwrap_or_default();
+        for _ in 0..MAX_ROUNDS {
+            let (events, heard) = listening(None);
+            let turn = self.turn(recording, events).pausing(self.pauses(&state, &about));
+            let fault = match self.watched(&turn, heard, None).await? {
+                Ok(value) => return Ok(Outcome::Value(value)),
+                Err(fault) => fault,
+            };
+            let Some((pauses, pending)) = turn.pauses().and_then(|pauses| Some((pauses, pauses.pending()?)))
+            else {
+                return Ok(Outcome::Failed(fault));
+            };
+            let question = match Question::of(&pending.question, pending.place) {
+                Ok(question) => question,
+                Err(wrong) => return Ok(Outcome::Failed(Fault::Refused(Refusal::new(wrong)))),
+            };
+            let possible = question.possible(&capabilities);
+            if possible.is_empty() {
+                let mut error = ErrorData::missing_required_client_capability(question.required());
+                error.message = words(&fault).into();
+                return Err(error);
+            }
+            state.answers = pauses.answers();
+            state.host_calls = pauses.host_calls();
+            let hash = pending.hash();
+            match self.answer(&question, &possible, &pending, issued.as_deref()) {
+                // An answer belongs to the hash of its question.
+                Some(answer) => drop(state.answers.set(&hash, answer)),
+                None => {
+                    let requests: InputRequests =
+                        possible.iter().map(|ask| (ask.key.clone(), ask.request.clone())).collect();
+                    state.open = Some(hash);
+                    let sealed = state.sealed(&about, |text, about| store.seal(text, about));
+                    return Ok(Outcome::Asks(InputRequiredResult::new(Some(requests), Some(sealed))));
+                }
+            }
+        }
+        let refusal = Refusal::new(format!("the tool asked more than {MAX_ROUNDS} questions in one request"));
+        Ok(Outcome::Failed(Fault::Refused(refusal)))
+    }
+
+    /// What the client answers to a question. A question of a filter, and every approval, takes only an answer that
+    /// comes with the state that was issued for it.
+    fn answer(
+        &self,
+        question: &Question,
+        possible: &[&Ask],
+        pending: &Pending,
+        issued: Option<&str>,
+    ) -> Option<Json> {
+        let responses = self.responses.as_ref()?;
+        let is_of_tool =
+            pending.by == self.tool.name() || Some(pending.by.as_str()) == self.tool.spec.module.as_deref();
+        let may_answer = match issued {
+            Some(issued) => issued == pending.hash() || is_of_tool && !question.is_approval,
+            None => self.state.is_none() && is_of_tool && !question.is_approval,
+        };
+        if !may_answer {
+            return None;
+        }
+        question.answer(possible, |key| responses.get(key).cloned())
+    }
+
+    /// The questions and host calls of this call so far.
+    fn pauses(&self, state: &State, about: &str) -> Pauses {
+        let pauses = Pauses::default();
+        for (hash, answer) in state.answers.as_object().map(Object::entries).unwrap_or_default() {
+            pauses.answer(hash.as_str(), answer);
+        }
+        pauses.restore_host_calls(&state.host_calls);
+        let call = Json::from([
+            ("id", format!("mcp_{}", &hex(&Sha256::digest(about))[..24]).into()),
+            ("name", self.tool.name().into()),
+            ("arguments", self.args.copy()),
+        ]);
+        pauses.begin(call);
+        pauses
+    }
+
+    /// What a state is bound to: the owner, the method, the name and the exact arguments.
+    fn about(&self) -> String {
+        let args = canonical(&Value::from(&self.args));
+        format!("mcp\n{}\n{}\n{}\n{args}", self.caller.owner, self.method, self.tool.name())
+    }
+
+    /// Runs the tool once; events are sent and questions put while it runs.
+    async fn watched(
+        &self,
+        turn: &Turn,
+        mut heard: mpsc::UnboundedReceiver<Json>,
+        questions: Option<&Questions>,
+    ) -> Result<Result<Json, Fault>, ErrorData> {
+        let mut notifier = self.notifier();
+        let work = self.kernel.invoke_in(self.tool.name(), self.args.copy(), turn);
+        let mut work = std::pin::pin!(work);
+        let mut open = FuturesUnordered::new();
+        let done = loop {
+            tokio::select! {
+                biased;
+                () = self.context.ct.cancelled() => {
+                    return Err(ErrorData::internal_error("the client canceled this call", None));
+                }
+                Some(event) = heard.recv() => match (event.text("id"), questions) {
+                    (Some(_), Some(questions)) => open.push(self.put(event, questions)),
+                    _ => notifier.send(&event).await,
+                },
+                Some(()) = open.next(), if !open.is_empty() => {}
+                done = &mut work => break done,
+            }
+        };
+        while let Ok(event) = heard.try_recv() {
+            if event.text("id").is_none() {
+                notifier.send(&event).await;
+            }
+        }
+        Ok(done.map(|invoked| invoked.value))
+    }
+
+    /// Puts a question to the client of a session and hands its answer in.
+    async fn put(&self, event: Json, questions: &Questions) {
+        let id = event.text("id").unwrap_or_default();
+        let capabilities = self.context.client_capabilities().unwrap_or_default();
+        match self.asked(&event, &capabilities).await {
+            Ok(Some(answer)) => questions.answer(&id, answer),
+            Ok(None) => questions.dismiss(&id),
+            Err(why) => {
+                tracing::info!(tool = self.tool.name(), "a question was not put to the client: {why}");
+                questions.dismiss(&id)
+            }
+        };
+    }
+
+    async fn asked(&self, event: &Json, capabilities: &ClientCapabilities) -> Result<Option<Json>, String> {
+        let question = Question::of(event, 0)?;
+        let possible = question.possible(capabilities);
+        if possible.is_empty() {
+            return Err("the client declares neither elicitation nor what else it needs".into());
+        }
+        let mut results: InputResponses = InputResponses::new();
+        for ask in &possible {
+            results.insert(ask.key.clone(), self.request(&ask.request).await?);
+        }
+        Ok(question.answer(&possible, |key| results.get(key).cloned()))
+    }
+
+    async fn request(&self, request: &InputRequest) -> Result<Value, String> {
+        let peer = &self.context.peer;
+        let result = match request.clone() {
+            InputRequest::Elicitation(request) => {
+                peer.create_elicitation(request.params).await.map(|result| serde_json::to_value(result))
+            }
+            InputRequest::CreateMessage(request) => {
+                peer.create_message(request.params).await.map(|result| serde_json::to_value(result))
+            }
+            InputRequest::ListRoots(_) => peer.list_roots().await.map(|result| serde_json::to_value(result)),
+            _ => return Err("the client cannot be asked this way".into()),
+        };
+        result.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+}
+
+/// Events that are heard on a channel; questions among them can be answered through `questions`.
+fn listening(questions: Option<Questions>) -> (Events, mpsc::UnboundedReceiver<Json>) {
+    let (send, heard) = mpsc::unbounded_channel();
+    // Whoever hears nothing any more misses it.
+    let listen = move |event: &Event| drop(send.send(event.0.clone()));
+    (Events::listening(listen, questions), heard)
+}

@@ -1,0 +1,17 @@
+//! The sender of a request, as the entry layer knows it.
+
+use valvehouse_core::context::TurnFacts;
+use valvehouse_json::Json;
+
+/// The sender of a request. Sessions and the state of unanswered questions belong to one owner.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// An identifier for comparisons only; empty where no key is needed.
+    pub owner: String,
+    /// The facts of its turns.
+    pub facts: TurnFacts,
+    /// Variables that the configuration sets for its turns.
+    pub variables: Json,
+    /// The tools it sees: names, scripts, `tag:x`, and `*` for all but the guarded tools of the host.
+    pub tools: Vec<String>,
+}

@@ -1,0 +1,189 @@
+//! The endpoint: one host, served over HTTP and over standard input and output.
+
+use super::caller::Caller;
+use super::handler::Handler;
+use super::shared::Shared;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body;
+use parking_lot::Mutex;
+use rmcp::ServiceExt as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use valvehouse_host::app::App;
+
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+/// The header that names the version of the protocol.
+const VERSION: &str = "mcp-protocol-version";
+/// The first version without sessions.
+const STATELESS: &str = "2026-07-28";
+/// The most sessions at once.
+const MAX_SESSIONS: usize = 1_024;
+/// The time without a message after which a session ends.
+const IDLE: Duration = Duration::from_secs(3_600);
+/// Updates of resources that may wait for a slow listener.
+const UPDATES: usize = 256;
+
+/// The body of an answer.
+pub(crate) type AnswerBody = Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send + Sync + 'static>>;
+
+/// The host as a server of MCP.
+pub struct Endpoint {
+    shared: Arc<Shared>,
+    sessions: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Handler, LocalSessionManager>,
+    /// The owners of sessions: nobody else may use them.
+    owners: Mutex<HashMap<String, String>>,
+}
+
+impl Endpoint {
+    /// An endpoint of a host. Host, origin and key of a request are checked before it comes here.
+    pub fn new(app: Arc<App>) -> Self {
+        let server = &app.config.server;
+        let megabytes = usize::try_from(server.max_body_mb).unwrap_or(usize::MAX);
+        let ended = CancellationToken::new();
+        let mut config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(megabytes.saturating_mul(1024 * 1024))
+            .with_cancellation_token(ended.clone());
+        config.sse_keep_alive =
+            (server.keep_alive_ms > 0).then(|| Duration::from_millis(server.keep_alive_ms));
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(IDLE);
+        let sessions = Arc::new(sessions);
+        let shared = Arc::new(Shared { app: app.clone(), updates: broadcast::channel(UPDATES).0 });
+        let of_session = shared.clone();
+        let service = StreamableHttpService::new(
+            move || Ok(Handler::new(of_session.clone(), None)),
+            sessions.clone(),
+            config,
+        );
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let stopped = app.stopped();
+            runtime.spawn(async move {
+                stopped.await;
+                // Standing streams would keep a stopping host waiting.
+                ended.cancel();
+            });
+        }
+        Self { shared, sessions, service, owners: Mutex::default() }
+    }
+
+    /// Answers one request of HTTP.
+    pub async fn answer<B>(&self, mut request: Request<B>, caller: Caller) -> Response<AnswerBody>
+    where
+        B: Body + Send + 'static,
+        B::Error: Display,
+    {
+        let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        match &session {
+            Some(id) if self.owners.lock().get(id).is_none_or(|owner| *owner != caller.owner) => {
+                return refused(
+                    StatusCode::NOT_FOUND,
+                    "cannot use this session: it ended, or belongs to another key; initialize a new one",
+                );
+            }
+            None if !is_stateless(&request) && self.sessions.sessions.read().await.len() >= MAX_SESSIONS => {
+                return refused(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "cannot begin a session: there are too many; try again later, or use protocol version 2026-07-28",
+                );
+            }
+            _ => {}
+        }
+        let owner = caller.owner.clone();
+        request.extensions_mut().insert(caller);
+        let response = self.service.handle(request).await;
+        if let Some(id) =
+            response.headers().get(SESSION).and_then(|id| id.to_str().ok()).filter(|_| session.is_none())
+        {
+            self.own(id, owner).await;
+        }
+        let is_json =
+            response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+        if response.status().is_success() || is_json {
+            return response.map(|body| Box::pin(body) as AnswerBody);
+        }
+        // Some refusals are plain text: every client reads JSON.
+        let (parts, body) = response.into_parts();
+        let mut said = refused(parts.status, &text_of(body).await);
+        if let Some(allowed) = parts.headers.get(header::ALLOW) {
+            said.headers_mut().insert(header::ALLOW, allowed.clone());
+        }
+        said
+    }
+
+    /// Notes whose a new session is, and forgets those that ended.
+    async fn own(&self, id: &str, owner: String) {
+        let open = self.sessions.sessions.read().await;
+        let mut owners = self.owners.lock();
+        owners.retain(|id, _| open.contains_key(id.as_str()));
+        owners.insert(id.to_owned(), owner);
+    }
+
+    /// Serves one client over standard input and output until it closes them.
+    ///
+    /// # Errors
+    /// Returns an error if the client does not speak the protocol.
+    pub async fn serve_stdio(&self, caller: Caller) -> Result<(), String> {
+        let handler = Handler::new(self.shared.clone(), Some(caller));
+        let running = handler
+            .serve((tokio::io::stdin(), tokio::io::stdout()))
+            .await
+            .map_err(|error| format!("cannot begin with the client: {error}"))?;
+        running.waiting().await.map(drop).map_err(|error| format!("the client's connection failed: {error}"))
+    }
+}
+
+/// The text of a short body.
+async fn text_of(body: impl Body<Data = Bytes, Error = Infallible>) -> String {
+    let mut body = std::pin::pin!(body);
+    let mut text = Vec::new();
+    while let Some(Ok(frame)) = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        if let Ok(bytes) = frame.into_data() {
+            text.extend_from_slice(&bytes);
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn is_stateless<B>(request: &Request<B>) -> bool {
+    let version = request.headers().get(VERSION).and_then(|version| version.to_str().ok());
+    version.is_some_and(|version| version >= STATELESS)
+}
+
+/// A refusal as JSON-RPC has it.
+fn refused(status: StatusCode, message: &str) -> Response<AnswerBody> {
+    let error =
+        serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": message } });
+    let mut response = Response::new(Box::pin(Whole(Some(Bytes::from(error.to_string())))) as AnswerBody);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A body of one piece.
+struct Whole(Option<Bytes>);
+
+impl Body for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
+    }
+}

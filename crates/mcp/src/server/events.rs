@@ -1,0 +1,104 @@
+//! Events of plugins as notifications: progress where the client follows it, else lines of the log.
+
+use rmcp::RoleServer;
+use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
+use rmcp::service::Peer;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use valvehouse_json::Json;
+
+/// The way of the events of one call to its client.
+pub(super) struct Notifier {
+    pub(super) peer: Peer<RoleServer>,
+    pub(super) token: Option<ProgressToken>,
+    /// The least level of lines; none are sent without one.
+    pub(super) level: Option<LoggingLevel>,
+    /// The name of the tool, which logs where an event names nobody.
+    pub(super) logger: String,
+    /// URIs of resources that changed.
+    pub(super) updates: broadcast::Sender<String>,
+    /// The progress so far: it only grows.
+    pub(super) progress: f64,
+}
+
+impl Notifier {
+    /// Sends one event `{type, data}`. A client that is gone misses it.
+    pub(super) async fn send(&mut self, event: &Json) {
+        let kind = event.text("type").unwrap_or_default();
+        let data = event.get("data").unwrap_or_default();
+        match kind.as_str() {
+            "status" | "progress" if self.token.is_some() => self.send_progress(&data).await,
+            "resource_updated" => {
+                if let Some(uri) = data.text("uri") {
+                    // Nobody listening is fine.
+                    let _ = self.updates.send(uri.into());
+                }
+            }
+            kind => self.send_line(kind, &data).await,
+        }
+    }
+
+    async fn send_progress(&mut self, data: &Json) {
+        let Some(token) = self.token.clone() else { return };
+        let next = match data.get("progress").and_then(|progress| progress.as_f64()) {
+            Some(progress) if progress > self.progress => progress,
+            // It must not go back.
+            Some(_) => return,
+            None => self.progress.max(0.0) + 1.0,
+        };
+        self.progress = next;
+        let mut param = ProgressNotificationParam::new(token, next);
+        param.total = data.get("total").and_then(|total| total.as_f64());
+        param.message = data.text("description").or_else(|| data.text("message")).map(String::from);
+        if let Err(error) = self.peer.notify_progress(param).await {
+            tracing::debug!("progress reaches no client: {error}");
+        }
+    }
+
+    async fn send_line(&self, kind: &str, data: &Json) {
+        let word = data.text("level").or_else(|| data.text("type")).unwrap_or_default();
+        let level = level_of(&word);
+        if self.level.is_none_or(|least| rank(level) < rank(least)) {
+            return;
+        }
+        let said = ["data", "content", "message", "description"].into_iter().find_map(|key| data.get(key));
+        let data = match (kind, said) {
+            ("log" | "notification" | "status" | "progress", Some(said)) => Value::from(&said),
+            _ => json!({ "type": kind, "data": Value::from(data) }),
+        };
+        let mut param = LoggingMessageNotificationParam::new(level, data);
+        param.logger = Some(self.logger.clone());
+        let sent = self.peer.notify_logging_message(param).await;
+        if let Err(error) = sent {
+            tracing::debug!("a line of the log reaches no client: {error}");
+        }
+    }
+}
+
+/// The level that a word of an event means; `info` for others.
+fn level_of(word: &str) -> LoggingLevel {
+    match word {
+        "debug" => LoggingLevel::Debug,
+        "notice" => LoggingLevel::Notice,
+        "warning" | "warn" => LoggingLevel::Warning,
+        "error" => LoggingLevel::Error,
+        "critical" => LoggingLevel::Critical,
+        "alert" => LoggingLevel::Alert,
+        "emergency" => LoggingLevel::Emergency,
+        _ => LoggingLevel::Info,
+    }
+}
+
+/// The place of a level, from 0.
+pub(super) fn rank(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}

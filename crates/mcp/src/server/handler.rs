@@ -1,0 +1,485 @@
+//! Requests of clients, answered from the running set.
+
+use super::call::{Call, Outcome, is_stateless};
+use super::caller::Caller;
+use super::events::rank;
+use super::listing::{self, TTL_MS, output_schema, page};
+use super::news::{Following, News};
+use super::shared::Shared;
+use super::{offers, result};
+use parking_lot::Mutex;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    CompletionInfo, GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference,
+    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::tool::Tool;
+use valvehouse_core::words::{did_you_mean, nearest};
+use valvehouse_host::Snapshot;
+use valvehouse_json::Json;
+
+/// The most resources that one session follows.
+const MAX_SUBSCRIPTIONS: usize = 256;
+/// The most completions of one answer.
+const MAX_COMPLETIONS: usize = 100;
+/// The interval at which a session that hears no news is checked for its end.
+const PULSE: Duration = Duration::from_secs(60);
+
+/// One session, or one request without one.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    shared: Arc<Shared>,
+    /// The sender of all requests where the transport has no headers.
+    local: Option<Caller>,
+    level: Arc<Mutex<LoggingLevel>>,
+    subscribed: Arc<Mutex<BTreeSet<String>>>,
+}
+
+/// A call that passed the first look.
+struct Asked<'a> {
+    snapshot: &'a Snapshot,
+    caller: &'a Caller,
+    tools: Vec<Tool>,
+    method: &'static str,
+    args: Json,
+    responses: Option<InputResponses>,
+    state: Option<String>,
+}
+
+impl Handler {
+    pub(super) fn new(shared: Arc<Shared>, local: Option<Caller>) -> Self {
+        Self { shared, local, level: Arc::new(Mutex::new(LoggingLevel::Info)), subscribed: Arc::default() }
+    }
+
+    fn caller(&self, extensions: &rmcp::model::Extensions) -> Result<Caller, ErrorData> {
+        let given =
+            extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Caller>());
+        given
+            .or(self.local.as_ref())
+            .cloned()
+            .ok_or_else(|| ErrorData::internal_error("the host does not know who sends this request", None))
+    }
+
+    async fn call(
+        &self,
+        tool: &Tool,
+        asked: Asked<'_>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Outcome, ErrorData> {
+        let level = match is_stateless(context) {
+            true => context.meta.log_level(),
+            false => Some(*self.level.lock()),
+        };
+        let call = Call {
+            app: &self.shared.app,
+            caller: asked.caller,
+            context,
+            kernel: asked.snapshot.invoking_only(asked.tools),
+            generation: asked.snapshot.generation,
+            method: asked.method,
+            tool,
+            args: asked.args,
+            responses: asked.responses,
+            state: asked.state,
+            level,
+            updates: self.shared.updates.clone(),
+        };
+        call.run().await
+    }
+}
+
+/// Returns an error about a name that is not there, with the nearest one that is.
+fn unknown(what: &str, name: &str, known: &[Tool]) -> String {
+    let hint = match nearest(name, known.iter().map(Tool::name)) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if known.is_empty() => format!("; there are no {what}s"),
+        None => {
+            let names: Vec<&str> = known.iter().map(Tool::name).take(20).collect();
+            format!("; there are: {}", names.join(", "))
+        }
+    };
+    format!("unknown {what} `{name}`{hint}; list the {what}s again: they may have changed")
+}
+
+fn fails(fault: &Fault) -> ErrorData {
+    tracing::debug!("a request of MCP failed: {fault}");
+    match fault {
+        Fault::Refused(_) | Fault::Request { .. } | Fault::TooOften { .. } => {
+            ErrorData::invalid_params(result::words(fault), None)
+        }
+        _ => ErrorData::internal_error(result::words(fault), None),
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_completions()
+            .enable_logging()
+            .build();
+        let mut own = Implementation::new("valvehouse", env!("CARGO_PKG_VERSION"));
+        own.title = Some("Valvehouse".into());
+        ServerConfig::new(capabilities).with_server_info(own)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let tools = offers::tools(&self.shared.app.host.snapshot(), &caller);
+        let entries = tools.iter().map(|tool| (tool.name().to_owned(), listing::tool(tool))).collect();
+        let (tools, next) = page(entries, request)?;
+        let mut listed = ListToolsResult::with_all_items(tools).with_ttl_ms(TTL_MS);
+        listed.next_cursor = next;
+        Ok(listed.with_cache_scope(CacheScope::Private))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let snapshot = self.shared.app.host.snapshot();
+        let tools = offers::tools(&snapshot, &caller);
+        let Some(tool) = tools.iter().find(|tool| tool.name() == request.name).cloned() else {
+            return Ok(result::failure(unknown("tool", &request.name, &tools)).into());
+        };
+        let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
+        let asked = Asked {
+            snapshot: &snapshot,
+            caller: &caller,
+            tools,
+            method: "tools/call",
+            args,
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        Ok(match self.call(&tool, asked, &context).await? {
+            Outcome::Value(value) => result::of_tool(&value, output_schema(&tool).is_some()).into(),
+            Outcome::Failed(fault) => result::failure(result::words(&fault)).into(),
+            Outcome::Asks(required) => required.into(),
+        })
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let prompts = offers::prompts(&self.shared.app.host.snapshot(), &caller);
+        let described = |prompt: &Tool| Value::from(&prompt.spec.metadata.get("prompt").unwrap_or_default());
+        let entries = prompts.iter().map(|prompt| (prompt.name().to_owned(), described(prompt))).collect();
+        let (prompts, next) = page(entries, request)?;
+        let mut listed = ListPromptsResult::with_all_items(prompts).with_ttl_ms(TTL_MS);
+        listed.next_cursor = next;
+        Ok(listed.with_cache_scope(CacheScope::Private))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let snapshot = self.shared.app.host.snapshot();
+        let prompts = offers::prompts(&snapshot, &caller);
+        let Some(prompt) = prompts.iter().find(|prompt| prompt.name() == request.name).cloned() else {
+            return Err(ErrorData::invalid_params(unknown("prompt", &request.name, &prompts), None));
+        };
+        let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
+        let asked = Asked {
+            snapshot: &snapshot,
+            caller: &caller,
+            tools: prompts,
+            method: "prompts/get",
+            args,
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        match self.call(&prompt, asked, &context).await? {
+            Outcome::Value(value) => {
+                let described = prompt.spec.metadata.get("prompt").unwrap_or_default();
+                let got = result::of_prompt(&value, &described);
+                got.map(Into::into).map_err(|wrong| ErrorData::internal_error(wrong, None))
+            }
+            Outcome::Failed(fault) => Err(fails(&fault)),
+            Outcome::Asks(required) => Ok(required.into()),
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let functions = offers::resources(&self.shared.app.host.snapshot(), &caller);
+        let (resources, next) = page(entries(&functions, "resources", "uri"), request)?;
+        let mut listed = ListResourcesResult::with_all_items(resources).with_ttl_ms(TTL_MS);
+        listed.next_cursor = next;
+        Ok(listed.with_cache_scope(CacheScope::Private))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let functions = offers::resources(&self.shared.app.host.snapshot(), &caller);
+        let (templates, next) = page(entries(&functions, "templates", "uriTemplate"), request)?;
+        let mut listed = ListResourceTemplatesResult::with_all_items(templates).with_ttl_ms(TTL_MS);
+        listed.next_cursor = next;
+        Ok(listed.with_cache_scope(CacheScope::Private))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let snapshot = self.shared.app.host.snapshot();
+        let functions = offers::resources(&snapshot, &caller);
+        let uri = request.uri;
+        let missing = || {
+            let known = offers::listed(&functions, "resources");
+            let known: Vec<String> =
+                known.iter().filter_map(|(entry, _)| entry.text("uri").map(String::from)).collect();
+            let near = did_you_mean(&uri, known.iter().map(String::as_str));
+            ErrorData::resource_not_found(
+                format!("unknown resource `{uri}`{near}"),
+                Some(json!({ "uri": uri })),
+            )
+        };
+        let Some(reader) = offers::reader(&functions, &uri) else { return Err(missing()) };
+        let asked = Asked {
+            snapshot: &snapshot,
+            caller: &caller,
+            // Every script's is called `resource`: only the one that is meant is there.
+            tools: vec![reader.clone()],
+            method: "resources/read",
+            args: Json::from([("uri", uri.as_str().into())]),
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        match self.call(&reader, asked, &context).await? {
+            Outcome::Value(value) => {
+                let listed = offers::listed(&functions, "resources");
+                let entry =
+                    listed.iter().find(|(entry, _)| entry.text("uri").is_some_and(|own| *own == *uri));
+                let mime = entry.and_then(|(entry, _)| entry.text("mimeType"));
+                match result::of_resource(&value, &uri, mime.as_deref()) {
+                    None => Err(missing()),
+                    Some(read) => {
+                        read.map(Into::into).map_err(|wrong| ErrorData::internal_error(wrong, None))
+                    }
+                }
+            }
+            Outcome::Failed(fault) => Err(fails(&fault)),
+            Outcome::Asks(required) => Ok(required.into()),
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let snapshot = self.shared.app.host.snapshot();
+        let of = match &request.r#ref {
+            Reference::Prompt(prompt) => prompt.name.clone(),
+            Reference::Resource(template) => template.uri.clone(),
+            _ => String::new(),
+        };
+        let is_of = |tool: &&Tool| tool.spec.metadata.text("of").is_some_and(|own| *own == *of);
+        let completions = offers::completions(&snapshot, &caller);
+        let Some(completion) = completions.iter().find(is_of).cloned() else {
+            return Ok(CompleteResult::default());
+        };
+        let arguments = request.context.and_then(|context| context.arguments).unwrap_or_default();
+        let asked = Asked {
+            snapshot: &snapshot,
+            caller: &caller,
+            tools: vec![completion.clone()],
+            method: "completion/complete",
+            args: Json::from([
+                ("argument", request.argument.name.as_str().into()),
+                ("value", request.argument.value.as_str().into()),
+                ("arguments", Json::from(json!(arguments))),
+            ]),
+            responses: None,
+            state: None,
+        };
+        match self.call(&completion, asked, &context).await? {
+            Outcome::Value(value) => Ok(completed(&value)),
+            Outcome::Failed(fault) => Err(fails(&fault)),
+            Outcome::Asks(_) => Err(ErrorData::internal_error("a completion cannot ask anybody", None)),
+        }
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tracing::debug!(level = rank(request.level), "a client sets its level of lines");
+        *self.level.lock() = request.level;
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let functions = offers::resources(&self.shared.app.host.snapshot(), &caller);
+        if offers::reader(&functions, &request.uri).is_none() {
+            let message = format!("unknown resource `{}`", request.uri);
+            return Err(ErrorData::resource_not_found(message, Some(json!({ "uri": request.uri }))));
+        }
+        let mut subscribed = self.subscribed.lock();
+        if subscribed.len() >= MAX_SUBSCRIPTIONS {
+            let message =
+                format!("a session follows at most {MAX_SUBSCRIPTIONS} resources; unsubscribe from one");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        subscribed.insert(request.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscribed.lock().remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    /// The standing stream of a client without a session.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let caller = self.caller(&context.request_context().extensions)?;
+        let mut following = Following::begin(&self.shared.app, caller, &self.shared.updates);
+        let wanted: BTreeSet<String> = context
+            .accepted()
+            .resource_subscriptions
+            .iter()
+            .flatten()
+            .take(MAX_SUBSCRIPTIONS)
+            .cloned()
+            .collect();
+        let stopped = self.shared.app.stopped();
+        let mut stopped = std::pin::pin!(stopped);
+        loop {
+            let news = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                () = &mut stopped => return Ok(()),
+                news = following.next(|| wanted.clone()) => news,
+            };
+            for one in news {
+                let sink = context.sink();
+                let sent = match one {
+                    News::Tools => sink.notify_tool_list_changed().await,
+                    News::Prompts => sink.notify_prompt_list_changed().await,
+                    News::Resources => sink.notify_resource_list_changed().await,
+                    News::Updated(uri) => sink.notify_resource_updated(uri).await,
+                };
+                if let Err(error) = sent {
+                    tracing::debug!("news reach no client: {error}");
+                }
+            }
+        }
+    }
+
+    /// A session begins: it hears of changes until it ends.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let Ok(caller) = self.caller(&context.extensions) else { return };
+        let mut following = Following::begin(&self.shared.app, caller, &self.shared.updates);
+        let (peer, subscribed) = (context.peer.clone(), self.subscribed.clone());
+        let stopped = self.shared.app.stopped();
+        tokio::spawn(async move {
+            let mut stopped = std::pin::pin!(stopped);
+            while !peer.is_transport_closed() {
+                let news = tokio::select! {
+                    () = &mut stopped => return,
+                    () = tokio::time::sleep(PULSE) => continue,
+                    news = following.next(|| subscribed.lock().clone()) => news,
+                };
+                for one in news {
+                    let sent = match one {
+                        News::Tools => peer.notify_tool_list_changed().await,
+                        News::Prompts => peer.notify_prompt_list_changed().await,
+                        News::Resources => peer.notify_resource_list_changed().await,
+                        News::Updated(uri) => {
+                            peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+                        }
+                    };
+                    if let Err(error) = sent {
+                        tracing::debug!("news reach no client: {error}");
+                        return;
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn entries(functions: &[Tool], which: &str, key: &str) -> Vec<(String, Value)> {
+    let listed = offers::listed(functions, which).into_iter();
+    listed
+        .map(|(entry, _)| {
+            let mut value = Value::from(&entry);
+            if let Some(map) = value.as_object_mut() {
+                map.retain(|name, _| name != "complete");
+            }
+            (entry.text(key).map(String::from).unwrap_or_default(), value)
+        })
+        .collect()
+}
+
+/// A completion: a list of texts, or `#{ values, total, hasMore }`.
+fn completed(value: &Json) -> CompleteResult {
+    let values = value.get("values").filter(|_| value.as_object().is_some()).unwrap_or_else(|| value.clone());
+    let texts: Vec<String> = values
+        .items()
+        .iter()
+        .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+        .collect();
+    let (count, all) = (texts.len(), value.get("total").and_then(|total| total.as_i64()));
+    let mut info = CompletionInfo::default();
+    info.values = texts.into_iter().take(MAX_COMPLETIONS).collect();
+    info.total = all.and_then(|all| u32::try_from(all).ok()).or_else(|| u32::try_from(count).ok());
+    info.has_more =
+        Some(value.get("hasMore").and_then(|more| more.as_bool()).unwrap_or(count > MAX_COMPLETIONS));
+    let mut result = CompleteResult::default();
+    result.completion = info;
+    result
+}

@@ -1,0 +1,17 @@
+//! The host as an MCP server: over HTTP with sessions or without, and over standard input and output.
+
+mod call;
+mod caller;
+mod endpoint;
+mod events;
+mod handler;
+mod listing;
+mod news;
+mod offers;
+mod question;
+mod result;
+mod shared;
+mod state;
+
+pub use caller::Caller;
+pub use endpoint::Endpoint;

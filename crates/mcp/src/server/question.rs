@@ -1,0 +1,280 @@
+//! A question of a plugin as a request to the client of MCP, and the client's result as the plugin's answer.
+
+use rmcp::model::{ClientCapabilities, InputRequest};
+use serde_json::{Value, json};
+use valvehouse_core::words::yes_or_no;
+use valvehouse_json::Json;
+
+/// The part of the client that a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    Elicitation,
+    Sampling,
+    Roots,
+}
+
+/// The way from a client's result to the answer that the plugin waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// The result itself.
+    Raw,
+    /// The text of a form; `false` where the person closed it.
+    Text,
+    /// Yes or no.
+    Confirmation,
+    /// `{approved, reason}`.
+    Approval,
+}
+
+/// One request to the client.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    /// The key of its result.
+    pub(super) key: String,
+    pub(super) request: InputRequest,
+    pub(super) needs: Needs,
+    reading: Reading,
+}
+
+/// A question: one request, or several by name.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub(super) asks: Vec<Ask>,
+    is_group: bool,
+    /// A person decides whether a call may run.
+    pub(super) is_approval: bool,
+}
+
+impl Question {
+    /// Reads an event `{type, data}` that waits for an answer. `place` numbers the questions of one call.
+    ///
+    /// `elicitation`, `sampling` and `roots` have the parameters of MCP as their data and the client's result as their
+    /// answer; `inputs` has several of them by name. `input`, `confirmation` and `approval` are forms, as is any other
+    /// type.
+    pub(super) fn of(event: &Json, place: u32) -> Result<Self, String> {
+        let kind = event.text("type").unwrap_or_default();
+        let data = event.get("data").unwrap_or_default();
+        if kind == "inputs" {
+            let entries = data.as_object().map(valvehouse_json::Object::entries).unwrap_or_default();
+            if entries.is_empty() {
+                return Err("`inputs` needs a map of names and questions in its `data`".into());
+            }
+            let asks =
+                entries.iter().map(|(name, question)| ask(name, question)).collect::<Result<_, _>>()?;
+            return Ok(Self { asks, is_group: true, is_approval: false });
+        }
+        let key = data.text("name").map_or_else(|| format!("input_{}", place + 1), String::from);
+        Ok(Self { asks: vec![ask(&key, event)?], is_group: false, is_approval: kind == "approval" })
+    }
+
+    /// The requests that a client can answer.
+    pub(super) fn possible(&self, capabilities: &ClientCapabilities) -> Vec<&Ask> {
+        let can = |needs: Needs| match needs {
+            Needs::Elicitation => capabilities.elicitation.is_some(),
+            Needs::Sampling => capabilities.sampling.is_some(),
+            Needs::Roots => capabilities.roots.is_some(),
+        };
+        self.asks.iter().filter(|ask| can(ask.needs)).collect()
+    }
+
+    /// The capabilities that a client has to declare to be asked this.
+    pub(super) fn required(&self) -> ClientCapabilities {
+        let mut required = ClientCapabilities::default();
+        for ask in &self.asks {
+            match ask.needs {
+                Needs::Elicitation => required.elicitation = Some(Default::default()),
+                Needs::Sampling => required.sampling = Some(Default::default()),
+                Needs::Roots => required.roots = Some(Default::default()),
+            }
+        }
+        required
+    }
+
+    /// The answer that these results are; `None` where one is missing or has another shape.
+    pub(super) fn answer(&self, asked: &[&Ask], result: impl Fn(&str) -> Option<Value>) -> Option<Json> {
+        let answers: Vec<(&str, Json)> = asked
+            .iter()
+            .map(|ask| Some((ask.key.as_str(), ask.reading.read(&result(&ask.key)?, ask.needs)?)))
+            .collect::<Option<_>>()?;
+        if !self.is_group {
+            return answers.into_iter().next().map(|(_, answer)| answer);
+        }
+        let group = Json::object();
+        for (key, answer) in answers {
+            // New values in an object of its own: they fit.
+            let _ = group.set(key, answer);
+        }
+        Some(group)
+    }
+}
+
+fn ask(key: &str, event: &Json) -> Result<Ask, String> {
+    let kind = event.text("type").unwrap_or_default();
+    let data = event.get("data").unwrap_or_default();
+    let params = || match Value::from(&data) {
+        Value::Object(mut params) => {
+            params.remove("name");
+            Value::Object(params)
+        }
+        _ => json!({}),
+    };
+    let (method, params, needs, reading) = match kind.as_str() {
+        "elicitation" => ("elicitation/create", params(), Needs::Elicitation, Reading::Raw),
+        "sampling" => ("sampling/createMessage", params(), Needs::Sampling, Reading::Raw),
+        "roots" => ("roots/list", json!({}), Needs::Roots, Reading::Raw),
+        "confirmation" => {
+            let form = form(
+                &message(&data),
+                "confirmed",
+                json!({ "type": "boolean", "title": title(&data, "Confirm") }),
+            );
+            ("elicitation/create", form, Needs::Elicitation, Reading::Confirmation)
+        }
+        "approval" => {
+            let why = data.text("description").map(|why| format!("{why}\n")).unwrap_or_default();
+            let tool = data.text("tool").unwrap_or_default();
+            let arguments = data.get("arguments").unwrap_or_default().pretty(2);
+            let text = data
+                .text("message")
+                .map_or_else(|| format!("{why}May `{tool}` run with {arguments}?"), String::from);
+            let form = form(&text, "approved", json!({ "type": "boolean", "title": "Approve this call" }));
+            ("elicitation/create", form, Needs::Elicitation, Reading::Approval)
+        }
+        _ => {
+            let mut property = json!({ "type": "string", "title": title(&data, "Answer") });
+            if let Some(hint) = data.text("placeholder") {
+                property["description"] = json!(hint.as_str());
+            }
+            let choices: Vec<String> =
+                data.get("choices").unwrap_or_default().items().iter().map(in_words).collect();
+            if !choices.is_empty() {
+                property["enum"] = json!(choices);
+            }
+            let form = form(&message(&data), "answer", property);
+            ("elicitation/create", form, Needs::Elicitation, Reading::Text)
+        }
+    };
+    let request = serde_json::from_value(json!({ "method": method, "params": params }));
+    let request = request.map_err(|_| {
+        format!("the data of `{kind}` is not what `{method}` of MCP takes; look at its `message` and `requestedSchema`, or `messages` and `maxTokens`")
+    })?;
+    Ok(Ask { key: key.to_owned(), request, needs, reading })
+}
+
+fn form(message: &str, name: &str, property: Value) -> Value {
+    json!({
+        "message": message,
+        "requestedSchema": { "type": "object", "properties": { name: property }, "required": [name] },
+    })
+}
+
+fn title(data: &Json, other: &str) -> String {
+    data.text("title").map_or_else(|| other.to_owned(), String::from)
+}
+
+/// The text for the person: the message, else the title, else all that the question says.
+fn message(data: &Json) -> String {
+    let text = data.text("message").or_else(|| data.text("title")).filter(|text| !text.trim().is_empty());
+    text.map_or_else(|| in_words(data), String::from)
+}
+
+fn in_words(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+impl Reading {
+    /// Returns `None` for a result that is not what was asked for.
+    fn read(self, result: &Value, needs: Needs) -> Option<Json> {
+        let has = |key: &str| result.get(key).is_some();
+        let fits = match needs {
+            Needs::Elicitation => {
+                matches!(result["action"].as_str(), Some("accept" | "decline" | "cancel"))
+            }
+            Needs::Sampling => has("content"),
+            Needs::Roots => result["roots"].is_array(),
+        };
+        if !fits {
+            return None;
+        }
+        let accepted = result["action"] == "accept";
+        let given = |key: &str| result["content"].get(key).filter(|_| accepted).cloned();
+        let is_yes = |given: Option<Value>| match given {
+            Some(Value::Bool(yes)) => yes,
+            Some(Value::String(text)) => yes_or_no(&text) == Some(true),
+            _ => false,
+        };
+        Some(match self {
+            Self::Raw => Json::from(result.clone()),
+            Self::Text => given("answer").map_or(Json::Bool(false), Json::from),
+            Self::Confirmation => is_yes(given("confirmed")).into(),
+            Self::Approval => Json::from([("approved", is_yes(given("approved")).into())]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(text: &str) -> Question {
+        Question::of(&Json::parse(text.as_bytes()).unwrap(), 0).unwrap()
+    }
+
+    fn answered(question: &Question, result: Value) -> Option<String> {
+        let asks: Vec<&Ask> = question.asks.iter().collect();
+        question.answer(&asks, |_| Some(result.clone())).map(|answer| answer.to_string())
+    }
+
+    #[test]
+    fn the_hosts_own_questions_are_forms_and_only_a_clear_yes_is_one() {
+        let confirm = question(r#"{"type": "confirmation", "data": {"message": "Sure?"}}"#);
+        assert_eq!(
+            answered(&confirm, json!({"action": "accept", "content": {"confirmed": true}})).unwrap(),
+            "true"
+        );
+        for no in [
+            json!({"action": "accept", "content": {}}),
+            json!({"action": "decline", "content": {"confirmed": true}}),
+        ] {
+            assert_eq!(answered(&confirm, no).unwrap(), "false");
+        }
+        assert_eq!(answered(&confirm, json!(12345)), None);
+        let approval =
+            question(r#"{"type": "approval", "data": {"tool": "pay", "arguments": {"amount": 10}}}"#);
+        assert!(approval.is_approval);
+        let text = serde_json::to_string(&approval.asks[0].request).unwrap();
+        assert!(text.contains("May `pay` run with") && text.contains("amount"), "{text}");
+        assert_eq!(answered(&approval, json!({"action": "cancel"})).unwrap(), r#"{"approved":false}"#);
+        let input = question(r#"{"type": "input", "data": {"title": "City", "choices": ["Oslo", 7]}}"#);
+        assert_eq!(
+            answered(&input, json!({"action": "accept", "content": {"answer": "Oslo"}})).unwrap(),
+            "\"Oslo\""
+        );
+        assert_eq!(answered(&input, json!({"action": "decline"})).unwrap(), "false");
+    }
+
+    #[test]
+    fn several_requests_are_answered_by_name_and_only_those_that_the_client_knows_are_asked() {
+        let both = question(
+            r#"{"type": "inputs", "data": {
+                "who": {"type": "input", "data": {"message": "Who?"}},
+                "model": {"type": "sampling", "data": {"messages": [], "maxTokens": 5}}}}"#,
+        );
+        let mut capabilities = ClientCapabilities::default();
+        assert!(both.possible(&capabilities).is_empty());
+        capabilities.sampling = Some(Default::default());
+        let possible = both.possible(&capabilities);
+        assert_eq!(possible.len(), 1);
+        let answer = both.answer(&possible, |_| {
+            Some(json!({"role": "assistant", "content": {"type": "text", "text": "x"}}))
+        });
+        assert_eq!(answer.unwrap().at_path("model.content.text").as_str(), Some("x"));
+        assert!(both.answer(&possible, |_| None).is_none());
+    }
+
+    #[test]
+    fn data_that_is_not_what_mcp_takes_is_an_error_that_says_so() {
+        let wrong = Json::parse(br#"{"type": "elicitation", "data": {"requestedSchema": 5}}"#).unwrap();
+        assert!(Question::of(&wrong, 0).unwrap_err().contains("requestedSchema"));
+    }
+}

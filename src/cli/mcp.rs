@@ -1,0 +1,69 @@
+//! `valvehouse mcp`: a host of the project for one client, which speaks over stdin and stdout.
+
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::settings::{Reading, SettingsFile, Trigger};
+use super::{args, mcp_servers, server};
+use valvehouse_config::Config;
+use valvehouse_core::context::TurnFacts;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_mcp::{Caller, Endpoint, Mounts};
+
+pub(super) async fn run(
+    args: &args::Mcp,
+    config: Config,
+    reading: &Reading,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    match &args.command {
+        Some(args::McpCommand::List { name }) => {
+            return mcp_servers::list(name.as_deref(), &config, out).await;
+        }
+        Some(args::McpCommand::Approve { name, tools, forget }) => {
+            return mcp_servers::approve(name, tools, *forget, &config, out).await;
+        }
+        None => {}
+    }
+    let _record = server::crash_record(&config);
+    let app = App::open(config).await?;
+    app.follow();
+    let mounts = Mounts::start(&app);
+    let endpoint = Endpoint::new(app.clone());
+    let mut settings = SettingsFile::follow(&reading.project, reading.text.clone());
+    let served = {
+        let serving = endpoint.serve_stdio(caller(&app, args.user.as_deref()));
+        let mut serving = std::pin::pin!(serving);
+        loop {
+            tokio::select! {
+                served = &mut serving => break served,
+                () = settings.changed() => settings.apply(Trigger::Save, &app, reading, out).await,
+            }
+        }
+    };
+    drop(mounts);
+    app.close().await;
+    served.map(|()| Exit::Done).map_err(|error| Failure::new(Exit::Unavailable, error))
+}
+
+/// Whoever started this process.
+fn caller(app: &App, user: Option<&str>) -> Caller {
+    let request = Json::from([
+        ("method", "MCP".into()),
+        ("path", "valvehouse mcp".into()),
+        ("headers", Json::object()),
+        ("client", Json::Null),
+    ]);
+    let facts = TurnFacts {
+        user: user.map_or_else(Json::object, |id| Json::from([("id", id.into())])),
+        models: app.host.snapshot().listed().clone(),
+        request: request.freeze(),
+        ..TurnFacts::default()
+    };
+    Caller {
+        owner: "stdio".into(),
+        facts,
+        variables: Json::object(),
+        tools: app.config.server.mcp_tools.clone(),
+    }
+}

@@ -1,0 +1,203 @@
+//! `valvehouse mcp list` and `approve`: the tools of other servers, and which of them are offered.
+
+use super::exit::{Exit, Failure};
+use super::output::{Output, clean};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_config::{Config, FILE, McpServer, McpTransport};
+use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_mcp::{Difference, LOCK, Look, Mounts, Pins, Standing, Tool, look};
+
+/// The longest value of a difference that is shown.
+const MAX_SHOWN: usize = 2_000;
+
+/// The time that servers have to connect before a command goes on.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The servers of a command that calls tools, connected as far as they answer in time.
+pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
+    if app.config.mcp.is_empty() {
+        return None;
+    }
+    let mounts = Mounts::start(app);
+    // Whoever does not answer by then is reported where one of its tools is called.
+    let _ = tokio::time::timeout(PATIENCE, mounts.settled()).await;
+    Some(mounts)
+}
+
+/// Lists the servers with their tools.
+pub(super) async fn list(name: Option<&str>, config: &Config, out: &Output) -> Result<Exit, Failure> {
+    let pins = pins(config)?;
+    let servers: Vec<&McpServer> = match name {
+        Some(name) => vec![named(config, name)?],
+        None => config.mcp.iter().collect(),
+    };
+    if servers.is_empty() && !out.is_json() {
+        out.say(&format!("no MCP server is mounted: add [[mcp]] to {FILE}"));
+    }
+    let looks = futures::future::join_all(servers.iter().map(|server| look(server, &pins))).await;
+    let is_well = looks.iter().all(|look| look.trouble.is_none() && look.tools.iter().all(Tool::is_offered));
+    if out.is_json() {
+        let all: Vec<Json> = servers.iter().zip(&looks).map(|(server, look)| as_json(server, look)).collect();
+        out.json(&Json::from([("servers", all.into())]))?;
+    } else {
+        for (server, look) in servers.iter().zip(&looks) {
+            out.line(&as_text(server, look, out))?;
+        }
+    }
+    Ok(if is_well { Exit::Done } else { Exit::Findings })
+}
+
+/// Approves tools as they are now, or takes approvals back.
+pub(super) async fn approve(
+    name: &str,
+    tools: &[String],
+    forget: bool,
+    config: &Config,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let server = named(config, name)?;
+    let mut pins = pins(config)?;
+    let mut changed = Vec::new();
+    if forget {
+        let approved: Vec<String> =
+            pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.clone()).collect();
+        for tool in approved.iter().filter(|tool| tools.is_empty() || tools.contains(tool)) {
+            pins.forget(name, tool);
+            changed.push(tool.clone());
+        }
+        if let Some(unknown) = tools.iter().find(|tool| !approved.contains(tool)) {
+            let near = did_you_mean(unknown, approved.iter().map(String::as_str));
+            return Err(Failure::data(format!(
+                "cannot take an approval back: `{unknown}` of `{name}` has none{near}"
+            )));
+        }
+    } else {
+        let look = look(server, &pins).await;
+        if let Some(why) = look.trouble {
+            return Err(Failure::new(Exit::Unavailable, format!("cannot approve tools of `{name}`: {why}")));
+        }
+        let there: Vec<&Tool> = look.tools.iter().filter(|tool| tool.standing != Standing::Gone).collect();
+        if let Some(unknown) = tools.iter().find(|tool| !there.iter().any(|one| one.seen.name == **tool)) {
+            let near = did_you_mean(unknown, there.iter().map(|one| one.seen.name.as_str()));
+            return Err(Failure::data(format!(
+                "cannot approve `{unknown}`: `{name}` has no such tool{near}"
+            )));
+        }
+        for tool in there.iter().filter(|tool| tools.is_empty() || tools.contains(&tool.seen.name)) {
+            if pins.standing(server, &tool.seen) != Standing::Approved {
+                pins.approve(server, &tool.seen);
+                changed.push(tool.seen.name.clone());
+            }
+        }
+        for gone in look.tools.iter().filter(|tool| tool.standing == Standing::Gone && tools.is_empty()) {
+            pins.forget(name, &gone.seen.name);
+            changed.push(gone.seen.name.clone());
+        }
+    }
+    if !changed.is_empty() {
+        pins.write(&config.project)
+            .map_err(|error| Failure::new(Exit::Internal, format!("cannot write {LOCK}: {error}")))?;
+    }
+    if out.is_json() {
+        let changed: Vec<Json> = changed.iter().map(|tool| Json::from(tool.as_str())).collect();
+        out.json(&Json::from([("server", name.into()), ("changed", changed.into())]))?;
+    } else {
+        let what = if forget { "no longer approved" } else { "approved" };
+        let names: Vec<String> = changed.iter().map(|tool| clean(tool)).collect();
+        match changed.len() {
+            0 => out.line(&format!("{name}: nothing to change"))?,
+            many => out.line(&format!("{name}: {} {what}: {}", count(many, "tool"), names.join(", ")))?,
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn pins(config: &Config) -> Result<Pins, Failure> {
+    Pins::read(&config.project)
+        .map_err(|error| Failure::data(format!("{error}; correct it, or delete it and approve again")))
+}
+
+fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, Failure> {
+    config.mcp.iter().find(|server| server.name == name).ok_or_else(|| {
+        let near = did_you_mean(name, config.mcp.iter().map(|server| server.name.as_str()));
+        Failure::usage(format!(
+            "unknown MCP server `{name}`{near}; the servers are those of [[mcp]] in {FILE}"
+        ))
+    })
+}
+
+fn address(server: &McpServer) -> String {
+    match &server.transport {
+        McpTransport::Http { url, .. } => url.to_string(),
+        McpTransport::Command { command, .. } => command.join(" "),
+    }
+}
+
+fn word(tool: &Tool) -> &'static str {
+    if tool.is_hidden { "same name" } else { tool.standing.as_str() }
+}
+
+fn as_text(server: &McpServer, look: &Look, out: &Output) -> String {
+    let paint = out.results();
+    let mut text =
+        format!("{}  {}  trust = {}", paint.bold(&server.name), address(server), server.trust.as_str());
+    if let Some(why) = &look.trouble {
+        text.push_str(&format!("\n  {}: {}", paint.red("not available"), clean(why)));
+    }
+    for tool in &look.tools {
+        let word = word(tool);
+        let word = if tool.is_offered() { paint.green(word) } else { paint.red(word) };
+        let first = tool.seen.description.lines().next().unwrap_or_default();
+        text.push_str(&format!("\n  {}  {word}  {}", paint.bold(&tool.name), paint.dim(&clean(first))));
+        for Difference { part, approved, now } in &tool.differences {
+            text.push_str(&format!("\n    {part}\n    - {}\n    + {}", shown(approved), shown(now)));
+        }
+    }
+    let waiting =
+        look.tools.iter().filter(|tool| matches!(tool.standing, Standing::New | Standing::Changed)).count();
+    if waiting > 0 {
+        text.push_str(&format!(
+            "\n  {} not offered until approved: valvehouse mcp approve {}",
+            count(waiting, "tool"),
+            server.name
+        ));
+    }
+    text
+}
+
+fn shown(value: &str) -> String {
+    let cut: String = value.chars().take(MAX_SHOWN).collect();
+    let more = if cut.len() < value.len() { " …" } else { "" };
+    format!("{}{more}", clean(&cut).replace('\n', "\n      "))
+}
+
+fn as_json(server: &McpServer, look: &Look) -> Json {
+    let difference = |one: &Difference| {
+        Json::from([
+            ("part", one.part.into()),
+            ("approved", one.approved.as_str().into()),
+            ("now", one.now.as_str().into()),
+        ])
+    };
+    let tool = |tool: &Tool| {
+        Json::from([
+            ("name", tool.name.as_str().into()),
+            ("tool", tool.seen.name.as_str().into()),
+            ("description", tool.seen.description.as_str().into()),
+            ("input_schema", Json::from(tool.seen.input_schema.clone())),
+            ("state", word(tool).into()),
+            ("offered", tool.is_offered().into()),
+            ("differences", tool.differences.iter().map(difference).collect::<Vec<_>>().into()),
+        ])
+    };
+    Json::from([
+        ("name", server.name.as_str().into()),
+        ("address", address(server).into()),
+        ("trust", server.trust.as_str().into()),
+        ("trouble", look.trouble.as_deref().map_or(Json::Null, Json::from)),
+        ("tools", look.tools.iter().map(tool).collect::<Vec<_>>().into()),
+    ])
+}

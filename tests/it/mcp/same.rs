@@ -1,0 +1,131 @@
+//! One tool, called by a model's chat, by `invoke` and by MCP: the same result, through the same filters.
+
+use crate::host::TestHost;
+use crate::upstream::Reply;
+use serde_json::{Value, json};
+use valvehouse::trace::Traces;
+
+const TOOL: &str = "/*\ndescription: Adds\n*/\nconst parameters = #{ a: #{ type: \"integer\", required: true } };\nfn handler(args) { #{ sum: args.a + 1 } }";
+const FILTER: &str = "fn pre_invocation(ctx) { ctx.args.a += 10; ctx }\nfn post_invocation(ctx) { ctx.result.seen = true; ctx }";
+
+/// The steps around the tool of the latest trace: names and endings.
+fn steps(traces: &Traces) -> Vec<String> {
+    let past = traces.past();
+    let records = past[0].records();
+    let text = |record: &valvehouse::json::Json, key: &str| record.text(key).unwrap_or_default();
+    let all = records.iter().map(|record| record.to_json());
+    let around =
+        all.filter(|record| ["pre_invocation", "tool", "post_invocation"].contains(&&*text(record, "hook")));
+    around
+        .map(|record| {
+            format!("{} {} {}", text(&record, "hook"), text(&record, "plugin"), text(&record, "outcome"))
+        })
+        .collect()
+}
+
+async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let mut params = params;
+    params["_meta"] = meta;
+    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let mut request = host
+        .request("POST", "/mcp")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", method)
+        .body(body.to_string());
+    if !name.is_empty() {
+        request = request.header("mcp-name", name);
+    }
+    let text = request.send().await.unwrap().text().await.unwrap();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).last().unwrap_or(&text);
+    serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_called_by_chat_invoke_and_mcp_gives_one_result_through_one_chain() {
+    let host = TestHost::new()
+        .tool("plus", TOOL)
+        .filter("shift", FILTER)
+        .config("[[models]]\nname = \"helper\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"plus\"]")
+        .start()
+        .await;
+    let expected = json!({ "sum": 12, "seen": true });
+    let called = rpc(&host, "tools/call", json!({ "name": "plus", "arguments": { "a": 1 } })).await;
+    assert_eq!(called["result"]["structuredContent"], expected, "{called}");
+    let of_mcp = steps(&host.app().traces);
+    assert_eq!(of_mcp.len(), 3, "{of_mcp:?}");
+
+    host.upstream.script(|asked| match asked.text().contains("\"role\":\"tool\"") {
+        true => Reply::fitting(asked, "done"),
+        false => Reply::json(&json!({
+            "id": "c", "object": "chat.completion", "created": 1, "model": "mock-1",
+            "choices": [{ "index": 0, "finish_reason": "tool_calls", "message": { "role": "assistant", "content": null,
+                "tool_calls": [{ "id": "call_1", "type": "function", "function": { "name": "plus", "arguments": "{\"a\":1}" } }] } }],
+        })),
+    });
+    let body = json!({ "model": "helper", "messages": [{ "role": "user", "content": "add" }] });
+    let answer = host.chat(&body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    let sent = host.upstream.asked().last().unwrap().json();
+    let message =
+        sent["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&message).unwrap(), expected);
+    assert_eq!(steps(&host.app().traces), of_mcp);
+
+    let mut invoke = std::process::Command::new(super::clients::BINARY);
+    invoke.arg("--project").arg(host.folder()).args(["--format", "json", "invoke", "plus", "a=1"]);
+    let output = tokio::task::spawn_blocking(move || invoke.output()).await.unwrap().unwrap();
+    let printed: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error} {output:?}"));
+    assert_eq!(printed["result"], expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_sees_and_calls_its_own_tools_and_no_session_of_another_key() {
+    let keys = "[server]\nkeys = [\"sk-all\", { key = \"sk-few\", user = { id = \"ann\" }, mcp_tools = [\"plus\"] }]";
+    let host = TestHost::new()
+        .tool("plus", TOOL)
+        .tool("minus", "/*\ndescription: Takes away\n*/\nfn handler(args) { 0 }")
+        .config(keys)
+        .start()
+        .await;
+    let post = |key: &str, session: Option<String>, body: Value| {
+        let mut request = host
+            .request("POST", "/mcp")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("authorization", format!("Bearer {key}"))
+            .body(body.to_string());
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-11-25");
+        }
+        request.send()
+    };
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    assert_eq!(post("sk-wrong", None, hello.clone()).await.unwrap().status(), 401);
+    let begun = post("sk-few", None, hello).await.unwrap();
+    let session = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    assert!(begun.text().await.unwrap().contains("listChanged"));
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(post("sk-few", Some(session.clone()), ready).await.unwrap().status(), 202);
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
+    let listed = post("sk-few", Some(session.clone()), list.clone()).await.unwrap().text().await.unwrap();
+    assert!(listed.contains("\"plus\"") && !listed.contains("minus"), "{listed}");
+    let call = json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "name": "minus" } });
+    let called = post("sk-few", Some(session.clone()), call).await.unwrap().text().await.unwrap();
+    assert!(called.contains("unknown tool `minus`"), "{called}");
+    assert_eq!(post("sk-all", Some(session.clone()), list).await.unwrap().status(), 404);
+    let other = host
+        .request("POST", "/mcp")
+        .header("authorization", "Bearer sk-few")
+        .header("origin", "https://evil.example");
+    assert_eq!(other.send().await.unwrap().status(), 403);
+}
