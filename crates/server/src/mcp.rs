@@ -1,7 +1,7 @@
 //! `/mcp`: the host's tools for clients of the Model Context Protocol, with the keys and limits of other endpoints.
 
 use crate::reply::OpenAiError;
-use crate::{auth, facts};
+use crate::{auth, credentials, facts};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -44,7 +44,7 @@ fn caller(app: &App, parts: &Parts) -> Result<Caller, Fault> {
     let facts = facts::of_body(app, parts, &body, &key_user, Json::Null, listed);
     let variables: Object =
         facts.variables.as_object().map(Object::entries).unwrap_or_default().into_iter().collect();
-    let own = auth::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
+    let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
     let tools = own.unwrap_or(&app.config.server.mcp_tools).to_vec();
     Ok(Caller { owner: auth::asker(app, &parts.headers), facts, variables: variables.into(), tools })
 }
