@@ -11,7 +11,7 @@ fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<(&String, &Value)> = map.iter().collect();
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            entries.sort_by_key(|(key, _)| *key);
             Value::Object(entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),

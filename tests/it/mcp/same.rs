@@ -44,7 +44,7 @@ async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
         request = request.header("mcp-name", name);
     }
     let text = request.send().await.unwrap().text().await.unwrap();
-    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).last().unwrap_or(&text);
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).next_back().unwrap_or(&text);
     serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

@@ -281,12 +281,12 @@ impl Call<'_> {
         let peer = &self.context.peer;
         let result = match request.clone() {
             InputRequest::Elicitation(request) => {
-                peer.create_elicitation(request.params).await.map(|result| serde_json::to_value(result))
+                peer.create_elicitation(request.params).await.map(serde_json::to_value)
             }
             InputRequest::CreateMessage(request) => {
-                peer.create_message(request.params).await.map(|result| serde_json::to_value(result))
+                peer.create_message(request.params).await.map(serde_json::to_value)
             }
-            InputRequest::ListRoots(_) => peer.list_roots().await.map(|result| serde_json::to_value(result)),
+            InputRequest::ListRoots(_) => peer.list_roots().await.map(serde_json::to_value),
             _ => return Err("the client cannot be asked this way".into()),
         };
         result.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
