@@ -31,7 +31,6 @@ pub(super) enum Kind {
 pub(super) struct Asked {
     /// The chat.
     pub(super) body: Json,
-    pub(super) stream: bool,
     /// Whether it only asks for the model to be loaded.
     pub(super) is_empty: bool,
 }
@@ -84,7 +83,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<Asked, Fault> {
         add("stream", true.into());
         add("stream_options", Json::from([("include_usage", true.into())]));
     }
-    Ok(Asked { body: body.into_iter().collect::<Object>().into(), stream, is_empty })
+    Ok(Asked { body: body.into_iter().collect::<Object>().into(), is_empty })
 }
 
 fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
@@ -237,7 +236,7 @@ mod tests {
             [(r#"{"model":"m","messages":[]}"#, Kind::Chat), (r#"{"model":"m"}"#, Kind::Generate)]
         {
             let asked = read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap();
-            assert!(asked.is_empty && asked.stream);
+            assert!(asked.is_empty);
         }
         assert!(read(&Json::object(), Kind::Chat).is_err());
     }
