@@ -120,8 +120,7 @@ fn no_host() -> Fault {
 async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
     let (kernel, own) = question(snapshot, plugin, request, turn)?;
     let chat = ChatRequest::new(request.clone())?;
-    let Reply::Answer(answer) = kernel.turn(chat, &own, Wish { stream: None, raw: false }).await?
-    else {
+    let Reply::Answer(answer) = kernel.turn(chat, &own, Wish { stream: None, raw: false }).await? else {
         return Err(Fault::Host("the answer came unread, which was not asked for".into()));
     };
     let said = response::message_of(&answer);

@@ -47,10 +47,10 @@ pub(crate) async fn open(url: &str) -> Result<Opened, StoreError> {
 
 /// Names the database as errors may: without user and password.
 fn place(url: &str) -> Place {
-    let named = url::Url::parse(url).ok().and_then(|url| {
+    let named = url::Url::parse(url).ok().map(|url| {
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-        Some(format!("postgres://{host}{port}{}", url.path()))
+        format!("postgres://{host}{port}{}", url.path())
     });
     Place::Server(named.unwrap_or_else(|| "postgres".to_owned()))
 }

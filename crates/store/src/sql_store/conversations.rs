@@ -1,7 +1,7 @@
 //! Each method one transaction. Writers take the lock at its beginning, so that what they read still holds when they
 //! write.
 
-use super::sql_store::SqlStore;
+use super::database::SqlStore;
 use crate::conversation::{
     Beginning, Begun, Checkpoint, Conversation, Conversations, Prune, Run, RunStatus, Step,
 };

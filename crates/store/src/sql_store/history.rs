@@ -1,6 +1,6 @@
 //! Histories, each method one transaction.
 
-use super::sql_store::SqlStore;
+use super::database::SqlStore;
 use crate::error::Answer;
 use crate::history::{Edit, History, Seen, Span, Version};
 use crate::rows::generation::raise;

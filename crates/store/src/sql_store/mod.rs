@@ -5,7 +5,7 @@
 
 mod conversations;
 mod history;
-mod sql_store;
+mod database;
 mod state;
 
-pub use sql_store::SqlStore;
+pub use database::SqlStore;

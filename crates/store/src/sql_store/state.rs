@@ -1,6 +1,6 @@
 //! The contract of stores, each method one transaction on the rows of its kind.
 
-use super::sql_store::SqlStore;
+use super::database::SqlStore;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::Action;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
