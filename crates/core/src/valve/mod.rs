@@ -14,11 +14,12 @@
 mod check;
 mod declare;
 mod describe;
+mod encodings;
 mod field;
 mod layers;
 mod redact;
-mod user_secrets;
 mod schema;
+mod user_secrets;
 
 pub use check::ValveError;
 pub use field::{Field, Kind};

@@ -1,24 +1,18 @@
 //! Secret values out of text that others read, in every form in which they may be written there.
 
+use super::encodings::{CUT, REDACTED, forms};
 use super::schema::Schema;
 use super::user_secrets::UserSecrets;
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use parking_lot::RwLock;
 use regex::Regex;
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_json::Json;
 
 /// Shorter values are part of too many other texts: they are refused as secrets.
 pub const MIN_SECRET: usize = 6;
-/// The replacement for a secret.
-pub(super) const REDACTED: &str = "***";
 /// Longer secrets are looked for in parts of this many characters, where they are escaped.
 const PART: usize = 256;
-/// The mark at which texts are cut.
-pub(super) const CUT: char = '…';
 
 /// Returns `true` if a value has to be refused as a secret because it is too short to be redacted. Null, `""` and 0
 /// stand for an absent secret and are accepted.
@@ -223,25 +217,6 @@ fn longest_first(texts: &mut Vec<String>) {
     texts.dedup();
 }
 
-/// Returns the encodings of a secret without escapes: plain, hexadecimal and base64.
-pub(super) fn forms(secret: &str) -> Vec<String> {
-    let hex = secret.bytes().fold(String::new(), |mut hex, byte| {
-        // Writing to a text cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    });
-    let mut forms = vec![secret.to_owned(), hex.to_uppercase(), hex];
-    for before in 0..3 {
-        let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
-        // Characters that also hold bits of what stands before or after the secret say nothing of it alone.
-        let (first, last) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
-        for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
-            forms.extend(encoded.get(first..last).map(str::to_owned));
-        }
-    }
-    forms
-}
-
 /// Patterns that find secrets with any of their characters escaped, for JSON (also within JSON), for URLs or for
 /// HTML.
 fn patterns(secrets: &[String]) -> Vec<Regex> {
@@ -312,6 +287,7 @@ fn without_beginning(text: &str, secret: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
 
     fn redactor(declared: &str, values: &str) -> Redactor {
         let json = |text: &str| Json::parse(text.as_bytes()).unwrap();

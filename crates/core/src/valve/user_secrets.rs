@@ -4,7 +4,7 @@
 //! those that look like a secret count: a common word would be taken out of everybody's texts, and its absence would
 //! tell that somebody has chosen it.
 
-use super::redact::{CUT, REDACTED, forms};
+use super::encodings::{CUT, REDACTED, forms};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
