@@ -675,6 +675,244 @@ fn grants() -> Vec<Mutation> {
         .collect()
 }
 
+/// Slips that came to mind later: of editors, of tools that copy and convert, of settings that are rewritten.
+#[cfg(unix)]
+fn slips() -> Vec<Mutation> {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let file = |project: &Path| project.join("filters/guard.rhai");
+    let head = |head: &str| GUARD.replace("security: true", head);
+    let said = |name: &str, text: String, shows: bool| content(format!("slip: {name}"), text, shows);
+    let done =
+        |name: &str, shows: bool, change: Box<dyn Fn(&Path)>| files(&format!("slip: {name}"), shows, change);
+    let mut all = vec![
+        // Frontmatter.
+        said("a key with a comma behind it", head("security: true,\n"), true),
+        said("a key in braces", head("{security: true}"), true),
+        said("a key of JSON", head("\"security\": true,"), true),
+        said("a nested key", head("guard:\n  security: true"), true),
+        said("a list", head("security:\n  - true"), true),
+        said("a folded value", head("security: >\n  true"), true),
+        said("a tagged value", head("security: !!bool true"), true),
+        said("an anchor", head("security: &on true"), true),
+        said("a value in single quotes", head("security: 'true'"), true),
+        said("a value in typographic quotes", head("security: \u{201c}true\u{201d}"), true),
+        said("a value in capitals", head("security: TRUE"), true),
+        said("a value of another language", head("security: wahr"), true),
+        said("a value with a hidden mark", head("security: true\u{feff}"), true),
+        said("a value with a narrow blank", head("security:\u{a0}true"), true),
+        said("a tab in front", head("\tsecurity: true"), true),
+        said("the key twice, once false", head("security: true\nsecurity: no"), true),
+        said("the key of a fence", GUARD.replacen("/*\n", "/*\n---\n", 1).replacen("*/", "---\n*/", 1), true),
+        said(
+            "a fence in place of the comment",
+            GUARD.replacen("/*", "---", 1).replacen("*/", "---", 1),
+            true,
+        ),
+        said("a comment within the comment", head("/* security: true */"), false),
+        said("a bang comment", GUARD.replacen("/*", "/*!", 1), true),
+        said("a comment of HTML", GUARD.replacen("/*", "<!--", 1).replacen("*/", "-->", 1), true),
+        said("a comment of a shell", GUARD.replacen("/*", "#", 1).replacen("*/", "#", 1), true),
+        said("the comment behind a constant", format!("const X = 1;\n{GUARD}"), true),
+        said("the comment behind a blank that is none", format!("\u{200b}\n{GUARD}"), true),
+        said(
+            "the comment at the end",
+            {
+                let (comment, rest) = GUARD.split_at(GUARD.find("*/").unwrap() + 2);
+                format!("{rest}\n{comment}\n")
+            },
+            false,
+        ),
+        // Hooks.
+        said(
+            "its hook in a string",
+            GUARD.replace(
+                "fn inlet(body, valves)",
+                "const OLD = `fn inlet(body, valves)`;\nfn x(body, valves)",
+            ),
+            false,
+        ),
+        said(
+            "its hook with a typed parameter",
+            GUARD.replace("fn inlet(body, valves)", "fn inlet(body: map, valves)"),
+            true,
+        ),
+        said(
+            "its hook as a closure",
+            GUARD.replace("fn inlet(body, valves)", "const inlet = |body, valves|"),
+            false,
+        ),
+        said("its hook a letter of another script", GUARD.replace("fn inlet", "fn inl\u{435}t"), false),
+        said("its end behind a mark of the end", format!("{GUARD}\u{1a}"), true),
+        // Saves.
+        done(
+            "saved in pieces, the hook last",
+            false,
+            Box::new(move |project| {
+                use std::io::Write as _;
+                let at = GUARD.find("fn inlet").unwrap();
+                let mut open = std::fs::File::create(file(project)).unwrap();
+                for part in [&GUARD[..at], &GUARD[at..]] {
+                    open.write_all(part.as_bytes()).unwrap();
+                    open.sync_all().unwrap();
+                    std::thread::sleep(Duration::from_millis(350));
+                }
+            }),
+        ),
+        done(
+            "truncated, and written again later",
+            false,
+            Box::new(move |project| {
+                let open = std::fs::File::options().write(true).open(file(project)).unwrap();
+                open.set_len(0).unwrap();
+                std::thread::sleep(Duration::from_millis(700));
+                std::fs::write(file(project), GUARD).unwrap();
+            }),
+        ),
+        done(
+            "a weak file renamed over it, with the old one as a backup",
+            false,
+            Box::new(move |project| {
+                std::fs::copy(file(project), project.join("filters/guard.rhai.orig")).unwrap();
+                std::fs::write(project.join("filters/.guard.rhai.swp"), WEAK).unwrap();
+                std::fs::rename(project.join("filters/.guard.rhai.swp"), file(project)).unwrap();
+            }),
+        ),
+        done(
+            "exchanged with a weak one",
+            false,
+            Box::new(move |project| {
+                std::fs::write(project.join("filters/weak.rhai"), WEAK).unwrap();
+                std::fs::rename(file(project), project.join("filters/tmp")).unwrap();
+                std::fs::rename(project.join("filters/weak.rhai"), file(project)).unwrap();
+                std::fs::rename(project.join("filters/tmp"), project.join("filters/weak.rhai")).unwrap();
+            }),
+        ),
+        done(
+            "in a folder of its own name, an empty file beside it",
+            true,
+            Box::new(move |project| {
+                std::fs::create_dir_all(project.join("filters/guard")).unwrap();
+                std::fs::rename(file(project), project.join("filters/guard/guard.rhai")).unwrap();
+                std::fs::write(file(project), "").unwrap();
+            }),
+        ),
+        done(
+            "nested deeply, with a weak one in its place",
+            false,
+            Box::new(move |project| {
+                std::fs::create_dir_all(project.join("filters/a/b/c/d/e/f")).unwrap();
+                std::fs::rename(file(project), project.join("filters/a/b/c/d/e/f/guard.rhai")).unwrap();
+                std::fs::write(file(project), WEAK).unwrap();
+            }),
+        ),
+        done(
+            "a hard link to a weak one",
+            false,
+            Box::new(move |project| {
+                std::fs::write(project.join("weak.txt"), WEAK).unwrap();
+                std::fs::remove_file(file(project)).unwrap();
+                std::fs::hard_link(project.join("weak.txt"), file(project)).unwrap();
+            }),
+        ),
+        done(
+            "a link in a chain of links to a weak one",
+            false,
+            Box::new(move |project| {
+                std::fs::write(project.join("weak.txt"), WEAK).unwrap();
+                symlink(project.join("weak.txt"), project.join("one")).unwrap();
+                symlink(project.join("one"), project.join("two")).unwrap();
+                std::fs::remove_file(file(project)).unwrap();
+                symlink(project.join("two"), file(project)).unwrap();
+            }),
+        ),
+        done(
+            "nobody may read it",
+            false,
+            Box::new(move |project| {
+                std::fs::set_permissions(file(project), std::fs::Permissions::from_mode(0o000)).unwrap();
+            }),
+        ),
+        done(
+            "nobody may read its folder",
+            false,
+            Box::new(move |project| {
+                std::fs::set_permissions(project.join("filters"), std::fs::Permissions::from_mode(0o000))
+                    .unwrap();
+            }),
+        ),
+        done(
+            "a second one in capitals with a weak text",
+            true,
+            Box::new(move |project| {
+                std::fs::write(project.join("filters/GUARD.rhai"), WEAK).unwrap();
+            }),
+        ),
+        done(
+            "its settings' file is empty",
+            true,
+            Box::new(|project| {
+                std::fs::write(project.join("valvehouse.toml"), "").unwrap();
+            }),
+        ),
+        done(
+            "its settings' file is gone",
+            true,
+            Box::new(|project| {
+                std::fs::remove_file(project.join("valvehouse.toml")).unwrap();
+            }),
+        ),
+        done(
+            "its settings' file is cut in the middle",
+            true,
+            Box::new(|project| {
+                let path = project.join("valvehouse.toml");
+                let text = std::fs::read_to_string(&path).unwrap();
+                std::fs::write(path, &text[..text.len() / 2]).unwrap();
+            }),
+        ),
+        done(
+            "the folder of the store is gone",
+            true,
+            Box::new(|project| {
+                drop(std::fs::remove_dir_all(project.join(".valvehouse")));
+            }),
+        ),
+    ];
+    for (name, encode) in [
+        ("base64 with a mark", "77u/LyoKc2VjdXJpdHk6IHRydWUKKi8K".to_owned()),
+        ("a form of MIME", GUARD.replace('=', "=3D").replace('\n', "=\n")),
+        ("entities of HTML", GUARD.replace('"', "&quot;").replace('>', "&gt;")),
+        ("Latin-1 escapes", GUARD.replace("bad", "b\\xe4d")),
+    ] {
+        all.push(said(&format!("as {name}"), encode, false));
+    }
+    let latin: Vec<u8> = GUARD.replace("Guard", "W\u{e4}chter").chars().map(|letter| letter as u8).collect();
+    all.push(content("slip: in Latin-1".into(), latin, true));
+    for toml in [
+        "[filters]\nguard = false",
+        "[filters.guard]\nenabled = \"no\"",
+        "[filters.guard]\nglobal = false",
+        "[filters.guard]\nsecurity = false",
+        "[filters.guard]\nvalves = { word = \"\" }\nenabled = true\n[filters.guard.budget]\nms = 1",
+        "[filters.\"guard.rhai\"]\nenabled = false",
+        "[filters.GUARD]\nenabled = false",
+        "[folders]\nfilters = \"filters/\"",
+        "[folders]\nfilters = \"./filters/../other\"",
+        "[folders]\nfilters = \"\"",
+        "[server]\nclient_variables = [\"*\"]",
+        "[[models]]\nname = \"listing2\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nfilters = []",
+        "[store]\nurl = \"sqlite::memory:\"",
+        "[breaker]\nfailure_threshold = 1\ncool_down_ms = 600000",
+    ] {
+        all.push(Mutation {
+            name: format!("slip: settings {toml:?}"),
+            change: Change::Settings(toml),
+            shows: false,
+        });
+    }
+    all
+}
+
 fn mutations() -> Vec<Mutation> {
     [operations(), oddities(), settings(), rows(), grants(), spellings(), reach(), letters(), lines()]
         .into_iter()
@@ -731,10 +969,23 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
         ("/v1/messages", message(false)),
         ("/v1/messages", message(true)),
         ("/v1/responses", json!({"model": model, "input": "bad"})),
+        ("/v1/responses", json!({"model": model, "input": "bad", "stream": true, "store": false})),
         ("/api/v1/agents/remembers/runs", json!({"input": "bad", "chat_id": "c"})),
     ] {
         let answer = ask(path, body).await;
         assert_ne!(answer.status, 200, "{name}, {when}: {path} lets it pass: {}", answer.body());
+    }
+    // The name of the provider itself leads to the same model.
+    let upstream = ask("/v1/chat/completions", saying("mock/mock-1", "bad")).await;
+    assert_ne!(upstream.status, 200, "{name}, {when}: its provider's name lets it pass: {}", upstream.body());
+    // A pipelines client asks the filter itself: it refuses, or is not there any more, in which case the chat refuses.
+    let sent =
+        json!({"model": model, "messages": [{"role": "user", "content": "bad"}], "id": "m", "chat_id": "c"});
+    let inlet =
+        ask("/guard/filter/inlet", json!({"body": sent, "user": {"id": "ann", "role": "user"}})).await;
+    if inlet.status == 200 {
+        let passed = ask("/chat/completions", inlet.json()).await;
+        assert_ne!(passed.status, 200, "{name}, {when}: pipelines let it pass: {}", passed.body());
     }
     // Who only tries it out is told what came of it under status 200.
     ask("/api/v1/try", json!({"model": model, "text": "bad"})).await;
@@ -822,7 +1073,10 @@ async fn holds(mutation: &Mutation, reach: Reach) {
         }
         Change::Settings(toml) => {
             let settings = format!("{}\n{toml}\n", host.settings());
-            host.reconfigure(&settings).await;
+            // As above.
+            if host.try_reconfigure(&settings).await.is_err() {
+                return;
+            }
         }
         change => apply(change, host.folder(), reach),
     }
@@ -899,6 +1153,16 @@ async fn all_hold(mutations: Vec<Mutation>, holds: impl AsyncFn(&Mutation)) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_of_a_guard_lets_a_request_pass() {
     all_hold(sampled(mutations(), SAMPLE), async |mutation| holds(mutation, Reach::Every).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_slip_with_a_guard_lets_a_request_pass() {
+    all_hold(sampled(slips(), SAMPLE / 3), async |mutation| holds(mutation, Reach::Every).await).await;
+    let shown = slips().into_iter().filter(|mutation| mutation.shows).collect();
+    all_hold(sampled(shown, SAMPLE / 6), holds_anew).await;
+    let of_files = |mutation: &Mutation| !matches!(mutation.change, Change::Settings(_));
+    let all = slips().into_iter().filter(of_files).collect();
+    all_hold(sampled(all, SAMPLE / 6), async |mutation| holds_asleep(mutation, Reach::Listed).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
