@@ -17,6 +17,8 @@ use valvehouse_store::{StoreError, Trouble};
 
 /// How long the store may take to answer: a busy machine is no reason to turn requests away.
 const STORE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a database may take that is not on this machine: who asks for readiness waits for a second or so.
+const SHARED_PATIENCE: Duration = Duration::from_millis(500);
 /// Folders and store are looked at every two seconds, more or less.
 const LOOKS_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -37,10 +39,15 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
         let agreeing = hosts.iter().filter(|host| host.applied_generation >= stored).count();
         Ok::<_, StoreError>(Hosts { all: hosts.len(), agreeing, stored })
     };
-    match timeout(STORE_PATIENCE, asked).await {
+    let patience = patience(app);
+    match timeout(patience, asked).await {
         Ok(answered) => answered.map_err(|error| format!("failed to {error}")),
-        Err(_) => Err(format!("the store did not answer within {} s", STORE_PATIENCE.as_secs())),
+        Err(_) => Err(format!("the store did not answer within {:?}", patience)),
     }
+}
+
+fn patience(app: &App) -> Duration {
+    if app.host.store().is_shared() { SHARED_PATIENCE } else { STORE_PATIENCE }
 }
 
 /// One part of the whole.
@@ -102,7 +109,9 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
 /// Why writes fail now, where they do: a full disk, a lock that another process holds.
 async fn unwritable(app: &App) -> Option<String> {
     let store = app.host.store();
-    let locked = store.probe().await.err();
+    let probed = timeout(patience(app), store.probe()).await;
+    // What does not answer in time is told by the look at the hosts.
+    let locked = probed.ok().and_then(Result::err);
     // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
     let lasts = |error: &StoreError| error.trouble != Trouble::Busy;
     let why = locked.or_else(|| app.host.kv().failure().or_else(|| store.failing()).filter(lasts));

@@ -87,13 +87,19 @@ fn serve_until(
 ) -> BoxFuture<'static, std::io::Result<()>> {
     let (router, serving) = (router(app.clone()), app.clone());
     #[cfg(feature = "mcp")]
-    let _mounts = valvehouse_mcp::Mounts::start(&app);
+    let mounts = valvehouse_mcp::Mounts::start(&app);
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let until = async move {
         shutdown.await;
         app.stop().await;
     };
-    Box::pin(listen::serve(listener, answer, until))
+    let served = listen::serve(listener, answer, until);
+    Box::pin(async move {
+        // As long as it serves.
+        #[cfg(feature = "mcp")]
+        let _mounts = mounts;
+        served.await
+    })
 }
 
 /// Chats go straight to their door: what the router does on the way costs more than theirs.

@@ -333,9 +333,16 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
     let log = server.last_words();
     assert!(log.contains("with ***"), "the script did print, and what it printed was hidden");
     seen.see("the log", log);
-    for file in std::fs::read_dir(project.path(".valvehouse")).unwrap() {
-        let file = file.unwrap();
-        seen.see(format!("{}", file.path().display()), std::fs::read(file.path()).unwrap());
+    let mut folders = vec![project.path(".valvehouse")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                seen.see(format!("{}", path.display()), std::fs::read(&path).unwrap());
+            }
+        }
     }
     let mut leaks = seen.leaks(&ALL);
     leaks.extend(seen.leaks(&[&token]));
