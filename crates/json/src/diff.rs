@@ -14,6 +14,7 @@
 use crate::value::{Json, MAX_DEPTH};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::ops::Range;
 
 /// Pairs of values that are looked at. Beyond it whole values take each other's place: one container may
@@ -110,11 +111,10 @@ impl Differ {
     fn lists(&mut self, before: &[Json], after: &[Json]) {
         let mut known = Known::default();
         let (old, new) = (known.all(before), known.all(after));
-        for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
-            if let DiffOp::Equal { .. } = op {
-                continue;
+        for (is_equal, from, to) in steps(&old, &new) {
+            if !is_equal {
+                self.stretch(before, from, after, to);
             }
-            self.stretch(before, op.old_range(), after, op.new_range());
         }
     }
 
@@ -124,8 +124,7 @@ impl Differ {
             list[range.clone()].iter().map(kind).collect()
         };
         let (mut here, old_kinds, new_kinds) = (new.start, kinds(before, &old), kinds(after, &new));
-        for op in capture_diff_slices(Algorithm::Myers, &old_kinds, &new_kinds) {
-            let (from, to) = (op.old_range(), op.new_range());
+        for (_, from, to) in steps(&old_kinds, &new_kinds) {
             let pairs = from.len().min(to.len());
             let from = old.start + from.start..old.start + from.end;
             let to = new.start + to.start..new.start + to.end;
@@ -153,6 +152,16 @@ impl Differ {
         let path = self.path.iter().flat_map(|step| ["/", step]).collect();
         self.changes.push(Change { op, path, before: before.clone(), after: after.clone() });
     }
+}
+
+/// The steps from one list to another: whether both are equal there, and the places of each.
+fn steps<T: Hash + Ord>(old: &[T], new: &[T]) -> impl Iterator<Item = (bool, Range<usize>, Range<usize>)> {
+    // Only the lengths are taken: where nothing is taken or added, the place of an operation may not be where it is.
+    capture_diff_slices(Algorithm::Myers, old, new).into_iter().scan((0, 0), |(from, to), op| {
+        let (start, begin) = (*from, *to);
+        (*from, *to) = (start + op.old_range().len(), begin + op.new_range().len());
+        Some((matches!(op, DiffOp::Equal { .. }), start..*from, begin..*to))
+    })
 }
 
 /// What an element is, whatever it says: a message of a role, a part of a type, a tool of a name.
