@@ -1,7 +1,7 @@
 //! The parts of one turn: inlets, the chat, outlets.
 
 use super::{call, post};
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, saying, streaming, until};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
@@ -149,6 +149,37 @@ async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_
         assert_eq!(last_of(host, "/guard/filter/outlet", &outlet("c1", &message)).await, "hello seen");
     }
     assert!(host_with_guard.upstream.asked().is_empty());
+}
+
+/// Whoever has a key may name any user, chat and message; only an operator's Open WebUI says whose they are.
+#[tokio::test]
+async fn nobody_answers_or_spares_filters_in_the_turn_of_another() {
+    let host = TestHost::new()
+        .filter("counts", "fn inlet(body) { skip(`Planted`) }")
+        .filter("marks", "fn inlet(body) { body.messages[-1].content += ` [marked]`; body }")
+        .config("[server]\nkeys = [\"of-a-user\"]\n[admin]\nkey = \"of-an-operator\"")
+        .start()
+        .await;
+    let mut chat = saying(MODEL, "hi");
+    chat["metadata"] = json!({"chat_id": "c1", "message_id": "m1",
+        "model": {"id": MODEL, "pipeline": {"type": "pipe", "valves": false}}});
+    let asks = async |path: &str, key: &str, body: &Value| {
+        let request = host.request("POST", path).bearer_auth(key).header("content-type", "application/json");
+        let answer = Answer::of(request.body(body.to_string())).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        answer
+    };
+    for plugin in ["counts", "marks"] {
+        let inlet = json!({"body": chat, "user": user()});
+        asks(&format!("/{plugin}/filter/inlet"), "of-a-user", &inlet).await;
+    }
+    host.delete("counts");
+    until("the filter is gone", async || !host.snapshot().plugins.contains_key("counts")).await;
+    let mut body = saying(MODEL, "hi");
+    (body["id"], body["chat_id"], body["user"]) = (json!("m1"), json!("c1"), user());
+    let answer = asks("/v1/chat/completions", "of-an-operator", &body).await;
+    assert_eq!(answer.text(), "hello from upstream", "nothing is planted");
+    assert_eq!(host.upstream.last().said(), "hi [marked]", "and the inlet runs");
 }
 
 #[tokio::test]

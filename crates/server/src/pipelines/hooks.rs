@@ -89,7 +89,7 @@ async fn run(
         return Err(Fault::Unguarded { plugin: plugin.id.to_string(), message });
     }
     if !call.concerns(plugin) {
-        call.note_outlet(app, snapshot, plugin);
+        call.note_outlet(app, snapshot, plugin, &parts);
         return Ok(json_response(StatusCode::OK, &call.body));
     }
     call.of_filter(app, snapshot, plugin, &parts).await
@@ -121,7 +121,7 @@ impl Call {
 
     /// Notes that a client asks for the inlet of a filter that has only an outlet: it will ask for that as well,
     /// so that the chat between them does not run it.
-    fn note_outlet(&self, app: &App, snapshot: &Snapshot, plugin: &Plugin) {
+    fn note_outlet(&self, app: &App, snapshot: &Snapshot, plugin: &Plugin, parts: &Parts) {
         let outlet = Self { hook: Hook::Outlet, body: self.body.clone(), user: self.user.clone() };
         let has_only_outlet = self.hook == Hook::Inlet && outlet.concerns(plugin);
         let has_inlet =
@@ -130,6 +130,7 @@ impl Call {
             return;
         }
         if let Some(part) = split_turn::of_hook(snapshot, &self.body, &self.user, Hook::Inlet) {
+            let part = split_turn::of_caller(app, parts, part);
             split_turn::mark(snapshot, &self.body, &part);
             let parted = app.parted.find(&part).unwrap_or_default();
             parted.inlet_ran(&plugin.id);
@@ -146,6 +147,7 @@ impl Call {
     ) -> Result<Response, Fault> {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
+        let part = part.map(|part| split_turn::of_caller(app, parts, part));
         let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
         split_turn::forget_strangers(&parted, snapshot);
         parted.meets(&plugin.id, plugin.incarnation);

@@ -14,6 +14,8 @@ use valvehouse_json::Json;
 
 /// Before the names of turns that Open WebUI has none for: those of its API, and its tasks.
 const OWN: &str = "valvehouse-";
+/// How the names of users begin that callers without an operator's key give.
+const OTHERS: &str = "by others: ";
 
 /// Which turn a hook is a part of; None where nothing tells.
 pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<Part> {
@@ -23,6 +25,15 @@ pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook)
     let message = text(body, "id").or_else(|| text(body, "metadata.message_id"))?;
     let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id")).unwrap_or_default();
     Some(Part { user: text(user, "id").unwrap_or_default(), chat, message })
+}
+
+/// Keeps the parts that callers with a user's key send apart from those of an operator's Open WebUI, which alone says
+/// whose chats they are.
+pub(super) fn of_caller(app: &App, parts: &Parts, part: Part) -> Part {
+    if auth::may_operate(app, parts) {
+        return part;
+    }
+    Part { user: format!("{OTHERS}{}", part.user), ..part }
 }
 
 /// The same for a turn whose chat comes here: it has a name in any case.
