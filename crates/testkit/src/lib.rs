@@ -1,5 +1,5 @@
-//! Parts that the tests of several packages share: recorded answers of providers and a server on loopback. Not
-//! published.
+//! Parts that the tests of several packages share: recorded answers of providers, a server on loopback, a server of
+//! Postgres. Not published.
 
 // Code of tests: it panics where a test fails and reports on the standard output.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
