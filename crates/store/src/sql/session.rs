@@ -30,6 +30,7 @@ pub(crate) enum Lock<'a> {
     /// What operators and hosts decide.
     Settings,
     /// One conversation, there or not.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite locks the whole store"))]
     Conversation(&'a str),
     /// Each statement for itself is enough.
     Nothing,
