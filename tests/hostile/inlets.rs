@@ -147,7 +147,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "let s = \"\"; s.pad(1_000_000, \"%A\"); loop { time::format(0, s); }",
         Breaks(&["1024 bytes at most"]),
     ),
-    ("sleep", "sleep(60); body", Breaks(&["there is no `sleep`"])),
+    ("sleep", "sleep(60); body", Breaks(&["cannot sleep in seconds"])),
     ("eval", "eval(\"loop {}\")", NotLoaded(&["is disabled"])),
     ("print flood", "loop { print(\"x\"); }", Breaks(BUDGET)),
     ("print large", "let s = \"\"; s.pad(4_000_000, \"x\"); loop { print(s); }", Breaks(BUDGET)),

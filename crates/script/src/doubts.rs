@@ -98,8 +98,10 @@ fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
     of_messages && roles == 1 && others == 0 && branch.branch.is_empty()
 }
 
-/// Whether a call of `regex::` is still open behind this text.
+/// Whether a call of `regex::` is still open behind this text, as far as its end tells: each text of a file is looked at.
 fn is_in_regex(before: &str) -> bool {
+    const WINDOW: usize = 1_024;
+    let before = &before[before.ceil_char_boundary(before.len().saturating_sub(WINDOW))..];
     let Some(call) = before.rfind("regex::") else { return false };
     let (opened, closed) = (before[call..].matches('(').count(), before[call..].matches(')').count());
     opened > closed
@@ -109,7 +111,8 @@ fn is_in_regex(before: &str) -> bool {
 fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
     let texts = pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Backticks);
     // A pattern reads its own escapes.
-    let texts = texts.filter(|(_, range)| !is_in_regex(&source[..range.start]));
+    let texts = texts
+        .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]));
     let escapes = texts.flat_map(|(_, range)| {
         let text = &source[range.clone()];
         text.match_indices('\\').filter_map(move |(at, _)| {

@@ -6,7 +6,8 @@ use super::view::{Body, View};
 use crate::problem::{Code, Problem};
 use crate::reference::{self, Form};
 use rhai::{Expr, Stmt};
-use std::collections::BTreeMap;
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, HashSet};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::nearest;
 
@@ -74,6 +75,8 @@ impl Handle {
 
 pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
+    // Of the whole file at one go: a file may write thousands of names.
+    let named_once = LazyCell::new(|| named_once(view.source));
     for function in &view.functions {
         let names = names_in(function);
         if names.is_empty() {
@@ -86,7 +89,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             for link in &links {
                 let Some(here) = handle else { return };
                 if let Link::Property(name, position) = link
-                    && let Some(near) = misspelt(view, here, name)
+                    && let Some(near) = misspelt(view, here, name, &named_once)
                 {
                     let what = match view.written.contains(*name) {
                         true => format!("nothing reads `{name}`, which is spelt almost like `{near}`"),
@@ -103,10 +106,15 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
 }
 
 /// The word that was meant.
-fn misspelt(view: &View<'_>, handle: Handle, name: &str) -> Option<&'static str> {
+fn misspelt<'a>(
+    view: &View<'a>,
+    handle: Handle,
+    name: &str,
+    named_once: &HashSet<&'a str>,
+) -> Option<&'static str> {
     let is_known = handle.words().any(|word| word == name)
         || name.len() < 3
-        || view.written.contains(name) && (name.len() < 6 || !is_named_once(view.source, name))
+        || view.written.contains(name) && (name.len() < 6 || !named_once.contains(name))
         || view.texts.contains(name);
     if is_known {
         return None;
@@ -117,14 +125,16 @@ fn misspelt(view: &View<'_>, handle: Handle, name: &str) -> Option<&'static str>
     })
 }
 
-/// Whether a name stands in one place only, where it is written.
-fn is_named_once(source: &str, name: &str) -> bool {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let mut places = source.match_indices(name).filter(|(at, _)| {
-        let (before, after) = (&source[..*at], &source[at + name.len()..]);
-        !before.ends_with(is_part) && !after.starts_with(is_part)
-    });
-    places.next().is_some() && places.next().is_none()
+/// The names that stand in one place only.
+fn named_once(source: &str) -> HashSet<&str> {
+    let (mut once, mut often) = (HashSet::new(), HashSet::new());
+    for name in source.split(|letter: char| !letter.is_alphanumeric() && letter != '_') {
+        if !often.contains(name) && !once.insert(name) {
+            once.remove(name);
+            often.insert(name);
+        }
+    }
+    once
 }
 
 /// What a link leads to.
