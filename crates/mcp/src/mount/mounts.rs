@@ -58,7 +58,7 @@ struct Board {
     published: Mutex<Option<Published>>,
 }
 
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Default)]
 struct Published {
     /// Names, links and hashes.
     tools: Vec<(String, usize, String)>,
@@ -298,7 +298,8 @@ async fn publish(app: &App, board: &Board) {
         problems: problems.clone(),
     };
     // Another snapshot only where there is something new: clients read their lists again then.
-    let is_news = board.published.lock().replace(now.clone()) != Some(now);
+    let was = board.published.lock().replace(now.clone()).unwrap_or_default();
+    let is_news = was != now;
     if is_news {
         let tools = offered.into_iter().map(|(tool, ..)| tool).collect();
         app.host.mount(Mounted { tools, problems }).await;
