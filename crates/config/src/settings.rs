@@ -226,6 +226,13 @@ pub enum StoreAddress {
     Postgres(Secret),
 }
 
+impl StoreAddress {
+    /// Returns `true` if opening the store would make it: its file is not there.
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::Sqlite(file) if !file.exists())
+    }
+}
+
 /// A model under a name of our own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSettings {
