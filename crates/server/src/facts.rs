@@ -88,6 +88,7 @@ pub(crate) fn of_body(
         client: client_variables(&metadata),
         model,
         callers: Vec::new(),
+        load: None,
         trace: None,
         states: None,
         exchange: Some(Arc::new(exchange::of(app, headers))),

@@ -3,6 +3,7 @@
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
+use super::load::Load;
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
@@ -52,6 +53,8 @@ pub struct TurnFacts {
     pub states: Option<States>,
     /// The headers, the credential and the retries of the request, where an endpoint took it.
     pub exchange: Option<Arc<Exchange>>,
+    /// The load of the request whose part this turn is, where it is a question of a script.
+    pub load: Option<Arc<Load>>,
 }
 
 /// The scratch maps of plugins, by id; a clone is the same maps.
@@ -161,6 +164,8 @@ struct Shared {
     states: States,
     /// The exchange of a turn that no endpoint began.
     exchange: Exchange,
+    /// The load of a request that no script's question is.
+    load: OnceLock<Arc<Load>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     observer: OnceLock<Arc<dyn Observer>>,
@@ -202,6 +207,7 @@ impl Turn {
             facts,
             states,
             exchange: Exchange::default(),
+            load: OnceLock::new(),
             locals: Mutex::default(),
             events,
             observer: OnceLock::new(),
@@ -310,6 +316,12 @@ impl Turn {
         if let Some(observer) = self.0.shared.observer.get() {
             observer.notice(notice());
         }
+    }
+
+    /// The work of its request that is under way in scripts.
+    pub fn load(&self) -> &Arc<Load> {
+        let shared = &self.0.shared;
+        shared.facts.load.as_ref().unwrap_or_else(|| shared.load.get_or_init(Arc::default))
     }
 
     /// Where its steps are written down, if anywhere.

@@ -138,7 +138,7 @@ pub fn together<'a, T: 'static, E>(
         while begun.pieces.len() < limit.max(1)
             && let Some((index, work)) = waiting.pop_front()
         {
-            let place = Place::take().map_err(Unfinished::Lane)?;
+            let place = Place::take_for_part().map_err(Unfinished::Lane)?;
             // SAFETY: `begun` is dropped in this function, and drives what has begun to its end; if a piece is
             // abandoned, so is the stack of this function, which then never returns.
             let piece = unsafe { Stackful::borrowing(work) };
