@@ -1,11 +1,11 @@
 //! Tokens of a prompt: asked of a service that counts them, else counted here.
 
 use super::refusal::AnthropicError;
-use crate::auth;
-use crate::body::{parsed, read, unpacked};
+use crate::body::parsed;
 use crate::headers::named;
 use crate::passthrough;
 use crate::reply::json_response;
+use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -34,9 +34,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
     let snapshot = app.host.snapshot();
     let counted = async {
         let (parts, body) = request.into_parts();
-        auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let (_, bytes) = received(&app, &parts, body).await?;
         let asked = parsed(&bytes)?;
         let model = asked.text("model").unwrap_or_default();
         let ready = snapshot.ready(&model, &[])?;

@@ -3,12 +3,12 @@
 use super::answer::Writer;
 use super::refusal::{OllamaError, body};
 use super::request::{self, Kind};
-use crate::body::{parsed, read, unpacked};
+use crate::body::parsed;
 use crate::headers::named;
 use crate::openai::catalog;
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
-use crate::turn::serve::{refused, serve_turn};
+use crate::turn::serve::{received, refused, serve_turn};
 use crate::{auth, facts};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -77,9 +77,7 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
     let snapshot = app.host.snapshot();
     let answer = async {
         let (parts, body) = request.into_parts();
-        let key_user = auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let (key_user, bytes) = received(&app, &parts, body).await?;
         let asked = request::read(&parsed(&bytes)?, kind)?;
         if asked.is_empty {
             let model = asked.body.text("model").unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Paths of Azure's clients, which name the model in the path: `/openai/deployments/{model}/chat/completions`.
 
 use super::endpoint;
-use crate::body::{read, unpacked};
 use crate::openai;
 use crate::reply;
+use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderValue;
@@ -46,9 +46,8 @@ fn without_version(mut request: Request) -> Request {
 /// The same chat with the model that the path names.
 async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, Fault> {
     let (mut parts, body) = request.into_parts();
-    crate::auth::user_of_key(app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    let bytes = with_model(&read(body, app.config.server.max_body_mb).await?, model);
+    let (_, bytes) = received(app, &parts, body).await?;
+    let bytes = with_model(&bytes, model);
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }

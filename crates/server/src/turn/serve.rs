@@ -10,8 +10,10 @@ use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
 use crate::{auth, exchange, facts, recording};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -30,13 +32,21 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
     let snapshot = app.host.snapshot();
     let answer = async {
         let (parts, body) = request.into_parts();
-        let key_user = auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let (key_user, bytes) = received(&app, &parts, body).await?;
         serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
     };
     // In a place of its own: what is around it is handed on from layer to layer.
     named(&snapshot, Box::pin(answer), refused::<E::Encoder>).await
+}
+
+/// The user of the key that a request shows, and its body.
+///
+/// # Errors
+/// Returns a request fault for a key that is not one of the host's, and for a body that is packed or too large.
+pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Fault> {
+    let key_user = auth::user_of_key(app, &parts.headers)?;
+    unpacked(&parts.headers)?;
+    Ok((key_user, read(body, app.config.server.max_body_mb).await?))
 }
 
 /// Logs a fault, and returns it in the words of an endpoint.
