@@ -4,6 +4,7 @@
 pub(crate) mod endpoint;
 pub(crate) mod events;
 pub(crate) mod keep_alive;
+pub(crate) mod left_out;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod streaming;
