@@ -9,7 +9,7 @@ use crate::openai::catalog;
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::serve::{received, refused, serve_turn};
-use crate::{auth, facts};
+use crate::{auth, facts, first_choice};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -112,6 +112,7 @@ impl Encoder for Writer {
     const STREAM_TYPE: &'static str = "application/x-ndjson";
 
     async fn encode(self, answer: Json) -> Result<Json, Fault> {
+        first_choice::check(&answer)?;
         Ok(self.whole(&answer))
     }
 
@@ -124,6 +125,7 @@ impl Encoder for Writer {
 
     fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(match end {
+            Ok(_) if self.lacks_first_choice() => line(&body(&first_choice::missing())),
             Ok(_) => self.end().iter().map(line).collect::<Vec<Bytes>>().concat().into(),
             Err(fault) => line(&body(&fault)),
         }))
