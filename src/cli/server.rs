@@ -133,15 +133,15 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
     Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
 }
 
-/// What the system asks of us.
-enum Signal {
+/// A wish of the operator or the system.
+pub(super) enum Signal {
     Stop,
     LookAgain,
 }
 
 /// Ctrl-C, SIGTERM and SIGHUP, from the moment it is made.
 #[cfg(unix)]
-struct Signals {
+pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
@@ -151,7 +151,7 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| {
             let failed =
@@ -166,7 +166,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Signal {
+    pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Stop,
             _ = self.terminate.recv() => Signal::Stop,
@@ -178,18 +178,18 @@ impl Signals {
 
 /// Ctrl-C.
 #[cfg(not(unix))]
-struct Signals {
+pub(super) struct Signals {
     /// A key that says the same.
     by_hand: Arc<Notify>,
 }
 
 #[cfg(not(unix))]
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         Ok(Self { by_hand: Arc::default() })
     }
 
-    async fn next(&mut self) -> Signal {
+    pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             Ok(()) = tokio::signal::ctrl_c() => Signal::Stop,
             () = self.by_hand.notified() => Signal::Stop,
