@@ -24,6 +24,19 @@ pub struct McpServer {
     pub max_result: usize,
 }
 
+impl McpServer {
+    /// The secrets of its settings, each with its dotted key.
+    pub(crate) fn secrets(&self) -> Vec<(String, &SecretSource)> {
+        let key = |name: &str| format!("mcp.{}.{name}", self.name);
+        match &self.transport {
+            McpTransport::Http { auth, .. } => auth.iter().map(|source| (key("auth"), source)).collect(),
+            McpTransport::Command { env, .. } => {
+                env.iter().map(|(name, source)| (key(&format!("env.{name}")), source)).collect()
+            }
+        }
+    }
+}
+
 /// The way to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpTransport {
