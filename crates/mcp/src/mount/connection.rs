@@ -126,8 +126,12 @@ impl Connection {
     }
 
     /// Waits for the end of the connection; returns the reason.
-    pub(super) async fn ended(&mut self) -> String {
-        let cause = self.running.wait_for_end().await;
+    pub(super) async fn ended(&self) -> String {
+        // Looks often enough that a call which finds it gone is the exception.
+        while !self.running.is_closed() && !self.running.peer().is_transport_closed() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let cause = "its connection ended".to_owned();
         match &self.program {
             Some(program) => with_last_words(cause, program),
             None => cause,
@@ -142,21 +146,6 @@ impl Connection {
         if let Some(program) = program {
             program.end().await;
         }
-    }
-}
-
-/// The end of a running service.
-trait Ends {
-    async fn wait_for_end(&mut self) -> String;
-}
-
-impl Ends for RunningService<RoleClient, Client> {
-    async fn wait_for_end(&mut self) -> String {
-        // Looks often enough that a call which finds it gone is the exception.
-        while !self.is_closed() && !self.peer().is_transport_closed() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        "its connection ended".into()
     }
 }
 

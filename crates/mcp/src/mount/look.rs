@@ -5,7 +5,7 @@ use super::link::Link;
 use super::names;
 use crate::pins::{Difference, Pins, Seen, Standing};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use valvehouse_config::{McpServer, McpTrust};
 
 /// A tool of a server, or of what was approved of it.
@@ -80,9 +80,9 @@ pub(super) fn compared(server: &McpServer, listed: &[Seen], pins: &Pins) -> Vec<
         })
         .collect();
     if server.trust == McpTrust::Pin {
+        let there: HashSet<&str> = listed.iter().map(|seen| seen.name.as_str()).collect();
         let approved = pins.servers.get(&server.name).into_iter().flatten();
-        let gone = approved
-            .filter(|(name, _)| wanted.is_match(name) && !listed.iter().any(|seen| seen.name == **name));
+        let gone = approved.filter(|(name, _)| wanted.is_match(name) && !there.contains(name.as_str()));
         tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Vec::new())));
     }
     hide_twins(&mut tools);
@@ -107,9 +107,9 @@ fn tool(server: &McpServer, seen: Seen, standing: Standing, differences: Vec<Dif
 /// Of two tools with one name the first is offered.
 fn hide_twins(tools: &mut [Tool]) {
     tools.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.seen.name.cmp(&b.seen.name)));
-    let mut first: HashMap<String, ()> = HashMap::new();
+    let mut names = HashSet::new();
     for tool in tools.iter_mut() {
-        tool.is_hidden = first.insert(tool.name.clone(), ()).is_some();
+        tool.is_hidden = !names.insert(tool.name.clone());
     }
 }
 
