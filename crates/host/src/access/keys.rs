@@ -12,7 +12,15 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The keys of operators and users.
 pub struct Keys {
     admin: Option<Held>,
-    users: Vec<(Held, Json, Option<Vec<String>>)>,
+    users: Vec<UserKey>,
+}
+
+/// The key of a user.
+struct UserKey {
+    held: Held,
+    user: Json,
+    /// The tools that it sees at `/mcp`, where they are its own.
+    mcp_tools: Option<Vec<String>>,
 }
 
 /// Whose a key is.
@@ -27,8 +35,10 @@ pub enum Holder<'a> {
 impl Keys {
     /// As configured.
     pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
-        let user = |key: &Key| {
-            (Held::new(key.key.clone()), key.user.clone().unwrap_or_default(), key.mcp_tools.clone())
+        let user = |key: &Key| UserKey {
+            held: Held::new(key.key.clone()),
+            user: key.user.clone().unwrap_or_default(),
+            mcp_tools: key.mcp_tools.clone(),
         };
         let users = users.iter().map(user);
         Self { admin: admin.map(Held::new), users: users.collect() }
@@ -52,25 +62,24 @@ impl Keys {
     /// Whose key this is. A user's key that is the operators' as well is the user's.
     pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
         let given = Digest::of(key);
-        let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
-        if let Some((_, user, _)) = self.users.iter().find(|(held, ..)| is(held)) {
-            return Some(Holder::User(user));
+        match self.user_key(&given) {
+            Some(user_key) => Some(Holder::User(&user_key.user)),
+            None => self.admin.as_ref().is_some_and(|held| held.is(&given)).then_some(Holder::Admin),
         }
-        self.admin.as_ref().is_some_and(is).then_some(Holder::Admin)
     }
 
     /// The tools that a user's key sees at `/mcp`, where they are its own.
     pub fn mcp_tools(&self, key: &str) -> Option<&[String]> {
-        let given = Digest::of(key);
-        let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
-        self.users.iter().find(|(held, ..)| is(held))?.2.as_deref()
+        self.user_key(&Digest::of(key))?.mcp_tools.as_deref()
+    }
+
+    fn user_key(&self, given: &Digest) -> Option<&UserKey> {
+        self.users.iter().find(|user_key| user_key.held.is(given))
     }
 
     /// Whether some user's key is the operators' as well: whoever has it may do everything.
     pub fn are_shared(&self) -> bool {
-        let admin = self.admin();
-        let is = |held: &Held| held.digest().zip(admin).is_some_and(|(digest, admin)| digest.is(&admin));
-        self.users.iter().any(|(held, ..)| is(held))
+        self.admin().is_some_and(|admin| self.user_key(&admin).is_some())
     }
 }
 
@@ -89,6 +98,11 @@ struct Known {
 impl Held {
     fn new(source: SecretSource) -> Self {
         Self { source, known: Mutex::default() }
+    }
+
+    /// Returns `true` if it is this key as it is now.
+    fn is(&self, given: &Digest) -> bool {
+        self.digest().is_some_and(|digest| digest.is(given))
     }
 
     fn digest(&self) -> Option<Digest> {
