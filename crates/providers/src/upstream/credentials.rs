@@ -95,7 +95,8 @@ impl Credentials {
         }
     }
 
-    fn first(&self) -> &dyn Provider {
+    /// The service as it was made first, for what does not depend on its key.
+    pub(super) fn first(&self) -> &dyn Provider {
         match &self.kind {
             Kind::Fixed(provider)
             | Kind::Rotating { first: provider, .. }
