@@ -24,7 +24,7 @@ pub(super) enum Form {
 }
 
 /// A body on its way.
-pub(super) struct Sent {
+pub(super) struct RequestBody {
     pub(super) form: Form,
     /// The bytes that have been read.
     pub(super) begun: Bytes,
@@ -50,7 +50,7 @@ impl Form {
     }
 }
 
-impl Sent {
+impl RequestBody {
     /// Reads a body: JSON whole, a form to its model, or whole where somebody looks at it; anything else is streamed.
     pub(super) async fn read(
         headers: &HeaderMap,

@@ -3,7 +3,7 @@
 //! A filter sees a body whose `messages` are the texts, one message of the user each; what it makes of their contents
 //! is written back into the request. So a filter that is written for chats works unchanged.
 
-use super::body::{Form, Sent};
+use super::body::{Form, RequestBody};
 use std::ops::Range;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::Turn;
@@ -67,7 +67,7 @@ pub(super) fn check_no_way_around(
 pub(super) async fn run(
     chain: &Chain,
     (endpoint, field): (&'static str, &'static str),
-    sent: &mut Sent,
+    sent: &mut RequestBody,
     turn: &Turn,
 ) -> Result<(), Fault> {
     sent.check_readable()?;
@@ -138,7 +138,7 @@ enum Step {
 }
 
 impl Places {
-    fn texts(&self, sent: &Sent) -> Result<Vec<String>, Fault> {
+    fn texts(&self, sent: &RequestBody) -> Result<Vec<String>, Fault> {
         match self {
             Self::Json(all) => Ok(all.iter().map(|(_, text)| text.clone()).collect()),
             Self::Form(all) => {
@@ -151,7 +151,7 @@ impl Places {
         }
     }
 
-    fn write(self, sent: &mut Sent, request: &Json, edited: Vec<String>) -> Result<(), Fault> {
+    fn write(self, sent: &mut RequestBody, request: &Json, edited: Vec<String>) -> Result<(), Fault> {
         match self {
             Self::Json(places) => {
                 for ((path, before), text) in places.into_iter().zip(edited) {
@@ -236,7 +236,7 @@ fn json_texts(
 }
 
 /// The texts of a form.
-fn form_texts(sent: &Sent, field: &'static str) -> Vec<Range<usize>> {
+fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
     let fields = sent.fields().into_iter();
     // Also one that calls itself a file: some services read it as a text.
     fields.filter(|own| text_fields(field).contains(&own.name.as_str())).map(|own| own.value).collect()
