@@ -54,7 +54,7 @@ struct Board {
     news: Notify,
     pins: watch::Sender<Arc<Pins>>,
     settled: watch::Sender<bool>,
-    /// What the host was given last.
+    /// The tools and problems that the host was given last.
     published: Mutex<Option<Published>>,
 }
 
