@@ -81,7 +81,7 @@ pub(crate) fn log(fault: &Fault) {
     }
 }
 
-/// What is told of a fault. What only concerns us stays in the log.
+/// The body of the answer to a fault. Details that concern only operators stay in the log.
 pub(crate) fn body(fault: &Fault) -> Json {
     let error = |message: String, kind: &str, param: Json, code: Json| {
         let error = Json::from([

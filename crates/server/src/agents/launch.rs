@@ -160,7 +160,7 @@ async fn resumed(
     Ok(respond(&call, Outcome::of(&call), way, None, work).await)
 }
 
-/// How a run ended, for now.
+/// The outcome of a run, for now.
 async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
     let id = run.get().map(|run| run.id.clone()).unwrap_or_default();
     let run = app.runs.run(&id).await?;

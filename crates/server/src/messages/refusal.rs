@@ -14,7 +14,7 @@ impl IntoResponse for AnthropicError {
     }
 }
 
-/// What is told of a fault, in an answer of its own or in the middle of a stream.
+/// The body of an error, in an answer of its own or in the middle of a stream.
 pub(super) fn body(fault: &Fault) -> Json {
     let told = reply::body(fault);
     let error = told.get("error").unwrap_or_default();

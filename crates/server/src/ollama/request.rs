@@ -31,7 +31,7 @@ pub(super) enum Kind {
 pub(super) struct OllamaRequest {
     /// The chat.
     pub(super) body: Json,
-    /// Whether it only asks for the model to be loaded.
+    /// Is `true` if it only asks for the model to be loaded.
     pub(super) is_empty: bool,
 }
 

@@ -109,7 +109,7 @@ impl Call {
         Ok(Self { hook, body, user })
     }
 
-    /// Whether a filter has something to do with it. What was switched off since the client asked for its
+    /// Returns `true` if a filter has something to do with it. What was switched off since the client asked for its
     /// name, or never loaded, is as if it were not there.
     fn concerns(&self, plugin: &Plugin) -> bool {
         let has_hook =

@@ -16,7 +16,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report};
 use valvehouse_json::{Json, Object};
 
-/// How often figures are told that have changed.
+/// The interval at which changed figures are sent.
 const FIGURES: Duration = Duration::from_secs(2);
 /// After so long without an event a comment says that the host is there.
 const KEEP_ALIVE_MS: u64 = 15_000;
@@ -49,7 +49,7 @@ struct Feed {
 #[derive(Default)]
 struct Told {
     running: Option<usize>,
-    /// How often each plugin had been called.
+    /// The number of calls of each plugin.
     calls: HashMap<Arc<str>, u64>,
 }
 
@@ -102,8 +102,8 @@ fn of_report(report: &Report) -> Bytes {
 }
 
 impl Told {
-    /// How many requests run, and the plugins that were called since this was last told; None where that is
-    /// as it was.
+    /// The number of requests under way, and the plugins that were called since the last look; `None` if nothing
+    /// changed.
     fn news(&mut self, app: &App) -> Option<Json> {
         let running = app.traces.running();
         let snapshot = app.host.snapshot();

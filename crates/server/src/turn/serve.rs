@@ -95,14 +95,14 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     Ok(recording::until_end(recording, response))
 }
 
-/// How a client gets its answer.
+/// The way in which a client gets its answer.
 pub(crate) struct Way {
     pub(crate) stream: bool,
-    /// Whether what plugins emit is part of the stream.
+    /// Is `true` if what plugins emit is part of the stream.
     pub(crate) takes_events: bool,
-    /// Whether nothing is sent before the whole answer is there.
+    /// Is `true` if nothing is sent before the whole answer is there.
     pub(crate) is_held: bool,
-    /// Where the end of a stream is written down.
+    /// The trace that records the end of a stream.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 

@@ -18,7 +18,7 @@ use valvehouse_json::Json;
 /// Pieces that may wait for a slow client before the model's stream waits too.
 const AHEAD: usize = 32;
 
-/// What a streaming turn gives, in the order it gives it.
+/// The items of a streaming turn, in the order in which they come.
 pub(super) enum Item {
     Piece(Piece),
     Emitted(Json),
