@@ -26,7 +26,7 @@ const VERSION: &str = "2023-06-01";
 #[derive(Clone)]
 pub struct Anthropic {
     service: Service,
-    /// Whether the key is sent as `authorization`.
+    /// Is `true` if the key is sent as `authorization`.
     bearer: bool,
 }
 

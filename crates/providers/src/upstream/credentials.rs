@@ -8,7 +8,7 @@ use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::provider::{ForwardRequest, Provider};
 
-/// How long a key is used before its file is looked at again.
+/// The time for which a key is used before its file is looked at again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Makes the service with a key. What services share, such as connections, is the maker's business.

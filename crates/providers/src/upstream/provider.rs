@@ -39,7 +39,7 @@ struct Question<'a> {
     exchange: &'a Exchange,
     turn: Option<&'a Turn>,
     deadline: Option<Instant>,
-    /// Whether its body can be sent more than once.
+    /// Is `true` if its body can be sent more than once.
     is_repeatable: bool,
 }
 
