@@ -19,7 +19,7 @@ pub(super) struct Shelf {
     pub(super) problems: Vec<Problem>,
     /// The prompts and resources of scripts, by path.
     pub(super) offered: Offered,
-    /// Where each name stands.
+    /// The place of each name.
     places: HashMap<String, usize>,
 }
 

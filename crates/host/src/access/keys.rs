@@ -23,7 +23,7 @@ struct UserKey {
     mcp_tools: Option<Vec<String>>,
 }
 
-/// Whose a key is.
+/// The holder of a key.
 #[derive(Debug)]
 pub enum Holder<'a> {
     /// The operators'.
@@ -44,7 +44,7 @@ impl Keys {
         Self { admin: admin.map(Held::new), users: users.collect() }
     }
 
-    /// Whether operators have a key; without one, they are whoever sits at this machine.
+    /// Returns `true` if operators have a key; without one, they are whoever sits at this machine.
     pub fn has_admin(&self) -> bool {
         self.admin.is_some()
     }
@@ -54,12 +54,12 @@ impl Keys {
         self.admin.as_ref()?.digest()
     }
 
-    /// Whether this is the operators' key.
+    /// Returns `true` if this is the operators' key.
     pub fn is_admin(&self, key: &str) -> bool {
         self.admin().is_some_and(|admin| admin.is(&Digest::of(key)))
     }
 
-    /// Whose key this is. A user's key that is the operators' as well is the user's.
+    /// The holder of this key. A user's key that is the operators' as well is the user's.
     pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
         let given = Digest::of(key);
         match self.user_key(&given) {
@@ -77,7 +77,7 @@ impl Keys {
         self.users.iter().find(|user_key| user_key.held.is(given))
     }
 
-    /// Whether some user's key is the operators' as well: whoever has it may do everything.
+    /// Returns `true` if some user's key is the operators' as well: whoever has it may do everything.
     pub fn are_shared(&self) -> bool {
         self.admin().is_some_and(|admin| self.user_key(&admin).is_some())
     }
