@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// A piece of work that borrows from who asks for it.
 pub type Piece<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
-/// Why pieces were ended before all had a value.
+/// The reason for which pieces were ended before all had a value.
 #[derive(Debug)]
 pub enum Unfinished<E> {
     /// A piece could not begin.

@@ -20,7 +20,7 @@ const LONG: usize = 16;
 const MAX_BYTES: usize = 4_096;
 /// Entries of the first look.
 const FILTER_BITS: usize = 1 << 20;
-/// What URLs leave as it is.
+/// The characters that URLs leave as they are.
 const URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Secrets by the beginnings of their forms.
@@ -30,7 +30,7 @@ pub(super) struct UserSecrets {
     order: VecDeque<(String, Vec<String>)>,
     /// The forms by their first bytes.
     by_start: HashMap<u64, Vec<String>>,
-    /// Where nothing is set, no form begins.
+    /// A filter for the first bytes of texts: no form begins where no bit is set.
     filter: Vec<u64>,
 }
 
