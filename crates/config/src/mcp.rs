@@ -14,7 +14,7 @@ pub struct McpServer {
     pub transport: McpTransport,
     /// The tools that are offered: names, with `*` for any text.
     pub tools: Vec<String>,
-    /// Which tools are offered without being asked about.
+    /// The tools that are offered without approval.
     pub trust: McpTrust,
     /// The time one call may take.
     pub timeout: Duration,
@@ -58,7 +58,7 @@ pub enum McpTransport {
     },
 }
 
-/// Which tools of a server are offered.
+/// The tools of a server that are offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum McpTrust {
     /// Those whose name, description and schema an operator approved.

@@ -19,7 +19,7 @@ pub struct Effective {
     pub key: String,
     /// Its value, as it is written; empty where there is none.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -251,7 +251,7 @@ fn value(json: &Json) -> String {
     }
 }
 
-/// Where a secret is to be had; one that stands there itself is not shown.
+/// The source of a secret; one that stands there itself is not shown.
 fn secret(source: &SecretSource) -> String {
     match source {
         SecretSource::Literal(_) => text("***"),
