@@ -30,7 +30,7 @@ impl Array {
         self.0.lock().items.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -120,7 +120,7 @@ impl Array {
         Ok(())
     }
 
-    /// Whether both are the same container.
+    /// Returns `true` if both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -145,7 +145,7 @@ impl Array {
         self.0.lock().items = items;
     }
 
-    /// Whether there are other handles on it.
+    /// Returns `true` if there are other handles on it.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -166,7 +166,7 @@ impl Object {
         self.0.lock().items.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -196,7 +196,7 @@ impl Object {
         self.0.lock().items.has_containers()
     }
 
-    /// Whether the key is there.
+    /// Returns `true` if the key is there.
     pub fn contains(&self, key: &str) -> bool {
         self.0.lock().items.contains(key)
     }
@@ -212,7 +212,7 @@ impl Object {
         self.0.lock().items.get(key).cloned()
     }
 
-    /// Whether a key's value is a text that says something.
+    /// Returns `true` if a key's value is a text that says something.
     pub fn has_text(&self, key: &str) -> bool {
         self.0.lock().items.has_text(key)
     }
@@ -279,7 +279,7 @@ impl Object {
         }
     }
 
-    /// Whether both are the same container.
+    /// Returns `true` if both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -304,7 +304,7 @@ impl Object {
         self.0.lock().items = Fields::of(entries);
     }
 
-    /// Whether there are other handles on it.
+    /// Returns `true` if there are other handles on it.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

@@ -176,7 +176,7 @@ impl Skimmer<'_> {
         self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
     }
 
-    /// Whether there was anything to skip, so many at most.
+    /// Returns `true` if there was anything to skip, so many at most.
     fn skip(&mut self, is: impl Fn(u8) -> bool, most: usize) -> bool {
         let skipped = self.bytes[self.at..].iter().take(most).take_while(|byte| is(**byte)).count();
         self.at += skipped;

@@ -55,7 +55,7 @@ impl Text {
         }
     }
 
-    /// Whether it says nothing.
+    /// Returns `true` if it says nothing.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kept::Said(said) => said.is_empty(),

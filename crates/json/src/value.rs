@@ -219,12 +219,12 @@ impl Json {
         }
     }
 
-    /// Whether this is `null`.
+    /// Returns `true` if this is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether there is nothing in it: null, "", [], {}, false, 0.
+    /// Returns `true` if there is nothing in it: null, "", [], {}, false, 0.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -236,7 +236,7 @@ impl Json {
         }
     }
 
-    /// Whether both are the same container.
+    /// Returns `true` if both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(a), Self::Array(b)) => a.is_same(b),
