@@ -71,7 +71,7 @@ impl Pattern {
         Ok(Self(glob.compile_matcher()))
     }
 
-    /// Whether a place fits, in any of the ways it may be said.
+    /// Returns `true` if a place fits, in any of the ways it may be said.
     pub(super) fn fits(&self, place: &Place<'_>, below: Option<&Place<'_>>) -> bool {
         let sayings = place.sayings();
         let from = below.and_then(|below| {

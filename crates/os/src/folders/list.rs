@@ -44,7 +44,7 @@ pub struct Listing {
     pub path: String,
     /// What is in it.
     pub entries: Vec<Entry>,
-    /// Whether there is more.
+    /// Is `true` if there is more.
     pub cut: bool,
 }
 

@@ -135,7 +135,7 @@ impl<'a> Place<'a> {
         if self.is_folder_itself() { Path::new(".") } else { &self.inside }
     }
 
-    /// Whether this is the granted folder.
+    /// Returns `true` if this is the granted folder.
     pub(super) fn is_folder_itself(&self) -> bool {
         self.inside.as_os_str().is_empty()
     }

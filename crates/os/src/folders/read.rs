@@ -39,7 +39,7 @@ pub struct Read {
     pub last_line: usize,
     /// How many the file has.
     pub total_lines: usize,
-    /// Whether there was more than is given at once.
+    /// Is `true` if there was more than is given at once.
     pub cut: bool,
 }
 

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 pub(super) struct Walk {
     left: usize,
     end: Instant,
-    /// Whether something was left out, because there was too much.
+    /// Is `true` if something was left out, because there was too much.
     pub(super) cut: bool,
 }
 

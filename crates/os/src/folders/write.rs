@@ -32,7 +32,7 @@ pub struct Written {
     pub path: String,
     /// How many bytes.
     pub bytes: usize,
-    /// Whether the file was not there before.
+    /// Is `true` if the file was not there before.
     pub created: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Written {
 pub struct Made {
     /// Where.
     pub path: String,
-    /// Whether it was not there before.
+    /// Is `true` if it was not there before.
     pub created: bool,
 }
 

@@ -223,7 +223,7 @@ mod group {
     struct Look {
         /// How many members were left.
         found: usize,
-        /// Whether everybody stood still to be looked at.
+        /// Is `true` if everybody stood still to be looked at.
         is_whole: bool,
     }
 

@@ -53,9 +53,9 @@ pub struct Output {
     pub stdout: String,
     /// The same of its complaints.
     pub stderr: String,
-    /// Whether something of these was left out.
+    /// Is `true` if something of these was left out.
     pub cut: bool,
-    /// Whether it was ended because its time was over.
+    /// Is `true` if it was ended because its time was over.
     pub timed_out: bool,
 }
 
