@@ -64,7 +64,7 @@ impl Counter {
         Self { medium: MEDIUM, ..self }
     }
 
-    /// Whether the model's encoding is not known.
+    /// Returns `true` if the model's encoding is not known.
     pub fn is_estimate(&self) -> bool {
         self.encoding.is_none()
     }
