@@ -20,17 +20,17 @@ use valvehouse_memory as memory;
 use valvehouse_script::crash::Record;
 use valvehouse_server as server;
 
-/// How long answers under way may take to finish.
+/// The time that answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
 /// The time without a line at the start.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How long the store may take to let go.
+/// The time that the store may take to let go.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// A port that is taken, and who says when to stop.
 pub(super) struct Serving {
     listener: TcpListener,
-    /// Where it is.
+    /// The address.
     pub(super) address: SocketAddr,
     signals: Signals,
     /// Says where it is until this host ends.
@@ -50,7 +50,7 @@ impl Serving {
         Ok(Self { listener, address, signals, _announcement: announcement })
     }
 
-    /// Who is told of it asks for the end, as Ctrl-C does.
+    /// Returns a handle that asks for the end, as Ctrl-C does.
     pub(super) fn stop(&self) -> Arc<Notify> {
         self.signals.by_hand.clone()
     }
