@@ -25,7 +25,7 @@ impl Array {
         Self(Arc::new(Mutex::new(Slots { items, state: State::Read })))
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
     }
@@ -125,7 +125,7 @@ impl Array {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether elements were replaced, added or taken out.
+    /// Returns `true` if elements were replaced, added or taken out.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
     }
@@ -161,7 +161,7 @@ impl Object {
         Self(Arc::new(Mutex::new(Slots { items: Fields::of(entries), state: State::Read })))
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
     }
@@ -176,12 +176,12 @@ impl Object {
         Self(Arc::new(Mutex::new(Slots { items: Fields::Unread(unread), state: State::Read })))
     }
 
-    /// What stands in its document, where nobody has asked what is in it.
+    /// The text of its document, where nobody has asked what is in it.
     pub(super) fn as_unread(&self) -> Option<Unread> {
         self.0.lock().items.as_unread().cloned()
     }
 
-    /// How long it is in its document, where nobody has asked what is in it.
+    /// The length of its text in its document, where nobody has asked what is in it.
     pub(super) fn unread_length(&self) -> usize {
         self.0.lock().items.as_unread().map_or(0, |unread| unread.spelling().len())
     }
@@ -191,7 +191,7 @@ impl Object {
         self.0.lock().items.values_read().for_each(look);
     }
 
-    /// Whether there are lists or maps in it.
+    /// Returns `true` if there are lists or maps in it.
     pub fn has_containers(&self) -> bool {
         self.0.lock().items.has_containers()
     }
@@ -284,7 +284,7 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether keys were set or taken out.
+    /// Returns `true` if keys were set or taken out.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
     }
@@ -357,7 +357,7 @@ impl Children for Fields {
 }
 
 thread_local! {
-    /// How many containers are being freed within one another on this thread.
+    /// The number of containers that are being freed within one another on this thread.
     static FREEING: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -135,7 +135,7 @@ impl PartialEq for Json {
     }
 }
 
-/// What a value takes beside its text, about.
+/// The bytes that a value takes beside its text, about.
 const VALUE: usize = 64;
 
 impl Json {
@@ -273,7 +273,7 @@ impl Pairs {
     }
 }
 
-/// How high containers stand above what is innermost in them.
+/// The heights of containers above what is innermost in them.
 struct Heights {
     target: usize,
     /// Those of containers that may stand in other places too.
@@ -310,7 +310,7 @@ impl Heights {
 }
 
 impl Json {
-    /// Which container this is.
+    /// The address of a container.
     fn address(&self) -> Option<usize> {
         match self {
             Self::Array(array) => Some(array.address()),
