@@ -8,11 +8,11 @@ use cap_std::fs::{Dir, DirEntry};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// How deep.
+/// The deepest folder that is looked into.
 const DEEPEST: usize = 64;
-/// How many entries are looked at.
+/// The most entries that are looked at.
 const MOST: usize = 200_000;
-/// How long.
+/// The longest time of a walk.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// A walk in progress, and what is left of it.
@@ -25,9 +25,9 @@ pub(super) struct Walk {
 
 /// A file that a walk meets.
 pub(super) struct Met<'a> {
-    /// Where.
+    /// The place of the entry.
     pub(super) place: Place<'a>,
-    /// How to open it.
+    /// The entry, to be opened.
     pub(super) entry: DirEntry,
 }
 
