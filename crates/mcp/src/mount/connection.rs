@@ -2,7 +2,7 @@
 
 use super::child::Program;
 use super::link::{Link, Remote};
-use crate::pins::Seen;
+use crate::pins::ToolParts;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
     ProtocolVersion, SubscriptionFilter,
@@ -164,7 +164,7 @@ fn with_last_words(cause: String, program: &Program) -> String {
 ///
 /// # Errors
 /// Returns the reason in words: a failure, or a list without end.
-pub(super) async fn tools(remote: &Remote) -> Result<Vec<Seen>, String> {
+pub(super) async fn tools(remote: &Remote) -> Result<Vec<ToolParts>, String> {
     let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
@@ -189,9 +189,9 @@ pub(super) async fn tools(remote: &Remote) -> Result<Vec<Seen>, String> {
     Err(format!("its list of tools has more than {MAX_PAGES} pages"))
 }
 
-fn seen(tool: &rmcp::model::Tool) -> Seen {
+fn seen(tool: &rmcp::model::Tool) -> ToolParts {
     let annotations = tool.annotations.as_ref().and_then(|hints| serde_json::to_value(hints).ok());
-    Seen {
+    ToolParts {
         name: tool.name.to_string(),
         title: tool.title.clone(),
         description: tool.description.as_deref().unwrap_or_default().to_owned(),

@@ -3,7 +3,7 @@
 use super::connection::{Connection, tools};
 use super::link::Link;
 use super::names;
-use crate::pins::{Difference, Pins, Seen, Standing};
+use crate::pins::{Difference, Pins, Standing, ToolParts};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use valvehouse_config::{McpServer, McpTrust};
@@ -14,7 +14,7 @@ pub struct Tool {
     /// The name under which the host offers it.
     pub name: String,
     /// The tool as the server has it now, or as it was approved.
-    pub seen: Seen,
+    pub seen: ToolParts,
     /// Its standing.
     pub standing: Standing,
     /// The parts that are not as they were approved.
@@ -57,7 +57,7 @@ pub async fn look(server: &McpServer, pins: &Pins) -> Look {
 }
 
 /// The tools that a server has now, as far as they are wanted, and the approved ones that it has no longer.
-pub(super) fn compared(server: &McpServer, listed: &[Seen], pins: &Pins) -> Vec<Tool> {
+pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) -> Vec<Tool> {
     let wanted = wanted(server);
     let mut tools: Vec<Tool> = listed
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
     tools
 }
 
-fn tool(server: &McpServer, seen: Seen, standing: Standing, differences: Vec<Difference>) -> Tool {
+fn tool(server: &McpServer, seen: ToolParts, standing: Standing, differences: Vec<Difference>) -> Tool {
     Tool { name: names::name(&server.name, &seen.name), seen, standing, differences, is_hidden: false }
 }
 

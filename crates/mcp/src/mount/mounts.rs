@@ -55,11 +55,11 @@ struct Board {
     pins: watch::Sender<Arc<Pins>>,
     settled: watch::Sender<bool>,
     /// The tools and problems that the host was given last.
-    published: Mutex<Option<Published>>,
+    published: Mutex<Option<Publication>>,
 }
 
 #[derive(Clone, PartialEq, Default)]
-struct Published {
+struct Publication {
     /// Names, links and hashes.
     tools: Vec<(String, usize, String)>,
     problems: Vec<Problem>,
@@ -294,7 +294,7 @@ async fn publish(app: &App, board: &Board) {
         }
         state.values().all(|(_, status)| status.is_settled)
     };
-    let now = Published {
+    let now = Publication {
         tools: offered
             .iter()
             .map(|(tool, link, hash)| (tool.name().to_owned(), Arc::as_ptr(link) as usize, hash.clone()))

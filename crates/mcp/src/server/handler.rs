@@ -4,7 +4,7 @@ use super::call::{Call, Outcome, is_stateless};
 use super::caller::Caller;
 use super::events::rank;
 use super::listing::{self, TTL_MS, output_schema, page};
-use super::news::{Following, News};
+use super::news::{ListFollower, News};
 use super::shared::Shared;
 use super::{offers, result};
 use parking_lot::Mutex;
@@ -387,7 +387,7 @@ impl ServerHandler for Handler {
     /// The standing stream of a client without a session.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let caller = self.caller(&context.request_context().extensions)?;
-        let mut following = Following::begin(&self.shared.app, caller, &self.shared.updates);
+        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
         let wanted: BTreeSet<String> = context
             .accepted()
             .resource_subscriptions
@@ -422,7 +422,7 @@ impl ServerHandler for Handler {
     /// A session begins: it hears of changes until it ends.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(caller) = self.caller(&context.extensions) else { return };
-        let mut following = Following::begin(&self.shared.app, caller, &self.shared.updates);
+        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
         let (peer, subscribed) = (context.peer.clone(), self.subscribed.clone());
         let stopped = self.shared.app.stopped();
         tokio::spawn(async move {

@@ -32,7 +32,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response 
     };
     let keep_alive_ms = app.config.server.keep_alive_ms;
     let stopped = app.stopped();
-    let following = Following { app, run, moved, told: Told::default() };
+    let following = Following { app, run, moved, told: ClientView::default() };
     let bytes = stream::unfold(Some(following), |following| async { following?.next().await });
     let bytes = bytes.take_until(stopped);
     let mut response = Response::default();
@@ -44,12 +44,12 @@ struct Following {
     app: Arc<App>,
     run: Run,
     moved: broadcast::Receiver<Arc<str>>,
-    told: Told,
+    told: ClientView,
 }
 
 /// The state of a run as the client knows it.
 #[derive(Default)]
-struct Told {
+struct ClientView {
     /// The latest of the run's steps.
     step: u64,
     status: Option<&'static str>,

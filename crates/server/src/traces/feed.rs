@@ -27,8 +27,13 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> Response {
     let mut figures = interval(FIGURES);
     figures.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stopped = app.stopped();
-    let feed =
-        Feed { news: app.traces.news(), reports: app.host.reports(), figures, told: Told::default(), app };
+    let feed = Feed {
+        news: app.traces.news(),
+        reports: app.host.reports(),
+        figures,
+        told: ClientView::default(),
+        app,
+    };
     let hello = stream::once(std::future::ready(Bytes::from_static(b": what happens here\n\n")));
     let events = stream::unfold(feed, |mut feed| async { Some((feed.next().await?, feed)) });
     let bytes = hello.chain(events).take_until(stopped);
@@ -42,12 +47,12 @@ struct Feed {
     news: Receiver<News>,
     reports: Receiver<Arc<Report>>,
     figures: Interval,
-    told: Told,
+    told: ClientView,
 }
 
 /// The figures that were told last.
 #[derive(Default)]
-struct Told {
+struct ClientView {
     running: Option<usize>,
     /// The number of calls of each plugin.
     calls: HashMap<Arc<str>, u64>,
@@ -101,7 +106,7 @@ fn of_report(report: &Report) -> Bytes {
     named_event("snapshot", &told)
 }
 
-impl Told {
+impl ClientView {
     /// The number of requests under way, and the plugins that were called since the last look; `None` if nothing
     /// changed.
     fn news(&mut self, app: &App) -> Option<Json> {

@@ -1,10 +1,10 @@
 //! A turn between the two ends of an endpoint.
 
+use super::answer_bytes::AnswerBytes;
 use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
 use super::streaming::{Item, Streaming};
-use super::written::Written;
 use crate::body::{read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
@@ -171,7 +171,7 @@ where
     }
     encoder.before_first().await;
     let mut response = Response::default();
-    let written = Written::new(first, streaming, encoder);
+    let written = AnswerBytes::new(first, streaming, encoder);
     let keep_alive_ms = if E::KEEP_ALIVE.is_empty() { 0 } else { keep_alive_ms };
     as_stream(&mut response, E::STREAM_TYPE, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
     Ok(response)
