@@ -255,12 +255,12 @@ impl Drop for Ended<'_> {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_ends_with_its_host_however_that_is_ended() {
-    for (command, signal) in [
-        (&["serve", "--port", "0"][..], "-KILL"),
-        (&["serve", "--port", "0"], "-TERM"),
-        (&["mcp"], "-KILL"),
-        (&["mcp"], "-TERM"),
-        (&["mcp", "list"], "-INT"),
+    for (command, signal, in_order) in [
+        (&["serve", "--port", "0"][..], "-KILL", false),
+        (&["serve", "--port", "0"], "-TERM", true),
+        (&["mcp"], "-KILL", false),
+        (&["mcp"], "-TERM", true),
+        (&["mcp", "list"], "-TERM", false),
     ] {
         let project = tempfile::tempdir().unwrap();
         std::fs::write(project.path().join("valvehouse.toml"), STUBBORN).unwrap();
@@ -277,7 +277,7 @@ async fn a_program_ends_with_its_host_however_that_is_ended() {
         let id = host.0.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         until("the host ends", || host.0.try_wait().unwrap().is_some()).await;
-        assert!(signal != "-TERM" || host.0.wait().unwrap().success(), "{command:?} ends in order");
+        assert_eq!(host.0.wait().unwrap().success(), in_order, "{command:?} after {signal}");
         until(&format!("{command:?} after {signal}: the program ends"), || left() == 0).await;
     }
 }
