@@ -22,7 +22,7 @@ pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
         return None;
     }
     let mounts = Mounts::start(app);
-    // Whoever does not answer by then is reported where one of its tools is called.
+    // A server that does not answer by then is reported where one of its tools is called.
     let _ = tokio::time::timeout(PATIENCE, mounts.settled()).await;
     Some(mounts)
 }

@@ -159,7 +159,7 @@ impl Runs {
             Ok(Reply::Raw(_)) => {}
             Err(fault) => teller.failed(&fault.to_string()),
         }
-        // Who asked need not wait until every script has heard of it.
+        // The answer need not wait until every script has heard of it.
         self.afterwards(async move { teller.drain().await });
         reply
     }
@@ -261,7 +261,7 @@ impl Runs {
         let stopped = self.seen_at(super::run::drive(drive, keeper)).await;
         leaving.done();
         if let Some(teller) = teller {
-            // Who asked need not wait until every script has heard of it.
+            // The answer need not wait until every script has heard of it.
             self.afterwards(async move { teller.drain().await });
         }
         let Stopped { answer, pending, saved } = stopped?;

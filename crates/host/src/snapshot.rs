@@ -351,7 +351,7 @@ impl Snapshot {
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
         let (selected, asked) = match &guarded {
-            // What is asked for is among them.
+            // These hold the ones asked for.
             Some(guarded) => (guarded, &[][..]),
             None => (&self.passing, asked),
         };

@@ -111,7 +111,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
 async fn unwritable(app: &App) -> Option<String> {
     let store = app.host.store();
     let probed = timeout(patience(app), store.probe()).await;
-    // What does not answer in time is told by the look at the hosts.
+    // A store that does not answer in time is told by the look at the hosts.
     let locked = probed.ok().and_then(Result::err);
     // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
     let lasts = |error: &StoreError| error.trouble != Trouble::Busy;
@@ -131,7 +131,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         Check::needed("generation", snapshot.generation > 0, format!("{} runs", snapshot.generation)),
         match &hosts {
             Ok(hosts) => Check::needed("store", true, format!("it answers, at its change {}", hosts.stored)),
-            // What no host can reach is no reason to send requests to another one.
+            // A store that no host can reach is no reason to send requests to another host.
             Err(why) if app.host.store().is_shared() => Check::told("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
         },

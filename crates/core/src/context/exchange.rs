@@ -146,7 +146,7 @@ impl Exchange {
     /// had them.
     pub fn retry(&self, max: u32) -> Option<u32> {
         if max == 0 {
-            // Whoever makes none leaves them to the client.
+            // A host that makes none leaves them to the client.
             return None;
         }
         let max = if self.client_retry > 0 { 0 } else { max };

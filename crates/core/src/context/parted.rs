@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(turn.inlets(), ["same"]);
         let kept = ["same", "other", "gone"].map(|plugin| turn.states().of(plugin).get("n").is_some());
         assert_eq!(kept, [true, false, false]);
-        // What the new one keeps is its own.
+        // The new one's values are its own.
         keep("other");
         turn.forget_strangers(|_| Some(2));
         assert_eq!(turn.inlets(), ["other"], "the other one is another by now");

@@ -182,7 +182,7 @@ impl UserSecrets {
         while at + START <= bytes.len() {
             let length = self.beginning_with(&bytes[at..]).and_then(|forms| {
                 forms.longest(&bytes[at..]).or_else(|| {
-                    // What stands before a cut, if a form begins with it.
+                    // The bytes before a cut count too, if a form begins with them.
                     while cuts.next_if(|cut| *cut < at).is_some() {}
                     let before = bytes.get(at..*cuts.peek()?).filter(|before| before.len() >= START)?;
                     forms.begins_with(before).then_some(before.len())

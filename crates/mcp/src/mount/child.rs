@@ -75,7 +75,7 @@ impl Program {
     /// Lets it end by itself, now that its input is closed; then ends it with all it started.
     pub(super) async fn end(mut self) {
         let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
-        // What it started may still be there.
+        // Processes it started may still be there.
         self.signal();
         let _ = self.child.wait().await;
         self.group = None;

@@ -296,7 +296,7 @@ impl Call<'_> {
 /// Events that are heard on a channel; questions among them can be answered through `questions`.
 fn listening(questions: Option<Questions>) -> (Events, mpsc::UnboundedReceiver<Json>) {
     let (send, heard) = mpsc::unbounded_channel();
-    // Whoever hears nothing any more misses it.
+    // A listener that is gone misses the event.
     let listen = move |event: &Event| drop(send.send(event.0.clone()));
     (Events::listening(listen, questions), heard)
 }

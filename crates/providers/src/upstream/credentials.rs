@@ -1,4 +1,4 @@
-//! What a service is paid with: a key that stays, one that changes in its file, or each caller's own.
+//! The credentials a service is paid with: a key that stays, one that changes in its file, or each caller's own.
 
 use parking_lot::Mutex;
 use std::sync::Arc;

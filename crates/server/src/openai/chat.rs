@@ -95,7 +95,7 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
-        // What is to have a form is checked.
+        // An answer that is to have a form is checked.
         "response_format" => is_plain &= !value.contains("json"),
         key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
     });

@@ -76,7 +76,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let takes_events = stream && endpoint.takes_events(call, &chat);
-    // Who keeps everything looks at every answer; what is emitted has its place between the pieces of one.
+    // Traces that keep everything need every answer read; events have their place between its pieces.
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events;
     let way = Way {
         stream,

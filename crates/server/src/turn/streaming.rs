@@ -84,7 +84,7 @@ impl Streaming {
 
     pub(super) fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
         loop {
-            // What is there is taken without asking the runtime: its turn-taking would say "later"
+            // Pieces at hand are taken without asking the runtime: its turn-taking would say "later"
             // of pieces that only this task can take.
             if let Some(item) = self.take_ready() {
                 return Poll::Ready(Some(item));
