@@ -55,9 +55,9 @@ impl From<Unsent> for NobodyAnswers {
     }
 }
 
-/// What one event may take, in bytes of its JSON.
+/// The largest event, in bytes of its JSON.
 const LARGEST_EVENT: usize = 1 << 20;
-/// What the events of one turn may take together: nobody need take them as fast as they come.
+/// The most bytes of all events of one turn: nobody need take them as fast as they come.
 const ALL_EVENTS: usize = 8 << 20;
 
 /// Events of one turn that are kept for whoever takes them at its end.
@@ -144,7 +144,7 @@ impl Events {
         Ok(())
     }
 
-    /// What was emitted since this was last asked.
+    /// The events that were emitted since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.0.emitted.lock())
     }
@@ -232,7 +232,7 @@ impl Questions {
         self.board.open.lock().remove(id).is_some()
     }
 
-    /// Whether somebody waits for the answer.
+    /// Returns `true` if somebody waits for the answer.
     pub fn is_open(&self, id: &str) -> bool {
         self.board.open.lock().contains_key(id)
     }

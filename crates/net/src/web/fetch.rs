@@ -168,7 +168,7 @@ pub(super) fn next(ask: &Ask, response: &Response) -> Result<Option<Ask>, WebErr
     Ok(Some(next))
 }
 
-/// What another host may be told: any other header could be a key.
+/// The headers that another host may see: any other could be a key.
 fn harmless(headers: &HeaderMap) -> HeaderMap {
     let kept = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, USER_AGENT];
     kept.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
