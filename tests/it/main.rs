@@ -68,6 +68,7 @@ mod shipped;
 mod shipped_tools;
 mod streaming;
 mod testing;
+mod tool_calls;
 mod tool_definitions;
 mod tools;
 mod traces;

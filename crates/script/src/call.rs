@@ -211,6 +211,7 @@ pub(crate) fn current_that_may_pause() -> Option<Call> {
 pub(crate) fn was_reported() -> bool {
     CALL.with_borrow(|call| {
         let Some(call) = call else { return false };
-        call.turn.pauses().is_some_and(|pauses| pauses.was_reported(&call.caller.plugin))
+        let by = || call.turn.recorded_by(&call.caller.plugin);
+        call.turn.pauses().is_some_and(|pauses| pauses.was_reported(&by()))
     })
 }

@@ -82,7 +82,7 @@ pub use loader::{
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
-pub use reach::Models;
+pub use reach::{HostTools, Models};
 pub use rehearsal::{Other, Rehearsal};
 pub use repl::{Came, Repl, is_whole};
 pub use script::Script;

@@ -4,8 +4,10 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
+use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
@@ -67,6 +69,29 @@ pub trait Models: Send + Sync + std::fmt::Debug {
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>>;
 }
 
+/// The tools of this host.
+pub trait HostTools: Send + Sync + std::fmt::Debug {
+    /// Those that are meant, in order.
+    fn tools(&self, is_meant: &dyn Fn(&ToolSpec) -> bool) -> Vec<Tool>;
+}
+
+/// The tools that one plugin may call.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Tools {
+    /// None: it does not declare that it calls any.
+    #[default]
+    Undeclared,
+    /// None: it is tried out.
+    TriedOut,
+    /// Those of its turn, and of the host's those that are granted.
+    Granted {
+        /// Which of the host's.
+        grant: Grant,
+        /// Where they are.
+        host: Option<Arc<dyn HostTools>>,
+    },
+}
+
 /// What one plugin may reach. Everything in it refuses what was not granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
@@ -76,6 +101,8 @@ pub(crate) struct Reach {
     pub(crate) kv: Option<Arc<Kv>>,
     /// Models of this host.
     pub(crate) models: Option<Arc<dyn Models>>,
+    /// Tools of this host.
+    pub(crate) tools: Tools,
     /// Other hosts.
     pub(crate) web: Web,
     /// Files.

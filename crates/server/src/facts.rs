@@ -91,6 +91,7 @@ pub(crate) fn of_body(
         trace: None,
         states: None,
         exchange: Some(Arc::new(exchange::of(app, headers))),
+        nesting: None,
     }
 }
 

@@ -49,6 +49,7 @@ impl Kernel {
     /// Runs a turn for an endpoint. The body of the request is live: what the filters made of it can be read after.
     pub async fn turn(&self, request: ChatRequest, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
         if wish.raw && !self.looks_at_answers() {
+            self.runs(turn);
             let work = async { turn.flushed(self.forward(request.into_body(), turn, wish).await).await };
             return turn.lasting(work).await;
         }
@@ -147,6 +148,7 @@ pub(super) async fn run(
     turn: &Turn,
     manner: Manner<'_>,
 ) -> Result<Done, Fault> {
+    kernel.runs(turn);
     let mut outgoing = Outgoing::new(manner.stream, request::wants_usage(&progress.body));
     // What comes in a form is the last call's answer alone.
     outgoing.hold(kernel.settings().hold || (progress.has_form() && !kernel.toolbox().is_empty()));
@@ -211,6 +213,9 @@ async fn steps(
     let kernel = other.as_ref().unwrap_or(kernel);
     let fewer = kernel.narrowed(&progress.body);
     let kernel = fewer.as_ref().unwrap_or(kernel);
+    if fewer.is_some() {
+        kernel.runs(turn);
+    }
     loop {
         match progress.next {
             Next::Inlet | Next::Model => {

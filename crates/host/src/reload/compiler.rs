@@ -74,6 +74,7 @@ impl Compiler {
             kv: self.kv.clone(),
             secrets: self.secrets.clone(),
             models: Some(self.asking.clone()),
+            tools: Some(self.asking.clone()),
             figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
             breaker: plan.breaker,
             is_served: true,

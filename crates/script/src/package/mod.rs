@@ -34,6 +34,7 @@ mod template;
 mod text;
 mod time;
 mod tokens;
+mod tools;
 pub(crate) mod turn;
 mod url;
 mod values;

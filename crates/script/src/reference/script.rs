@@ -409,4 +409,9 @@ pub const CAPABILITIES: &[Key] = &[
     key("env", Type::Nothing, "Variables of the environment that are granted: `env::get`."),
     key("kv", Type::Nothing, "A map of its own that lasts: `kv::…`. Declaring it is enough."),
     key("llm", Type::Nothing, "Models of this host: `llm::chat`. Declaring it is enough."),
+    key(
+        "tools",
+        Type::Nothing,
+        "Tools of this host: `tools::call`. Declaring it is enough for those that the turn offers; others are granted.",
+    ),
 ];

@@ -271,6 +271,27 @@ fn inlet(body) {
 }
 "#,
     ),
+    theme(
+        "tools",
+        "`tools::`",
+        "A script calls tools of this host: those that its turn offers, and those that were granted \
+         (`valvehouse grant ID tools=weather`). Filters, approvals and limits are those of a model's call; `ctx.caller` is the \
+         script. Scripts make at most 256 calls in one turn, 4 deep, each with at most 1 MiB of arguments.",
+        r#"
+/*
+requirements: tools
+*/
+fn inlet(body) {
+    let question = body.messages.last("user");
+    if question.text.contains("weather") {
+        let places = ["Oslo", "Rome"].map(|city| #{ name: "weather", args: #{ city: city } });
+        let seen = tools::all(places, #{ settle: true });
+        question.text += "\n\nThe weather: " + json::stringify(seen.map(|one| one.value ?? one.error));
+    }
+    body
+}
+"#,
+    ),
     theme("files", "`files::`", "Files in folders that were granted: `valvehouse grant ID files=data`.", ""),
     theme("shell", "`shell::`", "Programs that were granted: `valvehouse grant ID shell=git`.", ""),
     theme(

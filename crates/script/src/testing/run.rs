@@ -23,6 +23,8 @@ impl Stage {
             return Err(Fault::Host(format!("the script has no `{hook}`")));
         }
         let turn = self.turn();
+        let tools = made.tools.iter().chain(&made.canned).cloned();
+        Kernel::builder().filter(made.filter.clone()).tools(tools).build().runs(&turn);
         if matches!(hook, Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation) {
             for (name, own) in [("context", turn.context().as_json()), ("metadata", turn.metadata().clone())]
             {
@@ -77,7 +79,8 @@ impl Stage {
                 return Err(Fault::Host(format!("the script has several tools; name one: {names}")));
             }
         };
-        let kernel = Kernel::builder().tools(made.tools.clone()).build();
+        let tools = made.tools.iter().chain(&made.canned).cloned();
+        let kernel = Kernel::builder().tools(tools).build();
         let turn = self.same_turn();
         let invoked = kernel.invoke_in(name, args, &turn).await?;
         self.turn().context().take(&invoked.context);

@@ -37,6 +37,8 @@ pub(super) struct Stage {
     pub(super) hosts: Hosts,
     pub(super) people: People,
     pub(super) skipped: AtomicBool,
+    /// Calls of the tools that the test laid out.
+    pub(super) tool_calls: Arc<Mutex<Vec<Json>>>,
     /// What a failed assertion compared.
     pub(super) wrong: Mutex<Option<Wrong>>,
     pub(super) on: On,
@@ -118,6 +120,7 @@ impl Stage {
             hosts: Hosts::default(),
             people: People::default(),
             skipped: AtomicBool::new(false),
+            tool_calls: Arc::default(),
             wrong: Mutex::default(),
             on,
             written: Mutex::default(),
@@ -202,7 +205,11 @@ impl Stage {
 
     pub(super) fn add_tool(&self, name: &str, result: Json) {
         let spec = ToolSpec { description: "laid out by a test".into(), ..ToolSpec::new(name) };
-        let tool = Tool::new(spec, move |_: Json, _: Context| std::future::ready(answer_of(&result)));
+        let (calls, own) = (self.tool_calls.clone(), name.to_owned());
+        let tool = Tool::new(spec, move |args: Json, _: Context| {
+            calls.lock().push(Json::from([("name", own.as_str().into()), ("args", args)]));
+            std::future::ready(answer_of(&result))
+        });
         self.laid(|laid| laid.tools.push(tool));
     }
 
@@ -276,6 +283,7 @@ fn everything(script: &SourceFile) -> Grants {
         env: Grant::Everything,
         kv: true,
         llm: true,
+        tools: Grant::Nothing,
     }
 }
 
