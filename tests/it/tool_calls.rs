@@ -287,3 +287,79 @@ async fn where_nobody_can_be_asked_a_call_that_needs_approval_does_not_run() {
     let answer = result(&host, "oslo").await;
     assert!(answer.contains("rejected") && answer.contains("nobody can be asked"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_tool_reads_the_conversation_and_its_schema_says_nothing_of_that() {
+    let recap = r#"/*
+description: Recalls.
+*/
+const parameters = #{ words: #{ type: "integer", "default": 2 } };
+fn handler(args, __messages__, __user__) {
+    let last = __messages__.last("user");
+    last.content += " (mine)";
+    `${__messages__.len()} ${args.words} ${__messages__.last("user").text}`
+}
+"#;
+    let models = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"*\"]\n";
+    let host = TestHost::new().config(models).tool("recap", recap).start().await;
+    host.upstream.script(|asked| {
+        let body = asked.json();
+        let last = body["messages"].as_array().unwrap().last().unwrap().clone();
+        let message = match last["role"].as_str() {
+            Some("user") => json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1",
+                "type": "function", "function": {"name": "recap", "arguments": "{}"}}]}),
+            _ => json!({"role": "assistant", "content": last["content"]}),
+        };
+        let finish = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
+        Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}]}))
+    });
+    let body = json!({"model": "clerk", "messages": [{"role": "system", "content": "s"},
+        {"role": "user", "content": "what was it?"}]});
+    assert_eq!(host.chat(&body).await.text(), "2 2 what was it? (mine)");
+    let asked = host.upstream.last().json();
+    assert_eq!(asked["messages"][1]["content"], "what was it?", "the tool has a copy");
+    let tools = asked["tools"].as_array().unwrap();
+    let recap = tools.iter().find(|tool| tool["function"]["name"] == "recap").unwrap();
+    let parameters = &recap["function"]["parameters"]["properties"];
+    assert_eq!(parameters.as_object().unwrap().keys().collect::<Vec<_>>(), ["words"]);
+    let (kernel, context) = (host.snapshot().invoking(), valvehouse::context::Context::default());
+    let invoked = kernel.invoke("recap", valvehouse::json::Json::object(), &context).await;
+    assert!(invoked.is_err(), "no conversation has no last message");
+}
+
+#[tokio::test]
+async fn a_pipe_calls_the_tools_that_it_is_given_and_others_are_told_where_they_stand() {
+    let pipe = r#"/*
+requirements: tools
+*/
+fn pipe(body, __tools__) {
+    let weather = __tools__["weather"];
+    let seen = weather.callable.call(#{ city: "Oslo" });
+    `${__tools__.keys()} ${weather.spec.name} ${weather.spec.parameters.required} ${seen}`
+}
+"#;
+    let models =
+        "[[models]]\nname = \"asks\"\nprovider = \"pipes\"\nmodel = \"pipe\"\ntools = [\"weather\"]\n";
+    let host = TestHost::new()
+        .config(models)
+        .filter("guard", GUARD)
+        .filter("pipe", pipe)
+        .filter("undeclared", "fn pipe(body, __tools__) { \"x\" }")
+        .filter("inlets", "fn inlet(body, __tools__, __messages__) { body }")
+        .tool("weather", WEATHER)
+        .tool("other", "fn handler(args, __tools__) { 1 }")
+        .start()
+        .await;
+    let said = host.chat(&saying("asks", "hello")).await;
+    assert_eq!(said.text(), r#"["weather"] weather ["city"] seen Oslo (pipe)"#, "{}", said.body());
+    let told = |id: &str| host.problems(id).iter().map(ToString::to_string).collect::<String>();
+    assert!(
+        told("undeclared").contains("`__tools__` is asked for, and `tools` is not declared"),
+        "{}",
+        told("undeclared")
+    );
+    assert!(told("inlets").contains("only a pipe may ask for `__tools__`"), "{}", told("inlets"));
+    assert!(told("other").contains("only a pipe may ask for `__tools__`"), "{}", told("other"));
+    assert!(told("pipe").is_empty(), "{}", told("pipe"));
+}

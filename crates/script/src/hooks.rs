@@ -30,9 +30,13 @@ pub(crate) enum Param {
     Files,
     EventEmitter,
     EventCall,
+    /// The conversation in which a tool is called.
+    Messages,
+    /// The tools that a pipe may call.
+    Tools,
 }
 
-/// Parameters that every hook may ask for.
+/// Parameters that every function of ours may ask for.
 const PARAMS: [(&str, Param); 13] = [
     ("valves", Param::Valves),
     ("state", Param::State),
@@ -48,6 +52,10 @@ const PARAMS: [(&str, Param); 13] = [
     ("__event_emitter__", Param::EventEmitter),
     ("__event_call__", Param::EventCall),
 ];
+
+/// The parameter that only a tool may ask for, and the one that only a pipe may.
+pub(crate) const OF_TOOLS: (&str, Param) = ("__messages__", Param::Messages);
+pub(crate) const OF_PIPES: (&str, Param) = ("__tools__", Param::Tools);
 
 /// What the hook's own value is called.
 pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
@@ -141,7 +149,23 @@ pub(super) fn read_params(
         .collect()
 }
 
+/// What a function writes in place of a parameter that only others may ask for.
+pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
+    match name {
+        "__messages__" => {
+            Some("only a tool may ask for `__messages__`; write `body.messages`, or `ctx.messages`")
+        }
+        "__tools__" => Some(
+            "only a pipe may ask for `__tools__`; write `tools::list()` and `tools::call(name, arguments)`",
+        ),
+        _ => None,
+    }
+}
+
 fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String {
+    if let Some(help) = help_elsewhere(name) {
+        return help.to_owned();
+    }
     let known = subject.into_iter().chain(param_names());
     let list = known.clone().collect::<Vec<_>>().join(", ");
     let bare = name.trim_matches('_');

@@ -46,3 +46,4 @@ mod tests;
 pub(crate) use argument::RhaiResultOf;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use registry::{globals, modules};
+pub(crate) use tools::{offered_tools, register_callable};

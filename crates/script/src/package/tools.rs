@@ -3,11 +3,12 @@
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
 use super::waiting::{Options, run_beside};
 use crate::budget;
-use crate::call::{self, Call};
-use crate::reach::Tools;
+use crate::call;
+use crate::reach::{Reach, Tools};
 use crate::thrown::Thrown;
 use crate::value::{Shape, json_of, live};
-use rhai::{Array, Dynamic, EvalAltResult, FuncRegistration, Map, Module};
+use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, FuncRegistration, Map, Module};
+use std::sync::Arc;
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Fault, Refusal};
@@ -64,31 +65,73 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The tools that the running call may call.
+/// `__tools__`: each tool by its name, with its `spec` and a function value that calls it.
+pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) -> Dynamic {
+    let Ok(reachable) = Reachable::of("__tools__", plugin, reach, turn.clone()) else {
+        return Map::new().into();
+    };
+    let one = |tool: &Tool| {
+        let mut callable = FnPtr::new(CALLABLE).ok()?;
+        callable.add_curry(tool.name().into());
+        let described = tool.spec.describe();
+        let spec = ["name", "description", "parameters"]
+            .map(|key| (key.into(), described.get(key).unwrap_or_default()));
+        let spec = Json::Object(spec.into_iter().collect::<Object>());
+        let entry =
+            Map::from([("spec".into(), live(&spec, Shape::Plain)), ("callable".into(), callable.into())]);
+        Some((tool.name().into(), entry.into()))
+    };
+    reachable.all().iter().filter_map(one).collect::<Map>().into()
+}
+
+/// What the function values of `__tools__` call.
+const CALLABLE: &str = "__call_tool__";
+
+pub(crate) fn register_callable(module: &mut Module) {
+    let function = |params: &[&str]| {
+        FuncRegistration::new(CALLABLE)
+            .with_namespace(FnNamespace::Global)
+            .with_params_info(params)
+            .with_comments(["/// Calls a tool of `__tools__`."])
+            .with_volatility(true)
+    };
+    function(&["name: &str", "arguments: map", "any"])
+        .set_into_module(module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
+    function(&["name: &str", "any"])
+        .set_into_module(module, |name: &str| call(CALL, name, &Map::new().into()));
+}
+
+/// The tools that a call may call.
 struct Reachable {
-    call: Call,
+    plugin: Arc<str>,
+    reach: Arc<Reach>,
+    turn: Turn,
     kernel: Kernel,
 }
 
 impl Reachable {
     fn read(name: &str) -> RhaiResultOf<Self> {
         let call = call::current().ok_or_else(|| fail(name, "there are no tools outside of a turn"))?;
-        match &call.reach.tools {
+        Self::of(name, call.caller.plugin.clone(), call.reach, call.turn)
+    }
+
+    fn of(name: &str, plugin: Arc<str>, reach: Arc<Reach>, turn: Turn) -> RhaiResultOf<Self> {
+        match &reach.tools {
             Tools::Undeclared => {
                 return Err(fail(name, "declare it in the opening comment: requirements: tools"));
             }
             Tools::TriedOut => return Err(fail(name, "a script that is tried out calls no tools")),
             Tools::Granted { .. } => {}
         }
-        let kernel = Kernel::of_turn(&call.turn).ok_or_else(|| {
+        let kernel = Kernel::of_turn(&turn).ok_or_else(|| {
             fail(name, "there are no tools here: a turn of a chat has them, and the call of a tool")
         })?;
-        Ok(Self { call, kernel })
+        Ok(Self { plugin, reach, turn, kernel })
     }
 
     /// Those of the host that are granted beyond what the turn offers.
     fn granted(&self, is_meant: impl Fn(&ToolSpec) -> bool) -> Vec<Tool> {
-        let Tools::Granted { grant, host: Some(host) } = &self.call.reach.tools else { return Vec::new() };
+        let Tools::Granted { grant, host: Some(host) } = &self.reach.tools else { return Vec::new() };
         let is_granted = |spec: &ToolSpec| match grant {
             Grant::Nothing => false,
             Grant::Everything => true,
@@ -123,7 +166,7 @@ impl Reachable {
             1..=SHOWN => format!("it may call {}", names.join(", ")),
             more => format!("it may call {more} tools, which tools::list() gives"),
         };
-        let plugin = &self.call.caller.plugin;
+        let plugin = &self.plugin;
         format!(
             "unknown tool `{name}`{near}; {known}. A tool that the turn does not offer is granted: valvehouse grant \
              {plugin} tools={name}"
@@ -141,7 +184,7 @@ fn list() -> RhaiResultOf<Dynamic> {
 /// Calls a tool; `function` is what the script called.
 pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<Dynamic> {
     let reachable = Reachable::read(function)?;
-    let Reachable { call, kernel } = &reachable;
+    let Reachable { plugin, turn, kernel, .. } = &reachable;
     let args = match json_of(args)? {
         args @ Json::Object(_) => args.copy(),
         _ => return Err(unfit(function, "arguments", "a map", args)),
@@ -155,13 +198,13 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
         ));
     }
     let tool = reachable.find(name).ok_or_else(|| fail(function, reachable.unknown(name)))?;
-    if call.turn.is_paused() {
+    if turn.is_paused() {
         return Err(budget::ended(budget::Exceeded::Paused));
     }
     // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
-    let called = kernel.call_for(&call.caller.plugin, &tool, args.copy(), &call.turn);
-    let called = budget::wait(&call.turn, called)?;
-    let value = called.map_err(|fault| thrown(function, name, fault, &call.turn))?;
+    let called = kernel.call_for(plugin, &tool, args.copy(), turn);
+    let called = budget::wait(turn, called)?;
+    let value = called.map_err(|fault| thrown(function, name, fault, turn))?;
     Ok(live(&value.copy(), Shape::Plain))
 }
 

@@ -262,6 +262,17 @@ pub const PARAMETERS: &[Key] = &[
 pub fn frontmatter() -> &'static [Key] {
     FRONTMATTER
 }
+    key(
+        "__messages__",
+        Type::Handle("messages"),
+        "In a tool: the conversation up to the call of the model, a copy; empty where no model called it.",
+    ),
+    key(
+        "__tools__",
+        Type::Map,
+        "In a pipe with `requirements: tools`: the tools that the turn offers, by name: `__tools__.weather.spec`, \
+         `__tools__.weather.callable.call(#{ city: \"Rome\" })`.",
+    ),
 
 const TRUTH: &[&str] = &["true", "false"];
 
