@@ -9,6 +9,7 @@
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
 mod memory;
+mod after_answers;
 mod agent_state;
 mod agents_api;
 mod agents_cli;

@@ -95,6 +95,7 @@ fn own() -> Shared<Module> {
         package::reading::register(&mut module);
         package::turn::register(&mut module);
         package::register_callable(&mut module);
+        package::register_after(&mut module);
         package::padding::register(&mut module);
         module.build_index();
         module.into()

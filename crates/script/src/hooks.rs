@@ -4,6 +4,7 @@
 //! the nearest name that is.
 
 use super::problem::{Code, Problem};
+use super::source::SourceFile;
 use rhai::AST;
 use std::path::Path;
 use valvehouse_core::callback::Callback;
@@ -119,6 +120,26 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
     }
     found.sort_by_key(|function| function.hook as u8);
     (found, problems)
+}
+
+/// The function that runs when a client has its answer.
+pub(crate) const DONE: &str = "done";
+
+/// What `fn done` asks for, where a filter has one.
+///
+/// # Errors
+/// Returns a problem if it asks for what there is not.
+pub(crate) fn read_done(ast: &AST, file: &SourceFile, source: &str) -> Result<Option<Vec<Param>>, Problem> {
+    let functions = ast.iter_functions().filter(|function| function.name == DONE);
+    // Overloads by arity: the longest wins.
+    let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
+    let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
+        let what = format!("`{DONE}` has an unknown parameter `{name}`");
+        let help =
+            format!("{help}. `{DONE}` runs when the client has its answer; rename it if it is to be no hook");
+        Problem::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
+    })?;
+    Ok(Some(params))
 }
 
 /// What a parameter that every function of ours may have asks for.

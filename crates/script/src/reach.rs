@@ -8,6 +8,7 @@ use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::tool::{Tool, ToolSpec};
+use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
@@ -73,6 +74,43 @@ pub trait Models: Send + Sync + std::fmt::Debug {
 pub trait HostTools: Send + Sync + std::fmt::Debug {
     /// Those that are meant, in order.
     fn tools(&self, is_meant: &dyn Fn(&ToolSpec) -> bool) -> Vec<Tool>;
+}
+
+/// Work of a script that is done when a client has its answer.
+pub struct Work {
+    /// The plugin's id.
+    pub plugin: Arc<str>,
+    /// `after` or `done`.
+    pub what: &'static str,
+    /// What it keeps until then, in bytes, about.
+    pub bytes: usize,
+    /// The model, the user's id and the conversation of the turn that it comes from.
+    pub origin: [String; 3],
+    pub(crate) run: RunWork,
+}
+
+pub(crate) type RunWork =
+    Box<dyn FnOnce(Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> + Send>;
+
+impl Work {
+    /// Does it. Its steps are recorded in the trace. Returns why it failed, where it did.
+    pub fn run(self, trace: Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> {
+        (self.run)(trace)
+    }
+}
+
+/// Does the work that scripts leave for the time when a client has its answer.
+pub trait Background: Send + Sync + std::fmt::Debug {
+    /// Takes a piece of work to be done soon, beside other work, or drops it where there is too much.
+    fn put(&self, work: Work);
+}
+
+/// Drops all work: nothing that a script does that is tried out stays.
+#[derive(Debug)]
+pub(crate) struct NoBackground;
+
+impl Background for NoBackground {
+    fn put(&self, _: Work) {}
 }
 
 /// The tools that one plugin may call.

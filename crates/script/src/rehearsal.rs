@@ -1,7 +1,7 @@
 //! A script that is tried out on what it saw before: nothing it does leaves this process or stays.
 
 use super::problem::Problem;
-use super::reach::{Models, Reach, Tools};
+use super::reach::{Models, NoBackground, Reach, Tools};
 use super::script::Script;
 use super::settings::Settings;
 use super::source::SourceFile;
@@ -74,6 +74,7 @@ impl Script {
     #[must_use]
     pub fn rehearsed(mut self, reaches: Rehearsal) -> Self {
         let granted = Arc::into_inner(self.reach).unwrap_or_default();
+        self.settings.background = Some(Arc::new(NoBackground));
         let tools = match granted.tools {
             Tools::Undeclared => Tools::Undeclared,
             Tools::TriedOut | Tools::Granted { .. } => Tools::TriedOut,

@@ -92,6 +92,7 @@ pub(crate) fn of_body(
         states: None,
         exchange: Some(Arc::new(exchange::of(app, headers))),
         nesting: None,
+        afterwards: None,
     }
 }
 

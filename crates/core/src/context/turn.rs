@@ -1,5 +1,6 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
+use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
@@ -56,6 +57,8 @@ pub struct TurnFacts {
     pub exchange: Option<Arc<Exchange>>,
     /// The call of a tool within which a script asks a model, where this turn is its question.
     pub nesting: Option<Nesting>,
+    /// What is left for the time when the client has its answer, where an endpoint knows that time.
+    pub afterwards: Option<Afterwards>,
 }
 
 /// The scratch maps of plugins, by id; a clone is the same maps.
@@ -183,6 +186,8 @@ struct Shared {
     runner: Mutex<Option<Runner>>,
     /// Calls of tools that its scripts made.
     script_calls: OnceLock<Arc<Calls>>,
+    /// What a turn leaves behind whose endpoint does not know its end.
+    afterwards: OnceLock<Afterwards>,
     over: watch::Sender<bool>,
 }
 
@@ -224,6 +229,7 @@ impl Turn {
             pending_flush: PendingFlush::default(),
             runner: Mutex::default(),
             script_calls: OnceLock::new(),
+            afterwards: OnceLock::new(),
             over: watch::Sender::new(false),
         };
         Self(Arc::new(InContext { shared: Arc::new(shared), context, within }))
@@ -249,6 +255,28 @@ impl Turn {
             context: context.clone(),
             within: Some(within),
         })))
+    }
+
+    /// What this turn leaves for the time when its client has the answer; without an endpoint that knows it, for the end
+    /// of the turn.
+    pub fn afterwards(&self) -> &Afterwards {
+        let Shared { facts, afterwards, .. } = &*self.0.shared;
+        facts.afterwards.as_ref().unwrap_or_else(|| afterwards.get_or_init(Afterwards::default))
+    }
+
+    /// What there is of this turn when it is over.
+    pub fn behind(&self) -> Behind {
+        let facts = self.facts().clone();
+        let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
+        let facts = TurnFacts {
+            exchange,
+            trace: None,
+            nesting: None,
+            afterwards: Some(Afterwards::closed()),
+            states: Some(self.0.shared.states.clone()),
+            ..facts
+        };
+        Behind { facts, context: self.context().clone(), runner: self.runner() }
     }
 
     /// The plugin whose script makes the call of a tool that this is a part of.
@@ -510,6 +538,29 @@ impl Turn {
     pub async fn over(&self) {
         // The sender lives as long as this turn does.
         let _ = self.0.shared.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// What there is of a turn when it is over: its facts, its variables, what its scripts kept, and its tools.
+pub struct Behind {
+    facts: TurnFacts,
+    context: Context,
+    runner: Option<Runner>,
+}
+
+impl Behind {
+    /// The facts of the turn that was.
+    pub fn facts(&self) -> &TurnFacts {
+        &self.facts
+    }
+
+    /// A turn behind the one that was: nobody hears its events, and it leaves no work.
+    pub fn turn(self, trace: Option<Arc<Trace>>) -> Turn {
+        let turn = Turn::new(TurnFacts { trace, ..self.facts }, self.context, Events::default());
+        if let Some(runner) = self.runner {
+            turn.run_by(runner);
+        }
+        turn
     }
 }
 

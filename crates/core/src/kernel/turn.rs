@@ -8,11 +8,12 @@ use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{Call, ChatRequest, call, delta, message, request, response};
-use crate::context::Turn;
+use crate::context::{Conversation, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{ForwardRequest, Forwarded, Piece, Traced};
 use futures_util::future::join;
+use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
@@ -75,6 +76,7 @@ impl Kernel {
     /// Whether anybody wants to see what the model answers.
     pub fn looks_at_answers(&self) -> bool {
         !self.toolbox().is_empty()
+            || self.chain().leaves_work()
             || [Hook::Stream, Hook::StreamEnd, Hook::PostChat, Hook::Outlet]
                 .iter()
                 .any(|hook| self.chain().has(*hook))
@@ -153,8 +155,12 @@ pub(super) async fn run(
     // What comes in a form is the last call's answer alone.
     outgoing.hold(kernel.settings().hold || (progress.has_form() && !kernel.toolbox().is_empty()));
     let Manner { tools, limit, journal, .. } = manner;
-    let response = match (steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await, journal)
-    {
+    let conversation = left_behind(kernel, progress, turn);
+    let stepped = steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await;
+    if let Some(conversation) = conversation {
+        tell_end(&conversation, &stepped, progress);
+    }
+    let response = match (stepped, journal) {
         (Ok(()), _) => {
             for (_, said) in messages(&progress.response) {
                 if anthropic::reseal(&said) {
@@ -185,6 +191,36 @@ pub(super) async fn run(
     outgoing.finish(&shown).await?;
     let messages = [progress.messages().items(), vec![response::message_of(&response)]].concat();
     Ok(Done { response, messages })
+}
+
+/// Leaves the work of filters that have some for the time when the client has its answer.
+fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<Conversation>> {
+    kernel.chain().leaves_work().then(|| {
+        let conversation = Arc::new(Conversation::default());
+        conversation.asked(&progress.body);
+        kernel.chain().leave(&conversation, turn);
+        conversation
+    })
+}
+
+/// Says for that work how the turn ended.
+fn tell_end(conversation: &Conversation, ended: &Result<(), Fault>, progress: &Progress) {
+    match ended {
+        Err(Fault::Paused) => conversation.pauses(),
+        Err(fault) => {
+            conversation.asked(&progress.body);
+            conversation.failed(fault.to_string());
+        }
+        Ok(()) => {
+            conversation.asked(&progress.body);
+            let response = &progress.response;
+            let choice = response.at_path("choices.0");
+            let said = choice.get("message").unwrap_or_default();
+            let shown = answer::shown_to_outlet(&choice, &said, response);
+            let messages = [progress.messages().items(), vec![shown]].concat();
+            conversation.answered(messages, response.get("usage").unwrap_or_default());
+        }
+    }
 }
 
 /// Step by step, until the answer is there.

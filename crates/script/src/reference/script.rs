@@ -124,6 +124,12 @@ const ENTRIES: &[Entry] = &[
         "Once per turn, after its last model call. It sees the conversation with the answer last; what it changes there is what the client receives.",
         "body",
     ),
+    filter(
+        "done",
+        BODY,
+        "When the client has its answer, or is gone: the conversation with the answer last, `body.usage`, and `body.error` where the turn failed. Nobody waits for it; what it returns is left out.",
+        "body",
+    ),
     Entry {
         name: "handler",
         role: Role::Tool,
@@ -256,12 +262,6 @@ pub const PARAMETERS: &[Key] = &[
         Type::Closure,
         "A function value: `__event_call__.call(#{ type, data })` is `ask(…)`.",
     ),
-];
-
-/// What the comment that a file opens with may say; other keys are kept for people.
-pub fn frontmatter() -> &'static [Key] {
-    FRONTMATTER
-}
     key(
         "__messages__",
         Type::Handle("messages"),
@@ -273,6 +273,12 @@ pub fn frontmatter() -> &'static [Key] {
         "In a pipe with `requirements: tools`: the tools that the turn offers, by name: `__tools__.weather.spec`, \
          `__tools__.weather.callable.call(#{ city: \"Rome\" })`.",
     ),
+];
+
+/// What the comment that a file opens with may say; other keys are kept for people.
+pub fn frontmatter() -> &'static [Key] {
+    FRONTMATTER
+}
 
 const TRUTH: &[&str] = &["true", "false"];
 

@@ -88,6 +88,26 @@ fn inlet(body) {
 "#,
     },
     Theme {
+        title: "After the answer",
+        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or is gone. Nobody waits \
+                for them: what they throw is logged and counted. They have the budget of a hook and 60 s by the clock on the wall; \
+                their events reach nobody.",
+        module: "",
+        names: &["after"],
+        example: r#"
+/*
+requirements: kv, llm
+*/
+fn outlet(body) {
+    let said = body.messages.last().text;
+    after(|| {
+        let request = #{ messages: [#{ role: "user", content: "A title in five words:\n" + said }], max_tokens: 20 };
+        kv::chat::set("title", llm::chat(request).content);
+    });
+}
+"#,
+    },
+    Theme {
         title: "Waiting",
         about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
                 for a hook, the timeout of a tool or a pipe.",

@@ -34,6 +34,7 @@ impl Stage {
             }
         }
         let Told { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
+        self.answered_in(&turn).await;
         if let ("forgiven", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
             self.recording.trace().line(
@@ -82,7 +83,9 @@ impl Stage {
         let tools = made.tools.iter().chain(&made.canned).cloned();
         let kernel = Kernel::builder().tools(tools).build();
         let turn = self.same_turn();
-        let invoked = kernel.invoke_in(name, args, &turn).await?;
+        let invoked = kernel.invoke_in(name, args, &turn).await;
+        self.answered_in(&turn).await;
+        let invoked = invoked?;
         self.turn().context().take(&invoked.context);
         Ok(invoked.value)
     }
@@ -128,6 +131,7 @@ impl Stage {
             events
         };
         let (reply, events) = futures::join!(kernel.turn(ChatRequest::new(body)?, &turn, wish), collected);
+        self.answered_in(&turn).await;
         match reply? {
             Reply::Answer(answer) => Ok((answer, events)),
             Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
