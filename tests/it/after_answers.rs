@@ -196,6 +196,12 @@ async fn too_many_and_too_large_functions_are_errors_of_who_leaves_them() {
     assert_eq!(refused.status, 500);
     host.update("many", large).await;
     assert_eq!(host.chat(&saying(MODEL, "x")).await.status, 500);
+    let together = "fn inlet(body) { let text = \"x\"; for i in 0..21 { text += text; } for i in 0..9 { after(|| text); } body }";
+    host.update("many", together).await;
+    assert_eq!(host.chat(&saying(MODEL, "x")).await.status, 500);
+    host.update("many", &together.replace("0..9", "0..7")).await;
+    host.upstream.reply(Reply::text("fine"));
+    assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
 }
 
 #[tokio::test]

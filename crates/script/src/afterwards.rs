@@ -61,7 +61,7 @@ impl Script {
             background.put(Work { plugin, what: DONE, bytes, origin, run });
         };
         // A question that such work asks a model leaves none.
-        if let Err(why @ NotLeft::TooMany) = turn.afterwards().leave(hand_on) {
+        if let Err(why @ NotLeft::TooMany) = turn.afterwards().leave(0, hand_on) {
             tracing::warn!(plugin = self.id(), "cannot leave `{DONE}` for after the answer: {why}");
         }
     }
@@ -130,7 +130,7 @@ impl Later for Script {
         let background = self.settings.background.clone();
         let background = background.ok_or("nothing runs after the answer in this program")?;
         let behind = turn.behind();
-        let afterwards = turn.afterwards().leave(move || {
+        let afterwards = turn.afterwards().leave(bytes, move || {
             let facts = behind.facts();
             let origin = origin(&facts.model, &facts.user, &facts.chat_id);
             let (plugin, job) = (self.caller.plugin.clone(), Job::Function(function));

@@ -6,6 +6,8 @@ use valvehouse_json::{Json, Object};
 
 /// The most pieces of work that one request may leave.
 const MAX_LEFT: usize = 64;
+/// What all of them may keep while the request runs, in bytes.
+const MAX_BYTES: usize = 16 << 20;
 
 /// Hands a piece of work on to whoever does it.
 type HandOn = Box<dyn FnOnce() + Send>;
@@ -19,9 +21,15 @@ pub struct Afterwards(Arc<Left>);
 
 #[derive(Default)]
 struct Left {
-    work: Mutex<Vec<HandOn>>,
+    work: Mutex<Waiting>,
     /// Takes none.
     is_closed: bool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    work: Vec<HandOn>,
+    bytes: usize,
 }
 
 /// Why a piece of work was not taken.
@@ -31,6 +39,8 @@ pub enum NotLeft {
     Nested,
     /// There are too many already.
     TooMany,
+    /// They keep too much.
+    TooLarge,
 }
 
 impl std::fmt::Display for NotLeft {
@@ -38,6 +48,9 @@ impl std::fmt::Display for NotLeft {
         match self {
             Self::Nested => f.write_str("this runs after the answer already; do it here"),
             Self::TooMany => write!(f, "one request may leave {MAX_LEFT} pieces of work"),
+            Self::TooLarge => {
+                write!(f, "the work that one request leaves may keep {} MiB in all", MAX_BYTES >> 20)
+            }
         }
     }
 }
@@ -50,25 +63,30 @@ impl Afterwards {
         Self(Arc::new(Left { work: Mutex::default(), is_closed: true }))
     }
 
-    /// Leaves a piece of work: `hand_on` is called once, when the client has the answer.
+    /// Leaves a piece of work, which keeps so many bytes until then: `hand_on` is called once, when the client has the
+    /// answer.
     ///
     /// # Errors
     /// Returns an error if this turn is such work itself, or if there is too much.
-    pub fn leave(&self, hand_on: impl FnOnce() + Send + 'static) -> Result<(), NotLeft> {
+    pub fn leave(&self, bytes: usize, hand_on: impl FnOnce() + Send + 'static) -> Result<(), NotLeft> {
         if self.0.is_closed {
             return Err(NotLeft::Nested);
         }
-        let mut work = self.0.work.lock();
-        if work.len() >= MAX_LEFT {
+        let mut waiting = self.0.work.lock();
+        if waiting.work.len() >= MAX_LEFT {
             return Err(NotLeft::TooMany);
         }
-        work.push(Box::new(hand_on));
+        if waiting.bytes + bytes > MAX_BYTES {
+            return Err(NotLeft::TooLarge);
+        }
+        waiting.bytes += bytes;
+        waiting.work.push(Box::new(hand_on));
         Ok(())
     }
 
     /// Returns `true` if no work is left.
     pub fn is_empty(&self) -> bool {
-        self.0.work.lock().is_empty()
+        self.0.work.lock().work.is_empty()
     }
 
     /// Hands on what is left so far, for whoever knows that the client has the answer.
@@ -79,8 +97,8 @@ impl Afterwards {
 
 impl Left {
     fn hand_on(&self) {
-        let work = std::mem::take(&mut *self.work.lock());
-        work.into_iter().for_each(|hand_on| hand_on());
+        let waiting = std::mem::take(&mut *self.work.lock());
+        waiting.work.into_iter().for_each(|hand_on| hand_on());
     }
 }
 
@@ -169,7 +187,10 @@ mod tests {
         let count = Arc::new(AtomicUsize::new(0));
         let afterwards = Afterwards::default();
         let (one, other) = (afterwards.clone(), count.clone());
-        afterwards.leave(move || drop(other.fetch_add(1, SeqCst))).unwrap();
+        let hand_on = move || {
+            other.fetch_add(1, SeqCst);
+        };
+        afterwards.leave(0, hand_on).unwrap();
         drop(afterwards);
         assert_eq!(count.load(SeqCst), 0);
         drop(one);
@@ -180,10 +201,11 @@ mod tests {
     fn there_is_a_most_and_work_leaves_no_work() {
         let afterwards = Afterwards::default();
         for _ in 0..MAX_LEFT {
-            afterwards.leave(|| {}).unwrap();
+            afterwards.leave(1, || {}).unwrap();
         }
-        assert_eq!(afterwards.leave(|| {}), Err(NotLeft::TooMany));
-        assert_eq!(Afterwards::closed().leave(|| {}), Err(NotLeft::Nested));
+        assert_eq!(afterwards.leave(1, || {}), Err(NotLeft::TooMany));
+        assert_eq!(Afterwards::closed().leave(1, || {}), Err(NotLeft::Nested));
+        assert_eq!(Afterwards::default().leave(MAX_BYTES + 1, || {}), Err(NotLeft::TooLarge));
     }
 
     #[test]

@@ -18,7 +18,7 @@ const ELEMENT: usize = 32;
 pub(crate) fn register_after(module: &mut Module) {
     FuncRegistration::new(NAME)
         .with_namespace(FnNamespace::Global)
-        .with_params_info(["function: Fn"])
+        .with_params_info(["function: closure"])
         .with_comments([
             "/// Calls a function when the client has the last byte of its answer, or is gone: `after(|| kv::incr(\"answers\"))`. It \
              keeps what it captures as that is now, at most 4 MiB. Nobody waits for it, and what it throws is logged and counted.",
