@@ -9,6 +9,7 @@
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
 mod memory;
+mod after_answers;
 mod agent_state;
 mod agents_api;
 mod agents_cli;
@@ -68,6 +69,7 @@ mod shipped;
 mod shipped_tools;
 mod streaming;
 mod testing;
+mod tool_calls;
 mod tool_definitions;
 mod tools;
 mod traces;

@@ -202,6 +202,7 @@ fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fa
         place: u32::try_from(place).unwrap_or_default(),
         question,
         call,
+        within: String::new(),
     };
     fits(saved.answers.set(&asked.hash(), Json::from([("approved", true.into())])))?;
     fits(saved.progress.arguments.set(&id, arguments.copy()))

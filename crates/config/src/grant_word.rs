@@ -44,6 +44,7 @@ impl Grants {
             Capability::Env => left.env = self.env.without(word)?,
             Capability::Kv => left.kv = false,
             Capability::Llm => left.llm = false,
+            Capability::Tools => left.tools = self.tools.without(word)?,
             Capability::Files if word.names.is_empty() => left.files.clear(),
             Capability::Files => {
                 let gone = word.folders(project)?;
@@ -126,6 +127,7 @@ impl GrantWord {
             Capability::Env => grants.env = self.grant(),
             Capability::Kv => grants.kv = true,
             Capability::Llm => grants.llm = true,
+            Capability::Tools => grants.tools = self.grant(),
             Capability::Files if self.names.is_empty() => {
                 return Err("files needs a folder: write `files=data`, several with commas".to_owned());
             }
@@ -194,6 +196,8 @@ mod tests {
             ("env=HOME", r#"{"env":["HOME"]}"#),
             ("kv", r#"{"kv":true}"#),
             ("llm", r#"{"llm":true}"#),
+            ("tools", r#"{"tools":true}"#),
+            ("tools=weather,tag:shop", r#"{"tools":["weather","tag:shop"]}"#),
             ("files=data,./data/,notes", r#"{"files":["data","notes"]}"#),
             ("files=/srv/gateway/data,/other,.", r#"{"files":["data","/other","."]}"#),
             ("files=./~odd", r#"{"files":["./~odd"]}"#),
@@ -209,13 +213,14 @@ mod tests {
     fn a_wrong_word_is_told_with_what_was_meant() {
         for (word, told) in [
             ("htpp", "`htpp` is no capability; did you mean `http`?"),
-            ("colour=1", "there are: http, files, shell, env, kv, llm"),
+            ("colour=1", "there are: http, files, shell, env, kv, llm, tools"),
             ("files", "files needs a folder"),
             ("files=", "files has an empty name"),
             ("files=data,", "files has an empty name"),
             ("files=~/notes", "`~` means nothing here"),
             ("files=a\0b", "cannot be seen"),
             ("http=*", "write the capability alone"),
+            ("tools=*", "write the capability alone"),
             ("kv=x", "kv is granted whole or not at all"),
         ] {
             let why = of(word).unwrap_err();

@@ -28,6 +28,8 @@ pub struct Grants {
     pub kv: bool,
     /// Models of this host.
     pub llm: bool,
+    /// Tools of this host beyond those that a turn offers: names, modules, `tag:x`.
+    pub tools: Grant,
 }
 
 /// The extent of a grant.
@@ -57,6 +59,8 @@ pub enum Capability {
     Kv,
     /// Models of this host.
     Llm,
+    /// Tools of this host.
+    Tools,
 }
 
 impl Grants {
@@ -71,6 +75,7 @@ impl Grants {
                 Capability::Files => list(self.files.iter().map(|folder| near(folder, project))),
                 Capability::Kv => self.kv.then_some(true.into()),
                 Capability::Llm => self.llm.then_some(true.into()),
+                Capability::Tools => self.tools.to_json(),
             };
             if let Some(value) = value {
                 // A fresh object takes any key.
@@ -90,6 +95,7 @@ impl Grants {
             env: self.env.merge(&other.env),
             kv: self.kv || other.kv,
             llm: self.llm || other.llm,
+            tools: self.tools.merge(&other.tools),
         }
     }
 
@@ -126,7 +132,8 @@ impl Grant {
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Self; 6] = [Self::Http, Self::Files, Self::Shell, Self::Env, Self::Kv, Self::Llm];
+    pub const ALL: [Self; 7] =
+        [Self::Http, Self::Files, Self::Shell, Self::Env, Self::Kv, Self::Llm, Self::Tools];
 
     /// The name of the capability.
     pub const fn name(self) -> &'static str {
@@ -137,6 +144,7 @@ impl Capability {
             Self::Env => "env",
             Self::Kv => "kv",
             Self::Llm => "llm",
+            Self::Tools => "tools",
         }
     }
 
@@ -158,6 +166,7 @@ impl Capability {
             Self::Http => Some("reach every public host"),
             Self::Shell => Some("run every program, as this user and with all that this user may do"),
             Self::Env => Some("read every environment variable, keys and passwords included"),
+            Self::Tools => Some("call every tool of this host, also those that a turn does not offer"),
             Self::Files | Self::Kv | Self::Llm => None,
         }
     }

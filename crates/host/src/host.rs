@@ -1,5 +1,6 @@
 //! The host: the snapshot in force and the one writer that replaces it.
 
+use crate::background::AfterAnswers;
 use crate::leftovers;
 use crate::plan::{Mounted, Plan};
 use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
@@ -37,6 +38,7 @@ pub struct Host {
     /// The status of the plugins that was announced last.
     told: parking_lot::Mutex<Json>,
     looks: Looks,
+    after: Arc<AfterAnswers>,
 }
 
 impl Host {
@@ -57,7 +59,7 @@ impl Host {
         writer.record_lost(&snapshot).await;
         let id = format!("{}-{}", machine(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
-        let asking = writer.asking();
+        let (asking, after) = (writer.asking(), writer.after());
         let host = Self {
             id,
             current: ArcSwap::from_pointee(snapshot),
@@ -68,6 +70,7 @@ impl Host {
             reports,
             told: parking_lot::Mutex::default(),
             looks: Looks::default(),
+            after,
         };
         host.looks.looked(Some(&first.report));
         let host = Arc::new(host);
@@ -87,6 +90,11 @@ impl Host {
     /// The snapshot of this moment; a turn keeps it to its end.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// The work that scripts left for the time when clients have their answers.
+    pub fn after_answers(&self) -> &AfterAnswers {
+        &self.after
     }
 
     /// News as they come.

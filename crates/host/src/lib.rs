@@ -4,6 +4,7 @@ pub mod access;
 pub mod admin;
 pub mod app;
 pub mod builtin;
+mod background;
 mod catalog;
 mod coverage;
 mod decision;
@@ -24,6 +25,7 @@ mod snapshot;
 mod status;
 mod writer;
 
+pub use background::{AfterAnswers, WorkCounts};
 pub use catalog::Offered;
 pub use decision::Decision;
 pub use explanation::{HostPart, Part};

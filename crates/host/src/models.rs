@@ -1,4 +1,4 @@
-//! Models asked by scripts, through the host that runs them.
+//! Models asked and tools called by scripts, through the host that runs them.
 
 use crate::snapshot::Snapshot;
 use futures::future::BoxFuture;
@@ -10,8 +10,9 @@ use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Kernel, Reply, Wish};
+use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
-use valvehouse_script::Models;
+use valvehouse_script::{HostTools, Models};
 
 /// Returns the snapshot in force; `None` once its host is gone.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
@@ -52,6 +53,14 @@ impl Models for Asking {
     }
 }
 
+impl HostTools for Asking {
+    fn tools(&self, is_meant: &dyn Fn(&ToolSpec) -> bool) -> Vec<Tool> {
+        let snapshot = self.0.get().and_then(|in_force| in_force());
+        let tools = snapshot.iter().flat_map(|snapshot| &snapshot.tools);
+        tools.filter(|tool| is_meant(&tool.spec)).cloned().collect()
+    }
+}
+
 /// The kernel of the model that a script asks, without the script's own filter, and the turn of the question.
 fn question(
     snapshot: &Snapshot,
@@ -70,6 +79,7 @@ fn question(
     let kernel = ready.kernel.without(&callers);
     let facts = turn.facts().clone();
     let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
+    let nesting = Some(turn.nesting());
     let facts = TurnFacts {
         model: ready.facts,
         models: ready.models,
@@ -77,6 +87,7 @@ fn question(
         states: None,
         exchange,
         load: Some(turn.load().clone()),
+        nesting,
         ..facts
     };
     Ok((kernel, Turn::new(facts, turn.context().fork(), turn.events().clone())))

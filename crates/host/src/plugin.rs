@@ -124,7 +124,9 @@ impl Plugin {
         match &self.script {
             _ if self.kind == Kind::Tool => None,
             Some(script) if self.refusal().is_none() => {
-                script.hooks().next()?;
+                if script.hooks().next().is_none() && !script.has_done() {
+                    return None;
+                }
                 Some(script.clone().into_filter(self.users.clone()))
             }
             _ => self.refusal().map(|message| refuser(&self.id, message)),
@@ -211,7 +213,8 @@ impl Plugin {
         let hooks = self.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
         let callbacks = self.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
         let pipes = self.script.iter().any(|script| !script.offers().is_empty());
-        hooks.chain(callbacks).chain(pipes.then_some("pipe")).collect()
+        let done = self.script.iter().filter(|script| script.has_done()).map(|_| "done");
+        hooks.chain(done).chain(callbacks).chain(pipes.then_some("pipe")).collect()
     }
 
     /// The names of the tools it brings.

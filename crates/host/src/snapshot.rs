@@ -160,7 +160,11 @@ impl Snapshot {
         }
         match &plugin.script {
             None => Decision::Broken,
-            Some(script) if script.hooks().next().is_none() && script.callbacks().next().is_none() => {
+            Some(script)
+                if script.hooks().next().is_none()
+                    && script.callbacks().next().is_none()
+                    && !script.has_done() =>
+            {
                 Decision::NoHooks
             }
             Some(_) if plugin.is_idle() => Decision::Idle,

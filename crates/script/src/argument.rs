@@ -1,6 +1,7 @@
 //! What a function of a script is handed in for each parameter it asks for by name.
 
 use super::hooks::Param;
+use super::package;
 use super::redaction;
 use super::script::Script;
 use super::value::{Shape, live};
@@ -61,6 +62,9 @@ impl Script {
             Param::Files => plain(&facts.files),
             Param::EventEmitter => function_value("emit"),
             Param::EventCall => function_value("ask"),
+            // A copy: tools read the conversation, filters change it.
+            Param::Messages => live(&turn.context().history().copy(), Shape::Messages),
+            Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.reach.clone(), turn),
         }
     }
 }

@@ -6,9 +6,9 @@ use crate::captured::Captured;
 use crate::clock;
 use crate::crash::{self, Mark, Version};
 use crate::reach::{Clock, Reach};
-use rhai::{Dynamic, EvalAltResult};
+use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::context::{Claim, Refused, Share, Turn};
 use valvehouse_core::valve::Redactor;
@@ -17,11 +17,22 @@ use valvehouse_json::Json;
 /// Who calls: the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
+    /// The script, once it is called by a host.
+    pub(super) script: OnceLock<Weak<dyn Later>>,
     pub(super) breaker: Arc<Breaker>,
     /// Which version of it, as a crash is laid to it.
     pub(super) version: Version,
     /// Takes what its secret valves are set to out of what it prints or breaks with.
     pub(super) secrets: Redactor,
+}
+
+/// A script whose functions can be called when a turn is over.
+pub(crate) trait Later: Send + Sync {
+    /// Leaves a function, which keeps so many bytes, for the time when the client of a turn has its answer.
+    ///
+    /// # Errors
+    /// Returns why it cannot be left.
+    fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), String>;
 }
 
 /// Whose call it is.
@@ -219,6 +230,7 @@ pub(crate) fn current_that_may_pause() -> Option<Call> {
 pub(crate) fn was_reported() -> bool {
     CALL.with_borrow(|call| {
         let Some(call) = call else { return false };
-        call.turn.pauses().is_some_and(|pauses| pauses.was_reported(&call.caller.plugin))
+        let by = || call.turn.recorded_by(&call.caller.plugin);
+        call.turn.pauses().is_some_and(|pauses| pauses.was_reported(&by()))
     })
 }

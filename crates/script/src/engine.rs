@@ -94,6 +94,8 @@ fn own() -> Shared<Module> {
         value::register_bytes(&mut module);
         package::reading::register(&mut module);
         package::turn::register(&mut module);
+        package::register_callable(&mut module);
+        package::register_after(&mut module);
         package::padding::register(&mut module);
         module.build_index();
         module.into()

@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::problem::{Code, Problem};
-use super::reach::{Clock, Reach};
+use super::reach::{Clock, Reach, Tools};
 use super::settings::Settings;
 use super::source::SourceFile;
 use valvehouse_config::{Capability, Grants};
@@ -65,6 +65,10 @@ impl Reach {
             clock: Clock::Real,
             kv: declares(Capability::Kv).then(|| settings.kv.clone()),
             models: settings.models.clone().filter(|_| declares(Capability::Llm)),
+            tools: match declares(Capability::Tools) {
+                true => Tools::Granted { grant: grants.tools.clone(), host: settings.tools.clone() },
+                false => Tools::Undeclared,
+            },
             web,
             folders: Folders::new(&grants.files),
             programs: Programs::new(&grants.shell, &grants.files),
@@ -73,10 +77,10 @@ impl Reach {
     }
 }
 
-/// `kv` and `llm` are granted by declaring them, `http` by declaring its hosts.
+/// `kv`, `llm` and `tools` are granted by declaring them, `http` by declaring its hosts.
 fn is_granted(capability: Capability, grants: &Grants, manifest: &Manifest) -> bool {
     match capability {
-        Capability::Kv | Capability::Llm => true,
+        Capability::Kv | Capability::Llm | Capability::Tools => true,
         Capability::Http => !grants.http.is_nothing() || !manifest.allow_hosts.is_empty(),
         Capability::Files => !grants.files.is_empty(),
         Capability::Shell => !grants.shell.is_nothing(),
@@ -104,6 +108,7 @@ fn command(capability: Capability, id: &str) -> String {
         Capability::Env => "env=VARIABLE",
         Capability::Kv => "kv",
         Capability::Llm => "llm",
+        Capability::Tools => "tools=TOOL",
     };
     format!("valvehouse grant {id} {granted}")
 }

@@ -4,6 +4,7 @@
 //! the nearest name that is.
 
 use super::problem::{Code, Problem};
+use super::source::SourceFile;
 use rhai::AST;
 use std::path::Path;
 use valvehouse_core::callback::Callback;
@@ -30,9 +31,13 @@ pub(crate) enum Param {
     Files,
     EventEmitter,
     EventCall,
+    /// The conversation in which a tool is called.
+    Messages,
+    /// The tools that a pipe may call.
+    Tools,
 }
 
-/// Parameters that every hook may ask for.
+/// Parameters that every function of ours may ask for.
 const PARAMS: [(&str, Param); 13] = [
     ("valves", Param::Valves),
     ("state", Param::State),
@@ -48,6 +53,10 @@ const PARAMS: [(&str, Param); 13] = [
     ("__event_emitter__", Param::EventEmitter),
     ("__event_call__", Param::EventCall),
 ];
+
+/// The parameter that only a tool may ask for, and the one that only a pipe may.
+pub(crate) const OF_TOOLS: (&str, Param) = ("__messages__", Param::Messages);
+pub(crate) const OF_PIPES: (&str, Param) = ("__tools__", Param::Tools);
 
 /// What the hook's own value is called.
 pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
@@ -113,6 +122,26 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
     (found, problems)
 }
 
+/// The function that runs when a client has its answer.
+pub(crate) const DONE: &str = "done";
+
+/// What `fn done` asks for, where a filter has one.
+///
+/// # Errors
+/// Returns a problem if it asks for what there is not.
+pub(crate) fn read_done(ast: &AST, file: &SourceFile, source: &str) -> Result<Option<Vec<Param>>, Problem> {
+    let functions = ast.iter_functions().filter(|function| function.name == DONE);
+    // Overloads by arity: the longest wins.
+    let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
+    let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
+        let what = format!("`{DONE}` has an unknown parameter `{name}`");
+        let help =
+            format!("{help}. `{DONE}` runs when the client has its answer; rename it if it is to be no hook");
+        Problem::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
+    })?;
+    Ok(Some(params))
+}
+
 /// What a parameter that every function of ours may have asks for.
 pub(crate) fn param(name: &str) -> Option<Param> {
     PARAMS.iter().find(|(known, _)| *known == name).map(|(_, param)| *param)
@@ -141,7 +170,23 @@ pub(super) fn read_params(
         .collect()
 }
 
+/// What a function writes in place of a parameter that only others may ask for.
+pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
+    match name {
+        "__messages__" => {
+            Some("only a tool may ask for `__messages__`; write `body.messages`, or `ctx.messages`")
+        }
+        "__tools__" => Some(
+            "only a pipe may ask for `__tools__`; write `tools::list()` and `tools::call(name, arguments)`",
+        ),
+        _ => None,
+    }
+}
+
 fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String {
+    if let Some(help) = help_elsewhere(name) {
+        return help.to_owned();
+    }
     let known = subject.into_iter().chain(param_names());
     let list = known.clone().collect::<Vec<_>>().join(", ");
     let bare = name.trim_matches('_');

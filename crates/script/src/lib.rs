@@ -4,6 +4,7 @@
 //! of its own. A [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
 //! [`valvehouse_core::tool::Tool`]s, one that listens to agents [`ScriptCallbacks`].
 
+mod afterwards;
 mod answer;
 mod argument;
 mod bounds;
@@ -82,7 +83,7 @@ pub use loader::{
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
-pub use reach::Models;
+pub use reach::{Background, HostTools, Models, Work};
 pub use rehearsal::{Other, Rehearsal};
 pub use repl::{Came, Repl, is_whole};
 pub use script::Script;

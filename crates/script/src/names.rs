@@ -13,8 +13,8 @@ use valvehouse_config::Capability;
 use valvehouse_json::Json;
 
 /// Capabilities whose functions may wait for somebody else.
-pub(super) const WAITING: [Capability; 4] =
-    [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm];
+pub(super) const WAITING: [Capability; 5] =
+    [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm, Capability::Tools];
 
 /// How long patterns are tried at load; those behind are tried when they are used.
 const CHECKING: Duration = Duration::from_millis(200);

@@ -4,8 +4,11 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
+use valvehouse_core::tool::{Tool, ToolSpec};
+use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
@@ -67,6 +70,66 @@ pub trait Models: Send + Sync + std::fmt::Debug {
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>>;
 }
 
+/// The tools of this host.
+pub trait HostTools: Send + Sync + std::fmt::Debug {
+    /// Those that are meant, in order.
+    fn tools(&self, is_meant: &dyn Fn(&ToolSpec) -> bool) -> Vec<Tool>;
+}
+
+/// Work of a script that is done when a client has its answer.
+pub struct Work {
+    /// The plugin's id.
+    pub plugin: Arc<str>,
+    /// `after` or `done`.
+    pub what: &'static str,
+    /// What it keeps until then, in bytes, about.
+    pub bytes: usize,
+    /// The model, the user's id and the conversation of the turn that it comes from.
+    pub origin: [String; 3],
+    pub(crate) run: RunWork,
+}
+
+pub(crate) type RunWork =
+    Box<dyn FnOnce(Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> + Send>;
+
+impl Work {
+    /// Does it. Its steps are recorded in the trace. Returns why it failed, where it did.
+    pub fn run(self, trace: Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> {
+        (self.run)(trace)
+    }
+}
+
+/// Does the work that scripts leave for the time when a client has its answer.
+pub trait Background: Send + Sync + std::fmt::Debug {
+    /// Takes a piece of work to be done soon, beside other work, or drops it where there is too much.
+    fn put(&self, work: Work);
+}
+
+/// Drops all work: nothing that a script does that is tried out stays.
+#[derive(Debug)]
+pub(crate) struct NoBackground;
+
+impl Background for NoBackground {
+    fn put(&self, _: Work) {}
+}
+
+/// The tools that one plugin may call.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Tools {
+    /// None: it does not declare that it calls any.
+    #[default]
+    Undeclared,
+    /// None: it is tried out.
+    TriedOut,
+    /// Those of its turn, and of the host's those that are granted.
+    Granted {
+        /// Which of the host's.
+        grant: Grant,
+        /// Where they are.
+        host: Option<Arc<dyn HostTools>>,
+    },
+}
+
 /// What one plugin may reach. Everything in it refuses what was not granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
@@ -76,6 +139,8 @@ pub(crate) struct Reach {
     pub(crate) kv: Option<Arc<Kv>>,
     /// Models of this host.
     pub(crate) models: Option<Arc<dyn Models>>,
+    /// Tools of this host.
+    pub(crate) tools: Tools,
     /// Other hosts.
     pub(crate) web: Web,
     /// Files.

@@ -1,7 +1,7 @@
 //! A script that is tried out on what it saw before: nothing it does leaves this process or stays.
 
 use super::problem::Problem;
-use super::reach::{Models, Reach};
+use super::reach::{Models, NoBackground, Reach, Tools};
 use super::script::Script;
 use super::settings::Settings;
 use super::source::SourceFile;
@@ -18,9 +18,9 @@ use valvehouse_store::Kv;
 /// What a script that is tried out may reach of what it is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rehearsal {
-    /// No other host, no model, no file, no program.
+    /// No other host, no model, no tool, no file, no program.
     Alone,
-    /// Other hosts and models; no file, no program.
+    /// Other hosts and models; no tool, no file, no program.
     Connected,
 }
 
@@ -30,7 +30,7 @@ impl Rehearsal {
         requirements.iter().all(|capability| match capability {
             Capability::Kv | Capability::Env => true,
             Capability::Http | Capability::Llm => self == Self::Connected,
-            Capability::Files | Capability::Shell => false,
+            Capability::Files | Capability::Shell | Capability::Tools => false,
         })
     }
 }
@@ -74,9 +74,15 @@ impl Script {
     #[must_use]
     pub fn rehearsed(mut self, reaches: Rehearsal) -> Self {
         let granted = Arc::into_inner(self.reach).unwrap_or_default();
+        self.settings.background = Some(Arc::new(NoBackground));
+        let tools = match granted.tools {
+            Tools::Undeclared => Tools::Undeclared,
+            Tools::TriedOut | Tools::Granted { .. } => Tools::TriedOut,
+        };
         self.reach = Arc::new(Reach {
             kv: granted.kv.map(|kv| Arc::new(kv.copy_of(&self.file.id))),
             variables: granted.variables,
+            tools,
             ..match reaches {
                 Rehearsal::Alone => {
                     let models = granted.models.map(|_| Arc::new(Nobody) as Arc<dyn Models>);

@@ -2,7 +2,7 @@
 
 use super::answer;
 use super::budget::{self, Budget, Guard};
-use super::call::{self, PieceSink, Running};
+use super::call::{self, Caller, PieceSink, Running};
 use super::interpreter::Args;
 use super::problem;
 use super::redaction::redacted;
@@ -18,6 +18,9 @@ use valvehouse_core::fault::{Breakage, Fault, Refusal};
 use valvehouse_core::figures::Spent;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::lanes;
+
+/// The longest that work behind an answer may take, waiting included.
+const BEHIND: Duration = Duration::from_secs(60);
 
 /// What came of a call, and what it cost.
 pub(super) type Called = (Result<Dynamic, Ended>, Spent);
@@ -82,6 +85,17 @@ impl Script {
         })
     }
 
+    /// Works when a client has its answer, within a budget of its own. What goes wrong counts for no request.
+    pub(super) fn call_behind(
+        &self,
+        function: &str,
+        turn: &Turn,
+        work: impl FnOnce() -> Result<(), Box<EvalAltResult>>,
+    ) -> (Result<(), Ended>, Spent) {
+        let budget = Budget { wall: BEHIND, ..self.settings.hook };
+        self.within_as(&self.behind, budget, function, turn, work)
+    }
+
     /// Calls any of its functions within the budget of a tool.
     pub(super) fn call_function(
         &self,
@@ -126,8 +140,19 @@ impl Script {
         turn: &Turn,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
     ) -> (Result<T, Ended>, Spent) {
+        self.within_as(&self.caller, budget, function, turn, work)
+    }
+
+    fn within_as<T>(
+        &self,
+        caller: &Arc<Caller>,
+        budget: Budget,
+        function: &str,
+        turn: &Turn,
+        work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
+    ) -> (Result<T, Ended>, Spent) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = Running::enter(&self.caller, turn, self.reach.clone());
+        let _running = Running::enter(caller, turn, self.reach.clone());
         let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)

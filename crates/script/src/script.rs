@@ -2,7 +2,7 @@
 
 use super::call::Caller;
 use super::callbacks::CallbackFunction;
-use super::hooks::HookFunction;
+use super::hooks::{HookFunction, Param};
 use super::interpreter::Interpreter;
 use super::manifest::Manifest;
 use super::pipe::PipeFunction;
@@ -33,12 +33,16 @@ pub struct Script {
     pub valves: Json,
     /// What its calls are known by.
     pub(super) caller: Arc<Caller>,
+    /// The same for calls behind an answer, whose breaker refuses no request.
+    pub(super) behind: Arc<Caller>,
     /// What is not meant, though it loads: valves that no longer fit, hooks spelt almost right.
     pub warnings: Vec<Problem>,
     /// Whether its calls break again and again.
     pub breaker: Arc<Breaker>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
+    /// What `fn done` asks for, where there is one.
+    pub(super) done: Option<Vec<Param>>,
     /// Whether its callbacks do; its hooks do not rest because somebody listens badly.
     pub(super) listening: Breaker,
     pub(super) tools: Vec<ToolFunction>,
@@ -83,6 +87,11 @@ impl Script {
     /// The moments it acts at.
     pub fn hooks(&self) -> impl Iterator<Item = Hook> {
         self.hooks.iter().map(|function| function.hook)
+    }
+
+    /// Whether it has a function `done`, which runs when a client has its answer.
+    pub fn has_done(&self) -> bool {
+        self.done.is_some()
     }
 
     /// Whether a call may wait for somebody.

@@ -1,7 +1,7 @@
 //! What the host says of a script.
 
 use super::budget::Budget;
-use super::reach::Models;
+use super::reach::{Background, HostTools, Models};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grants;
@@ -36,6 +36,10 @@ pub struct Settings {
     pub secrets: SecretGroup,
     /// Who asks models for scripts; None where no host runs.
     pub models: Option<Arc<dyn Models>>,
+    /// The tools of the host; None where no host runs.
+    pub tools: Option<Arc<dyn HostTools>>,
+    /// Does what scripts leave for the time when a client has its answer; None where no host runs.
+    pub background: Option<Arc<dyn Background>>,
     /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
     /// fast.
     pub is_served: bool,
@@ -82,6 +86,8 @@ impl Default for Settings {
             kv: Arc::default(),
             secrets: SecretGroup::default(),
             models: None,
+            tools: None,
+            background: None,
             is_served: false,
             guarded: true,
         }

@@ -92,6 +92,8 @@ pub(crate) fn of_body(
         trace: None,
         states: None,
         exchange: Some(Arc::new(exchange::of(app, headers))),
+        nesting: None,
+        afterwards: None,
     }
 }
 

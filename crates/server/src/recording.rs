@@ -2,10 +2,14 @@
 
 use crate::follower::{Follower, followed};
 use crate::headers::{TRACE, TRACEPARENT};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use std::pin::Pin;
 use std::sync::Arc;
-use valvehouse_core::context::TurnFacts;
+use std::task::{Context, Poll};
+use valvehouse_core::context::{Afterwards, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::{Asked, Recording};
 use valvehouse_host::app::App;
@@ -44,8 +48,9 @@ pub(super) fn recorded(
         chat_id: facts.chat_id.clone(),
         generation,
     };
-    let recording = app.traces.begin(asked, everything);
+    let mut recording = app.traces.begin(asked, everything);
     facts.trace = Some(recording.trace().clone());
+    facts.afterwards = Some(recording.afterwards());
     recording
 }
 
@@ -69,7 +74,41 @@ pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Res
     if let Ok(id) = HeaderValue::from_str(&recording.trace().id) {
         response.headers_mut().insert(TRACE, id);
     }
+    if recording.leaves_work() && response.body().size_hint().exact().is_some() {
+        // A whole answer is over for its trace; what is left waits until it is sent.
+        let afterwards = recording.afterwards();
+        let response = response.map(|body| Body::new(Held { body, _afterwards: afterwards }));
+        recording.done();
+        return response;
+    }
     followed(response, recording)
+}
+
+/// An answer that is there as a whole, for which work waits.
+struct Held {
+    body: Body,
+    /// Handed on when the connection has the body, or is gone.
+    _afterwards: Afterwards,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 impl Follower for Recording {

@@ -344,7 +344,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, Failure> {
     let mut wanted = Vec::new();
     for capability in Capability::ALL.map(Capability::name) {
         // Whatever is granted to the id `repl`; of what is only rehearsed, what stays here.
-        let is_inside = ["kv", "llm"].contains(&capability);
+        let is_inside = ["kv", "llm", "tools"].contains(&capability);
         if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
             wanted.push(capability);
         }

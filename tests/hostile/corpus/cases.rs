@@ -45,7 +45,7 @@ impl Case {
     pub(super) fn text(&self, id: &str) -> String {
         let Self { position, code, .. } = self;
         let code = format!("{}{code}", prelude(code));
-        let capabilities = "requirements: kv, llm, files, http, shell, env\nallow_hosts: 127.0.0.1";
+        let capabilities = "requirements: kv, llm, tools, files, http, shell, env\nallow_hosts: 127.0.0.1";
         let plain = "let body = #{ messages: [#{ role: \"user\", content: \"x\" }] };";
         match position {
             Position::Inlet => {

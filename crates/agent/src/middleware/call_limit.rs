@@ -52,7 +52,7 @@ impl Limits {
         let state = ctx.turn.state(NAME);
         // A new answer: its tool calls are counted anew.
         keep(&state, "tool_calls_in_answer", 0);
-        state.remove("last_call");
+        state.remove("counted");
         let made = count(&state, "model_calls");
         let kept = self.check("model calls", "max_model_calls", made, self.model_calls);
         Ok(verdict(ctx, kept))
@@ -101,11 +101,20 @@ fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
 
 /// Returns `true` if the tool call that is being made was counted before the turn paused in it.
 fn was_counted(turn: &Turn, state: &Json) -> bool {
-    let call = turn.pauses().map(|pauses| pauses.call()).and_then(|call| call.text("id"));
-    let Some(call) = call.filter(|call| !call.is_empty()) else { return false };
-    let last = state.text("last_call");
-    let _ = state.set("last_call", call.clone());
-    last == Some(call)
+    let Some(pauses) = turn.pauses() else { return false };
+    let call = pauses.call().text("id").unwrap_or_default();
+    // A call that a script makes within it is another one.
+    let call = turn.recorded_by(&call);
+    if call.is_empty() {
+        return false;
+    }
+    let counted = state.get("counted").unwrap_or_else(Json::array);
+    let was_counted = counted.items().iter().any(|one| one.as_str() == Some(&call));
+    if let (false, Json::Array(list)) = (was_counted, &counted) {
+        let _ = list.push((*call).into());
+        let _ = state.set("counted", counted);
+    }
+    was_counted
 }
 
 /// One more of these; how many that makes.

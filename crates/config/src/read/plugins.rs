@@ -60,6 +60,7 @@ pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
         env: grant(it, "env"),
         kv: it.truth("kv").unwrap_or(false),
         llm: it.truth("llm").unwrap_or(false),
+        tools: grant(it, "tools"),
     }
 }
 

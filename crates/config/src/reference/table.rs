@@ -646,6 +646,13 @@ pub const SECTIONS: &[Section] = &[
                 "Models of this host; declaring it in the script is enough.",
                 "true",
             ),
+            it(
+                "grants.ID.tools",
+                "true, false or list of tools",
+                "false",
+                "Tools of this host beyond those that a turn offers: names, scripts, `tag:x`.",
+                "[\"weather\"]",
+            ),
         ],
     },
 ];

@@ -243,6 +243,7 @@ struct Grants {
     env: Grant,
     kv: bool,
     llm: bool,
+    tools: Grant,
 }
 
 #[derive(JsonSchema)]

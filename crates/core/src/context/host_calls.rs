@@ -104,6 +104,12 @@ impl HostCalls {
         HostCall::New(place)
     }
 
+    /// Returns a name for the place between the calls of a plugin: how many it has made, and within how many it is.
+    pub(super) fn place_of(&self, by: &str) -> String {
+        let (next, depth) = self.plugins.get(by).map_or((0, 0), |calls| (calls.next, calls.depth));
+        format!("{next}.{depth}")
+    }
+
     /// Notes the result of a new call; `None` if it was ended before it had one.
     pub(super) fn end(&mut self, by: &str, place: usize, result: Option<HostResult>) {
         let Some(sequence) = self.plugins.get_mut(by) else { return };

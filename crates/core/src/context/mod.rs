@@ -1,23 +1,27 @@
 //! What travels along a turn: variables, history, the turn's own facts, and what plugins emit.
 
+mod afterwards;
 mod durable;
 mod event;
 mod exchange;
 mod host_calls;
 mod load;
+mod nested;
 mod observer;
 mod parted;
 mod pause;
 mod turn;
 mod variables;
 
+pub use afterwards::{Afterwards, Conversation, NotLeft};
 pub use durable::Durable;
 pub use event::{Event, Events, NobodyAnswers, Questions};
 pub use exchange::{Credential, Exchange, Header, HeaderNames};
 pub use host_calls::{HostCall, HostResult};
 pub use load::{Claim, Load, Refused, Share};
+pub use nested::{Nesting, TooManyCalls};
 pub use observer::{Notice, Observer, ToolCalled};
 pub use parted::{Part, Parted, PartedTurns};
 pub use pause::{Pauses, Pending};
-pub use turn::{EndOfTurn, States, Turn, TurnFacts, begun_again};
+pub use turn::{Behind, EndOfTurn, States, Turn, TurnFacts, begun_again};
 pub use variables::Context;

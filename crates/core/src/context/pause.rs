@@ -20,8 +20,11 @@ pub struct Pending {
     pub place: u32,
     /// The question, `{type, data}`.
     pub question: Json,
-    /// The tool call within which it is asked, `{id, name, arguments}`, or null.
+    /// The tool call within which it is asked, `{id, name, arguments}`, or null; null as well within a call that a
+    /// script makes.
     pub call: Json,
+    /// The calls of tools by scripts within which it is asked, "" where there are none.
+    pub within: String,
 }
 
 impl Pending {
@@ -33,6 +36,10 @@ impl Pending {
             ("question", self.question.clone()),
             ("call", self.call.get("id").unwrap_or_default()),
         ]);
+        if !self.within.is_empty() {
+            // A new text in a new object: it fits.
+            let _ = exact.set("within", self.within.as_str());
+        }
         hex(&Sha256::digest(exact.to_string()))
     }
 }
@@ -48,6 +55,15 @@ struct Step {
     calls: HostCalls,
     call: Json,
     pending: Option<Pending>,
+}
+
+impl Step {
+    /// Returns how often something was counted in this run of the step.
+    fn count(&mut self, key: String) -> u32 {
+        let count = self.asked.entry(key).or_default();
+        *count += 1;
+        *count - 1
+    }
 }
 
 impl Pauses {
@@ -116,15 +132,26 @@ impl Pauses {
     }
 
     /// A question, with its answer where there is one already.
-    pub(super) fn asked(&self, by: &str, question: &Json) -> (Pending, Option<Json>) {
+    pub(super) fn asked(&self, by: &str, within: &str, question: &Json) -> (Pending, Option<Json>) {
         let mut step = self.0.lock();
-        let count = step.asked.entry(by.to_owned()).or_default();
-        let place = *count;
-        *count += 1;
+        let key = if within.is_empty() { by.to_owned() } else { format!("{by} in {within}") };
+        let place = step.count(key);
+        // A person may change the arguments of a model's call, and of no call beneath it.
+        let call = if within.is_empty() { step.call.clone() } else { Json::Null };
         let pending =
-            Pending { by: by.to_owned(), place, question: question.copy(), call: step.call.clone() };
+            Pending { by: by.to_owned(), place, question: question.copy(), call, within: within.to_owned() };
         let answer = step.answers.get(&pending.hash()).map(Json::copy);
         (pending, answer)
+    }
+
+    /// Returns a name for the place in the host calls of a plugin, the same in each run of the step.
+    pub(super) fn place_of(&self, by: &str) -> String {
+        self.0.lock().calls.place_of(by)
+    }
+
+    /// Returns how often this was counted before in this run of the step.
+    pub(super) fn count(&self, key: &str) -> u32 {
+        self.0.lock().count(key.to_owned())
     }
 
     /// Waits for a person; the first question of a step is the one.

@@ -1,9 +1,11 @@
 //! One turn: who asks, with what, since when; and the scratch space of its scripts.
 
+use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
 use super::load::Load;
+use super::nested::{Calls, Nesting, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
@@ -11,6 +13,7 @@ use crate::fault::Fault;
 use crate::trace::Trace;
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -55,6 +58,10 @@ pub struct TurnFacts {
     pub exchange: Option<Arc<Exchange>>,
     /// The load of the request whose part this turn is, where it is a question of a script.
     pub load: Option<Arc<Load>>,
+    /// The call of a tool within which a script asks a model, where this turn is its question.
+    pub nesting: Option<Nesting>,
+    /// What is left for the time when the client has its answer, where an endpoint knows that time.
+    pub afterwards: Option<Afterwards>,
 }
 
 /// The scratch maps of plugins, by id; a clone is the same maps.
@@ -157,6 +164,8 @@ pub struct Turn(Arc<InContext>);
 struct InContext {
     shared: Arc<Shared>,
     context: Context,
+    /// The call of a tool by a script that this is a part of.
+    within: Option<Arc<Within>>,
 }
 
 struct Shared {
@@ -178,6 +187,12 @@ struct Shared {
     /// The size of the largest value that its hooks were given, and what they made of it, in bytes, about.
     size: AtomicUsize,
     pending_flush: PendingFlush,
+    /// What runs the turn now.
+    runner: Mutex<Option<Runner>>,
+    /// Calls of tools that its scripts made.
+    script_calls: OnceLock<Arc<Calls>>,
+    /// What a turn leaves behind whose endpoint does not know its end.
+    afterwards: OnceLock<Afterwards>,
     over: watch::Sender<bool>,
 }
 
@@ -203,6 +218,7 @@ impl Turn {
             client @ Json::Object(_) => context.with_client(client.copy()),
             _ => context,
         };
+        let within = facts.nesting.as_ref().and_then(|nesting| nesting.within.clone());
         let shared = Shared {
             facts,
             states,
@@ -217,15 +233,100 @@ impl Turn {
             has_long_event: AtomicBool::new(false),
             size: AtomicUsize::new(0),
             pending_flush: PendingFlush::default(),
+            runner: Mutex::default(),
+            script_calls: OnceLock::new(),
+            afterwards: OnceLock::new(),
             over: watch::Sender::new(false),
         };
-        Self(Arc::new(InContext { shared: Arc::new(shared), context }))
+        Self(Arc::new(InContext { shared: Arc::new(shared), context, within }))
     }
 
     /// The same turn with other variables: what one try of a tool works on.
     #[must_use]
     pub fn in_context(&self, context: Context) -> Self {
-        Self(Arc::new(InContext { shared: self.0.shared.clone(), context }))
+        let InContext { shared, within, .. } = &*self.0;
+        Self(Arc::new(InContext { shared: shared.clone(), context, within: within.clone() }))
+    }
+
+    /// The same turn within a call of a tool that a plugin's script makes.
+    ///
+    /// # Errors
+    /// Returns an error if calls are nested too deep, or if the scripts of this turn have called too many tools.
+    pub fn calling(&self, plugin: &str, tool: &str, args: &Json) -> Result<Self, TooManyCalls> {
+        let InContext { shared, context, within } = &*self.0;
+        let (calls, pauses) = (self.script_calls(), self.pauses());
+        let within = Within::enter(within.as_ref(), calls, plugin, tool, args, pauses)?;
+        Ok(Self(Arc::new(InContext {
+            shared: shared.clone(),
+            context: context.clone(),
+            within: Some(within),
+        })))
+    }
+
+    /// What this turn leaves for the time when its client has the answer; without an endpoint that knows it, for the end
+    /// of the turn.
+    pub fn afterwards(&self) -> &Afterwards {
+        let Shared { facts, afterwards, .. } = &*self.0.shared;
+        facts.afterwards.as_ref().unwrap_or_else(|| afterwards.get_or_init(Afterwards::default))
+    }
+
+    /// What there is of this turn when it is over.
+    pub fn behind(&self) -> Behind {
+        let facts = self.facts().clone();
+        let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
+        let facts = TurnFacts {
+            exchange,
+            trace: None,
+            nesting: None,
+            afterwards: Some(Afterwards::closed()),
+            states: Some(self.0.shared.states.clone()),
+            ..facts
+        };
+        Behind { facts, context: self.context().clone(), runner: self.runner() }
+    }
+
+    /// The plugin whose script makes the call of a tool that this is a part of.
+    pub fn caller(&self) -> Option<&str> {
+        self.0.within.as_ref().map(|within| within.plugin())
+    }
+
+    /// What is recorded of it under a name, where it may pause: the same in each run of a step, and another one for each
+    /// call of a tool by a script.
+    pub fn recorded_by<'a>(&self, by: &'a str) -> Cow<'a, str> {
+        match &self.0.within {
+            None => by.into(),
+            Some(within) => recorded_by(by, within.place()).into(),
+        }
+    }
+
+    /// What a question to a model has to know of the calls that it is a part of.
+    pub fn nesting(&self) -> Nesting {
+        Nesting { calls: self.script_calls().clone(), within: self.0.within.clone() }
+    }
+
+    /// Runs the work of a call that [`Turn::calling`] returned: at most 8 at a time at each depth.
+    pub(crate) async fn within_limits<F: Future>(&self, work: F) -> F::Output {
+        let _admitted = match &self.0.within {
+            Some(within) => within.admitted().await,
+            None => None,
+        };
+        work.await
+    }
+
+    fn script_calls(&self) -> &Arc<Calls> {
+        let Shared { facts, script_calls, .. } = &*self.0.shared;
+        let outer = || facts.nesting.as_ref().map(|nesting| nesting.calls.clone());
+        script_calls.get_or_init(|| outer().unwrap_or_default())
+    }
+
+    /// Sets what runs this turn from now on.
+    pub(crate) fn run_by(&self, runner: Runner) {
+        *self.0.shared.runner.lock() = Some(runner);
+    }
+
+    /// What runs this turn.
+    pub(crate) fn runner(&self) -> Option<Runner> {
+        self.0.shared.runner.lock().clone()
     }
 
     /// The same turn, which tells of itself what happens.
@@ -358,7 +459,8 @@ impl Turn {
     /// goes on with it later.
     pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
-        let (pending, answer) = pauses.asked(by, &question);
+        let place = self.0.within.as_ref().map(|within| within.place()).unwrap_or_default();
+        let (pending, answer) = pauses.asked(by, place, &question);
         if let Some(answer) = answer {
             return Ok(answer);
         }
@@ -448,6 +550,29 @@ impl Turn {
     pub async fn over(&self) {
         // The sender lives as long as this turn does.
         let _ = self.0.shared.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// What there is of a turn when it is over: its facts, its variables, what its scripts kept, and its tools.
+pub struct Behind {
+    facts: TurnFacts,
+    context: Context,
+    runner: Option<Runner>,
+}
+
+impl Behind {
+    /// The facts of the turn that was.
+    pub fn facts(&self) -> &TurnFacts {
+        &self.facts
+    }
+
+    /// A turn behind the one that was: nobody hears its events, and it leaves no work.
+    pub fn turn(self, trace: Option<Arc<Trace>>) -> Turn {
+        let turn = Turn::new(TurnFacts { trace, ..self.facts }, self.context, Events::default());
+        if let Some(runner) = self.runner {
+            turn.run_by(runner);
+        }
+        turn
     }
 }
 

@@ -4,7 +4,7 @@ use super::definition::{Filter, OnBreak, Verdict};
 use super::hook::{Hook, Hooks};
 use super::subject::FilterContext;
 use crate::breaker::Admission;
-use crate::context::Turn;
+use crate::context::{Conversation, Turn};
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::lanes::{self, LaneError, Pace, STUCK};
 use crate::trace::{End, What};
@@ -28,6 +28,8 @@ struct Sorted {
     hooks: Hooks,
     /// Those that any filter runs by the size of the turn.
     by_size: Hooks,
+    /// Any of them leaves work for the time behind the turn.
+    leaves: bool,
 }
 
 /// The end of a chain.
@@ -53,6 +55,7 @@ impl Chain {
                 }
             }
         }
+        sorted.leaves = filters.iter().any(|filter| filter.leaves);
         sorted.filters = filters;
         Self(Arc::new(sorted))
     }
@@ -76,6 +79,20 @@ impl Chain {
     pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &Filter)> {
         let places = self.0.at[hook as usize].iter().copied();
         places.filter(move |own| *own >= place).map(|own| (own, &self.0.filters[own]))
+    }
+
+    /// Returns `true` if any filter has work for the time when the client has its answer.
+    pub fn leaves_work(&self) -> bool {
+        self.0.leaves
+    }
+
+    /// Leaves that work.
+    pub(crate) fn leave(&self, conversation: &Arc<Conversation>, turn: &Turn) {
+        self.0
+            .filters
+            .iter()
+            .filter(|filter| filter.leaves)
+            .for_each(|filter| filter.run.leave(conversation, turn));
     }
 
     /// Returns `true` if any filter wants to see tools fail.

@@ -3,7 +3,7 @@
 use super::hook::{Hook, Hooks};
 use super::subject::FilterContext;
 use crate::breaker::Breaker;
-use crate::context::Turn;
+use crate::context::{Conversation, Turn};
 use crate::fault::{Breakage, Refusal};
 use crate::lanes::Pace;
 use std::sync::Arc;
@@ -60,6 +60,12 @@ pub trait Run: Send + Sync {
         false
     }
 
+    /// Leaves the work for which the filter says that it [has some](Filter::leaving): it is called once, when a turn
+    /// begins.
+    fn leave(&self, conversation: &Arc<Conversation>, turn: &Turn) {
+        let _ = (conversation, turn);
+    }
+
     /// Returns an event to come ahead of this one, with nothing in it yet, where text waits that is over before
     /// this one: `stream` lets it out with that.
     fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
@@ -90,6 +96,8 @@ pub struct Filter {
     pub(super) by_size: Hooks,
     pub(super) on_break: OnBreak,
     pub(super) sees_failures: bool,
+    /// Has work for the time when the client has its answer.
+    pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) run: Arc<dyn Run>,
 }
@@ -105,6 +113,7 @@ impl Filter {
             by_size: Hooks::default(),
             on_break: OnBreak::Abort,
             sees_failures: false,
+            leaves: false,
             breaker: None,
             run,
         }
@@ -167,6 +176,13 @@ impl Filter {
     #[must_use]
     pub fn seeing_failures(mut self, sees_failures: bool) -> Self {
         self.sees_failures = sees_failures;
+        self
+    }
+
+    /// The same filter, with work for the time when the client has its answer: see [`Run::leave`].
+    #[must_use]
+    pub fn leaving(mut self, leaves: bool) -> Self {
+        self.leaves = leaves;
         self
     }
 

@@ -3,6 +3,7 @@
 use crate::filter::{Chain, Filter, Hooks};
 use crate::provider::Provider;
 use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, tools_of};
+use std::any::Any;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -165,6 +166,16 @@ impl Kernel {
         let is_meant = |tool: &&Tool| ids.iter().filter_map(Json::as_str).any(|id| tool.spec.is_meant_by(id));
         let tools = self.0.toolbox.iter().filter(is_meant).cloned();
         Some(Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() })))
+    }
+
+    /// The kernel as a turn refers to it.
+    pub(super) fn to_runner(&self) -> Arc<dyn Any + Send + Sync> {
+        self.0.clone()
+    }
+
+    /// The kernel that a turn refers to.
+    pub(super) fn from_runner(runner: Arc<dyn Any + Send + Sync>) -> Option<Self> {
+        runner.downcast().ok().map(Self)
     }
 
     /// The kernel without some plugins: their filters do not run, their tools are not offered.

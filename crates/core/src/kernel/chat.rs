@@ -58,6 +58,7 @@ impl Kernel {
 
     /// The same within a turn of the caller's own.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
+        self.runs(turn);
         let work =
             async { turn.flushed(invocation::invoke(self, name, args.copy(), turn, None).await).await };
         let value = turn.lasting(work).await?;

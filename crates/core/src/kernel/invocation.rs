@@ -18,7 +18,13 @@ pub(super) async fn invoke(
     turn: &Turn,
     starting: Option<Starting<'_>>,
 ) -> Result<Json, Fault> {
-    let Some(tool) = kernel.find_tool(name) else {
+    let tool = find(kernel, name)?;
+    invoke_tool(kernel, tool, args, turn, starting).await
+}
+
+/// The kernel's tool of that name, or a fault that says which there are.
+fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault> {
+    kernel.find_tool(name).ok_or_else(|| {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
         let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
         let of_module: Vec<&str> = of_module.map(Tool::name).collect();
@@ -31,20 +37,30 @@ pub(super) async fn invoke(
             None if known.is_empty() => "; there are no tools".into(),
             None => format!("; the tools are {}", known.join(", ")),
         };
-        return Err(Fault::Request {
+        Fault::Request {
             message: format!("unknown tool `{name}`{hint}"),
             param: None,
             code: Some("tool_not_found"),
             kind: RequestFault::NotFound,
-        });
-    };
+        }
+    })
+}
+
+/// The same for a tool that need not be the kernel's own.
+pub(super) async fn invoke_tool(
+    kernel: &Kernel,
+    tool: &Tool,
+    args: Json,
+    turn: &Turn,
+    starting: Option<Starting<'_>>,
+) -> Result<Json, Fault> {
     // What filters guard is what the tool would get: a list that came as JSON in a string is a list to
     // them, too. Arguments that do not fit yet may still be mended by a filter.
     let args = tool.check(&args).unwrap_or(args);
     let chain = chain_of(kernel, tool);
     // Filters choose by it, approvals among them: none of them changes it.
     let about = tool.spec.describe().freeze();
-    let ctx = turn.ctx_of([("tool", about.clone()), ("args", args)]);
+    let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
     let args = match chain.run(Hook::PreInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => ctx.get("args").unwrap_or_else(Json::object),
         Outcome::Skipped(value) => return Ok(value),
@@ -64,7 +80,7 @@ pub(super) async fn invoke(
     }
     let entry = Json::from([
         ("type", "tool_call".into()),
-        ("name", name.into()),
+        ("name", tool.name().into()),
         ("args", args.copy()),
         ("ok", result.is_ok().into()),
     ]);
@@ -80,11 +96,21 @@ pub(super) async fn invoke(
         }
         Err(error) => return failed(&chain, about, args, refusal(tool, error), turn).await,
     };
-    let ctx = turn.ctx_of([("tool", about), ("args", args), ("result", value)]);
+    let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
         Outcome::Skipped(value) => Ok(value),
     }
+}
+
+/// What filters see of a call; `caller` is the plugin whose script makes it.
+fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
+    let ctx = turn.ctx_of(parts);
+    if let Some(caller) = turn.caller() {
+        // A new text in a new object: it fits.
+        let _ = ctx.set("caller", caller);
+    }
+    ctx
 }
 
 /// Runs a tool once, although its step runs again when a filter behind it asks a person: the recorded result is used
@@ -92,6 +118,7 @@ pub(super) async fn invoke(
 async fn run_once(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
     let Some(pauses) = turn.pauses() else { return run(tool, args, turn).await };
     let by = format!("tool:{}", tool.name());
+    let by = turn.recorded_by(&by);
     match pauses.host_call(&by, "run", &args) {
         HostCall::Known(HostResult::Value(recorded)) => ToolResult::from_json(&recorded),
         HostCall::New(place) => {
@@ -139,7 +166,7 @@ async fn failed(
     }
     let error = refusal.message.as_str().into();
     let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
-    match chain.run_after_failure(turn.ctx_of(parts), turn).await? {
+    match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
         Outcome::Skipped(value) => Ok(value),
         Outcome::Done(ctx) => {
             ctx.get("result").filter(|result| !result.is_null()).ok_or(Fault::Refused(refusal))

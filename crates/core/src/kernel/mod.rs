@@ -30,6 +30,7 @@ mod outgoing;
 mod progress;
 mod recorded;
 mod round;
+mod script_calls;
 mod stream;
 mod turn;
 

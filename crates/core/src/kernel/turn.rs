@@ -8,11 +8,12 @@ use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{Call, ChatRequest, call, delta, message, request, response};
-use crate::context::Turn;
+use crate::context::{Conversation, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{ForwardRequest, Forwarded, Piece, Traced};
 use futures_util::future::join;
+use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
@@ -49,6 +50,7 @@ impl Kernel {
     /// Runs a turn for an endpoint. The body of the request is live: what the filters made of it can be read after.
     pub async fn turn(&self, request: ChatRequest, turn: &Turn, wish: Wish) -> Result<Reply, Fault> {
         if wish.raw && !self.looks_at_answers() {
+            self.runs(turn);
             let work = async { turn.flushed(self.forward(request.into_body(), turn, wish).await).await };
             return turn.lasting(work).await;
         }
@@ -74,6 +76,7 @@ impl Kernel {
     /// Returns `true` if anybody wants to see what the model answers.
     pub fn looks_at_answers(&self) -> bool {
         !self.toolbox().is_empty()
+            || self.chain().leaves_work()
             || [Hook::Stream, Hook::StreamEnd, Hook::PostChat, Hook::Outlet]
                 .iter()
                 .any(|hook| self.chain().has(*hook))
@@ -147,12 +150,17 @@ pub(super) async fn run(
     turn: &Turn,
     manner: Manner<'_>,
 ) -> Result<Done, Fault> {
+    kernel.runs(turn);
     let mut outgoing = Outgoing::new(manner.stream, request::wants_usage(&progress.body));
     // What comes in a form is the last call's answer alone.
     outgoing.hold(kernel.settings().hold || (progress.has_form() && !kernel.toolbox().is_empty()));
     let Manner { tools, limit, journal, .. } = manner;
-    let response = match (steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await, journal)
-    {
+    let conversation = left_behind(kernel, progress, turn);
+    let stepped = steps(kernel, progress, turn, &mut outgoing, tools, limit, journal).await;
+    if let Some(conversation) = conversation {
+        tell_end(&conversation, &stepped, progress);
+    }
+    let response = match (stepped, journal) {
         (Ok(()), _) => {
             for (_, said) in messages(&progress.response) {
                 if anthropic::reseal(&said) {
@@ -185,6 +193,36 @@ pub(super) async fn run(
     Ok(Done { response, messages })
 }
 
+/// Leaves the work of filters that have some for the time when the client has its answer.
+fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<Conversation>> {
+    kernel.chain().leaves_work().then(|| {
+        let conversation = Arc::new(Conversation::default());
+        conversation.asked(&progress.body);
+        kernel.chain().leave(&conversation, turn);
+        conversation
+    })
+}
+
+/// Says for that work how the turn ended.
+fn tell_end(conversation: &Conversation, ended: &Result<(), Fault>, progress: &Progress) {
+    match ended {
+        Err(Fault::Paused) => conversation.pauses(),
+        Err(fault) => {
+            conversation.asked(&progress.body);
+            conversation.failed(fault.to_string());
+        }
+        Ok(()) => {
+            conversation.asked(&progress.body);
+            let response = &progress.response;
+            let choice = response.at_path("choices.0");
+            let said = choice.get("message").unwrap_or_default();
+            let shown = answer::shown_to_outlet(&choice, &said, response);
+            let messages = [progress.messages().items(), vec![shown]].concat();
+            conversation.answered(messages, response.get("usage").unwrap_or_default());
+        }
+    }
+}
+
 /// Step by step, until the answer is there.
 async fn steps(
     kernel: &Kernel,
@@ -211,6 +249,9 @@ async fn steps(
     let kernel = other.as_ref().unwrap_or(kernel);
     let fewer = kernel.narrowed(&progress.body);
     let kernel = fewer.as_ref().unwrap_or(kernel);
+    if fewer.is_some() {
+        kernel.runs(turn);
+    }
     loop {
         match progress.next {
             Next::Inlet | Next::Model => {

@@ -2,6 +2,7 @@
 
 use super::facts::{Asked, Contents, Ended, LONGEST, short};
 use super::trace::{News, Trace, tell};
+use crate::context::Afterwards;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -73,7 +74,7 @@ impl Traces {
         });
         self.live.lock().insert(number, trace.clone());
         tell(&self.news, || News::Begun(trace.clone()));
-        Recording { trace, number, traces: self.clone(), status: 0 }
+        Recording { trace, number, traces: self.clone(), status: 0, afterwards: None }
     }
 
     /// Those that run, the oldest first.
@@ -164,12 +165,24 @@ pub struct Recording {
     number: u64,
     traces: Arc<Traces>,
     status: u16,
+    /// What is left behind; handed on with the end.
+    afterwards: Option<Afterwards>,
 }
 
 impl Recording {
     /// Its trace, for the facts of its turn.
     pub fn trace(&self) -> &Arc<Trace> {
         &self.trace
+    }
+
+    /// Returns what the request leaves for the time when it has ended, for the facts of its turn.
+    pub fn afterwards(&mut self) -> Afterwards {
+        self.afterwards.get_or_insert_default().clone()
+    }
+
+    /// Returns `true` if something is left for that time.
+    pub fn leaves_work(&self) -> bool {
+        self.afterwards.as_ref().is_some_and(|afterwards| !afterwards.is_empty())
     }
 
     /// It fails; the fault goes on.

@@ -22,6 +22,8 @@ use valvehouse_store as store;
 
 /// The interval at which a stopping host checks for chats under way.
 const STOP_POLL: Duration = Duration::from_millis(20);
+/// The longest time for which a command that ends waits for what scripts do after its answers.
+const LAST_WORK: Duration = Duration::from_secs(30);
 /// The longest time for which closing waits for a collector of traces.
 #[cfg(feature = "otlp")]
 const LAST_BATCH: Duration = Duration::from_secs(2);
@@ -76,6 +78,7 @@ impl App {
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
         let traces = Traces::new(config.trace.turns);
+        host.after_answers().recorded_in(traces.clone());
         config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));
         let contents = parking_lot::Mutex::new(config.trace.contents.clone());
         let admin = Admin::new(host.clone());
@@ -173,6 +176,8 @@ impl App {
         while self.traces.running() > 0 {
             tokio::time::sleep(STOP_POLL).await;
         }
+        // What scripts do after the answers has the same time as the answers.
+        self.host.after_answers().idle().await;
     }
 
     /// Returns `true` if it takes no new requests any more.
@@ -203,6 +208,11 @@ impl App {
             }
         }
         self.runs.close().await;
+        if !self.is_stopping() {
+            // Nobody gave it time before: a command that ends.
+            let _ = tokio::time::timeout(LAST_WORK, self.host.after_answers().idle()).await;
+        }
+        self.host.after_answers().close().await;
         self.host.close().await;
         self.host.store().close().await;
     }

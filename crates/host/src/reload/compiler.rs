@@ -1,6 +1,7 @@
 //! The compiler of plugins: what every script of a host is compiled with, and the files that take long, which are
 //! compiled beside the look that found them: they delay nobody else's change.
 
+use crate::background::AfterAnswers;
 use crate::models::Asking;
 use crate::plan::Plan;
 use crate::plugin::Given;
@@ -21,6 +22,7 @@ pub(super) struct Compiler {
     pub(super) kv: Arc<Kv>,
     pub(super) secrets: SecretGroup,
     pub(super) asking: Arc<Asking>,
+    pub(super) after: Arc<AfterAnswers>,
     /// The costs of calls, by plugin: whichever version of it ran.
     figures: Mutex<HashMap<String, Arc<Figures>>>,
     /// Files that take long to compile.
@@ -33,6 +35,7 @@ impl Compiler {
             kv,
             secrets: SecretGroup::default(),
             asking: Arc::default(),
+            after: AfterAnswers::new(),
             figures: Mutex::default(),
             compiling: Compiling::default(),
         }
@@ -74,6 +77,8 @@ impl Compiler {
             kv: self.kv.clone(),
             secrets: self.secrets.clone(),
             models: Some(self.asking.clone()),
+            tools: Some(self.asking.clone()),
+            background: Some(self.after.clone()),
             figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
             breaker: plan.breaker,
             is_served: true,

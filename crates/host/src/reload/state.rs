@@ -3,6 +3,7 @@
 use super::compiler::Compiler;
 use super::last_good::restored;
 use super::rows::{Confirmations, Stored};
+use crate::background::AfterAnswers;
 use crate::builtin;
 use crate::models::Asking;
 use crate::plan::Plan;
@@ -138,6 +139,11 @@ impl Reload {
     /// Returns the way from scripts to the models of their host.
     pub(crate) fn asking(&self) -> Arc<Asking> {
         self.compiler.asking.clone()
+    }
+
+    /// Returns the queue of what scripts do after answers.
+    pub(crate) fn after(&self) -> Arc<AfterAnswers> {
+        self.compiler.after.clone()
     }
 
     /// Returns the settings with which a file is compiled now.

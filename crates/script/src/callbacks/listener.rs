@@ -38,6 +38,7 @@ impl Script {
         if self.callbacks.is_empty() {
             return None;
         }
+        self.may_leave_work();
         let tallies = self.callbacks().map(|callback| self.figures().of(callback.name())).collect();
         Some(ScriptCallbacks { script: self, users, tallies, kept: Arc::default() })
     }

@@ -21,7 +21,7 @@ use crate::value::dynamic_of;
 use crate::{budget, callbacks, claim, clock, doubts, endings, link, pipe, shadow, tool};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::valve::Redactor;
@@ -72,6 +72,14 @@ impl Script {
             Kind::Filter => hooks::read(&plain, id, path, source),
             Kind::Tool => (Vec::new(), tool::misplaced_hooks(&plain, file, source)),
         };
+        let done = match file.kind {
+            Kind::Filter => hooks::read_done(&plain, file, source),
+            Kind::Tool => Ok(None),
+        };
+        let done = done.unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         problems.extend(names::assigned(&plain, &constants, file, source));
         problems.extend(computed);
         let manifest = match manifest {
@@ -119,6 +127,7 @@ impl Script {
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
+        script.done = done;
         problems.extend(pipe::misplaced(&script.ast, file, source));
         if pipe::is_pipe(&script.ast) {
             script.pipe = match pipe::read(&script, source) {
@@ -188,16 +197,23 @@ impl Script {
         }
         ast.set_source(file.path.display().to_string());
         let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
+        let behind = Arc::new(Breaker::new(format!("{} (after the answer)", file.id), settings.breaker));
+        let caller = |breaker: &Arc<Breaker>| {
+            Arc::new(Caller {
+                plugin: file.id.clone(),
+                script: OnceLock::new(),
+                breaker: breaker.clone(),
+                version: Version::of(&file.id, &file.hash()),
+                secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
+            })
+        };
         Self {
             file: file.clone(),
             waiting: names.may_wait(),
             has_windows: names.modules.contains("stream"),
-            caller: Arc::new(Caller {
-                plugin: file.id.clone(),
-                breaker: breaker.clone(),
-                version: Version::of(&file.id, &file.hash()),
-                secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
-            }),
+            caller: caller(&breaker),
+            behind: caller(&behind),
+            done: None,
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),

@@ -1,5 +1,6 @@
 //! The lines and functions of a script that ran.
 
+use crate::hooks::DONE;
 use crate::script::Script;
 use crate::source::SourceFile;
 use parking_lot::Mutex;
@@ -79,7 +80,8 @@ impl Script {
         let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
         let tools = self.tools.iter().map(|tool| tool.name().to_owned());
         let pipe = self.pipe.iter().map(|_| "pipe".to_owned());
-        hooks.chain(callbacks).chain(tools).chain(pipe).collect()
+        let done = self.has_done().then(|| DONE.to_owned());
+        hooks.chain(done).chain(callbacks).chain(tools).chain(pipe).collect()
     }
 }
 

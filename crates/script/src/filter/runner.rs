@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use valvehouse_core::chat::event;
-use valvehouse_core::context::Turn;
+use valvehouse_core::context::{Conversation, Turn};
 use valvehouse_core::fault::Breakage;
 use valvehouse_core::figures::{Spent, Tally};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream};
@@ -65,6 +65,8 @@ impl Script {
     pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> Filter {
         // Text that waits at the end of a stream goes out there.
         let ends = self.has_windows.then_some(Hook::StreamEnd);
+        self.may_leave_work();
+        let leaves = self.has_done() && self.settings.background.is_some();
         let hooks: Hooks = self.hooks().chain(ends).collect();
         let (priority, on_break) = (self.priority(), self.manifest.on_break);
         let sees_failures = self.manifest.on_tool_error;
@@ -79,6 +81,7 @@ impl Script {
             .priority(priority)
             .on_break(on_break)
             .seeing_failures(sees_failures)
+            .leaving(leaves)
     }
 }
 
@@ -111,6 +114,10 @@ impl Run for ScriptFilter {
             return None;
         }
         windows::ending_lanes(&turn.state(self.script.id()), event)
+    }
+
+    fn leave(&self, conversation: &Arc<Conversation>, turn: &Turn) {
+        self.script.leave_done(&self.users, conversation, turn);
     }
 
     fn rests(&self, hook: Hook) {

@@ -3,6 +3,7 @@
 use super::tree::{self, Node};
 use super::view::{Body, View};
 use crate::functions;
+use crate::hooks::DONE;
 use crate::problem::{Code, Problem};
 use crate::source::Kind;
 use rhai::{Expr, FnCallExpr, Position, Stmt};
@@ -219,7 +220,7 @@ fn help_for_unused(name: &str, kind: Kind) -> String {
 
 fn is_called_by_host(name: &str, kind: Kind) -> bool {
     let own = match kind {
-        Kind::Filter => Callback::named(name).is_some(),
+        Kind::Filter => name == DONE || Callback::named(name).is_some(),
         Kind::Tool => ["handler", "tools", "tool_info", "prompts", "resources", "resource"].contains(&name),
     };
     own || ["pipe", "pipes"].contains(&name) || Hook::named(name).is_some()

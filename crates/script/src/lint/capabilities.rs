@@ -2,6 +2,7 @@
 
 use super::tree;
 use super::view::View;
+use crate::hooks::OF_PIPES;
 use crate::pieces;
 use crate::problem::{Code, Problem};
 use std::collections::HashSet;
@@ -18,9 +19,12 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         });
     }
     let modules: Vec<String> = view.file.imports.texts().map(pieces::code_only).collect();
+    let asks_for_tools = view.functions.iter().any(|one| one.params.iter().any(|name| name == OF_PIPES.0));
     let is_used = |capability: &Capability| {
         let name = capability.name();
-        used.contains(name) || modules.iter().any(|module| module.contains(&format!("{name}::")))
+        *capability == Capability::Tools && asks_for_tools
+            || used.contains(name)
+            || modules.iter().any(|module| module.contains(&format!("{name}::")))
     };
     let mut problems: Vec<Problem> = Vec::new();
     for capability in manifest.requirements.iter().filter(|capability| !is_used(capability)) {

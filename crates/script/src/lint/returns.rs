@@ -45,7 +45,10 @@ fn without_hook(view: &View<'_>) -> Option<Problem> {
     let script = view.script.filter(|script| script.file.kind == Kind::Filter)?;
     let told = [Code::AlmostHook, Code::DeadCallback];
     let is_told = script.warnings.iter().any(|problem| told.contains(&problem.code));
-    let runs = script.hooks().next().is_some() || !script.callbacks.is_empty() || script.pipe.is_some();
+    let runs = script.hooks().next().is_some()
+        || script.has_done()
+        || !script.callbacks.is_empty()
+        || script.pipe.is_some();
     (!runs && !is_told).then(|| {
         let told = Problem::of(Code::NoHook, view.file, "nothing of this filter ever runs: it has no hook");
         told.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")

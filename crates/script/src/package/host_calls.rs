@@ -167,7 +167,7 @@ pub(super) fn once<T: Recordable>(
 ) -> RhaiResultOf<T> {
     let Some(call) = call::current_that_may_pause() else { return work() };
     let Some(pauses) = call.turn.pauses() else { return work() };
-    let plugin = &*call.caller.plugin;
+    let plugin = &*call.turn.recorded_by(&call.caller.plugin);
     match pauses.host_call(plugin, name, &arguments()) {
         HostCall::Known(HostResult::Value(value)) => match T::from_json(&value) {
             Some(value) => Ok(value),

@@ -7,6 +7,7 @@
 // The macro that exports a theme exports what is `pub` in it.
 #![allow(unreachable_pub)]
 
+mod after;
 mod argument;
 mod base64;
 mod env;
@@ -34,6 +35,7 @@ mod template;
 mod text;
 mod time;
 mod tokens;
+mod tools;
 pub(crate) mod turn;
 mod url;
 mod values;
@@ -42,6 +44,8 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use after::register_after;
 pub(crate) use argument::RhaiResultOf;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use registry::{globals, modules};
+pub(crate) use tools::{offered_tools, register_callable};

@@ -2,7 +2,7 @@
 
 use super::{
     base64, env, files, hash, html, http, json, kv, llm, random, regex, shell, stream, text, time, tokens,
-    turn, url, values, waiting,
+    tools, turn, url, values, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -29,6 +29,7 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
             ("http", http::module()),
             ("kv", kv::module()),
             ("llm", llm::module()),
+            ("tools", tools::module()),
             ("models", turn::models()),
             ("files", files::module()),
             ("shell", shell::module()),

@@ -7,6 +7,7 @@ use crate::{budget, call, problem};
 use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
+use valvehouse_core::context::Turn;
 use valvehouse_core::lanes::Piece;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
@@ -141,35 +142,43 @@ pub(super) fn beside_each_other(
     settles: bool,
 ) -> RhaiResultOf<Array> {
     let call = call::current().ok_or_else(|| fail(name, "there is nothing to wait for outside of a turn"))?;
-    budget::charge(works.len() as u64).map_err(budget::ended)?;
     let count = works.len();
-    host_calls::once(
-        name,
-        || count.into(),
-        || {
-            let is_enough = |value: &RhaiResultOf<Dynamic>| match value {
-                Ok(_) => false,
-                Err(thrown) => !settles || !is_catchable(thrown),
-            };
-            let values = budget::together(&call.turn, works, limit, is_enough)?;
-            let mut results = Array::new();
-            let mut failure = None;
-            for value in values.into_iter().flatten() {
-                match value {
-                    Ok(value) if settles => {
-                        results.push(rhai::Map::from([("value".into(), value)]).into());
-                    }
-                    Ok(value) => results.push(value),
-                    Err(thrown) if settles && is_catchable(&thrown) => {
-                        let message = problem::summary_of_run(&thrown);
-                        results.push(rhai::Map::from([("error".into(), message.into())]).into());
-                    }
-                    Err(thrown) => failure = Some(thrown),
-                }
+    host_calls::once(name, || count.into(), || run_beside(&call.turn, works, limit, settles))
+}
+
+/// Runs pieces of work beside each other, each of which records what it did. Where one waits for a person, those that
+/// have begun come to their ends.
+pub(super) fn run_beside(
+    turn: &Turn,
+    works: Vec<Piece<'_, RhaiResultOf<Dynamic>>>,
+    limit: usize,
+    settles: bool,
+) -> RhaiResultOf<Array> {
+    budget::charge(works.len() as u64).map_err(budget::ended)?;
+    let is_enough = |value: &RhaiResultOf<Dynamic>| match value {
+        Ok(_) => false,
+        Err(thrown) => !turn.is_paused() && (!settles || !is_catchable(thrown)),
+    };
+    let values = budget::together(turn, works, limit, is_enough)?;
+    if turn.is_paused() {
+        return Err(budget::ended(budget::Exceeded::Paused));
+    }
+    let mut results = Array::new();
+    let mut failure = None;
+    for value in values.into_iter().flatten() {
+        match value {
+            Ok(value) if settles => {
+                results.push(rhai::Map::from([("value".into(), value)]).into());
             }
-            failure.map_or(Ok(results), Err)
-        },
-    )
+            Ok(value) => results.push(value),
+            Err(thrown) if settles && is_catchable(&thrown) => {
+                let message = problem::summary_of_run(&thrown);
+                results.push(rhai::Map::from([("error".into(), message.into())]).into());
+            }
+            Err(thrown) => failure = Some(thrown),
+        }
+    }
+    failure.map_or(Ok(results), Err)
 }
 
 /// What an option map says.

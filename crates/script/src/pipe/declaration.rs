@@ -8,6 +8,7 @@ use crate::source::SourceFile;
 use crate::value::json_of;
 use rhai::AST;
 use std::time::Duration;
+use valvehouse_config::Capability;
 use valvehouse_core::tool::timeout;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
@@ -36,18 +37,29 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
     let names = function.map(|function| function.params).max_by_key(Vec::len).unwrap_or_default();
     let params = names.iter().map(|name| match *name {
         "body" => Ok(Param::Subject),
+        name if name == hooks::OF_PIPES.0 => Ok(hooks::OF_PIPES.1),
         name => hooks::param(name).ok_or(name),
     });
     let params = params.collect::<Result<Vec<_>, _>>().map_err(|name| {
-        let known = std::iter::once("body").chain(hooks::param_names());
+        let known = ["body", hooks::OF_PIPES.0].into_iter().chain(hooks::param_names());
         let list = known.clone().collect::<Vec<_>>().join(", ");
-        let hint = format!("`pipe` knows: {list}{}", did_you_mean(name, known));
+        let hint = match hooks::help_elsewhere(name) {
+            Some(help) => help.to_owned(),
+            None => format!("`pipe` knows: {list}{}", did_you_mean(name, known)),
+        };
         let unknown = problem(format!("`pipe` has an unknown parameter `{name}`"), name);
         unknown
             .into_iter()
             .map(|problem| Problem { code: Code::UnknownParameter, ..problem }.help(hint.clone()))
             .collect::<Vec<_>>()
     })?;
+    let asks_for_tools = params.contains(&Param::Tools);
+    if asks_for_tools && !script.manifest.requirements.contains(&Capability::Tools) {
+        let what = "`__tools__` is asked for, and `tools` is not declared";
+        let problem = Problem::of(Code::NotDeclared, &script.file, what);
+        let help = "add a line to the comment that the file opens with: requirements: tools";
+        return Err(vec![problem.at_parameter(source, "pipe", hooks::OF_PIPES.0).help(help)]);
+    }
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
         Some(given) => timeout(&given.into()).map_err(|why| problem(why, "timeout"))?,
         None => TIMEOUT,

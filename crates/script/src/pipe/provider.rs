@@ -43,6 +43,7 @@ impl Script {
     /// The pipe this script is, when it is one.
     pub fn into_pipe(self: Arc<Self>, users: Arc<UserValves>) -> Option<Pipe> {
         self.pipe.as_ref()?;
+        self.may_leave_work();
         let tally = self.figures().of("pipe");
         Some(Pipe { script: self, users, tally })
     }

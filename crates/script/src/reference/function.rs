@@ -161,7 +161,8 @@ const BUILT_IN: [(&str, &[&str], Type, &str, Origin); 10] = [
 ];
 
 /// Names that only make sense to the language itself.
-const HIDDEN: [&str; 9] = [
+const HIDDEN: [&str; 10] = [
+    "__call_tool__",
     "print",
     "debug",
     "to_debug",

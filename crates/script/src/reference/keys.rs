@@ -200,6 +200,11 @@ pub(super) const HANDLES: &[Keys] = &[
                 "The tool's arguments; written in `pre_invocation` they are what it gets.",
             ),
             readable(
+                "caller",
+                Type::Text,
+                "In `pre_invocation` and `post_invocation` the script that calls the tool by `tools::call`; `()` where a model does.",
+            ),
+            readable(
                 "error",
                 Type::Text,
                 "In `post_invocation` with `const on_tool_error = true`: why the tool failed; `()` where it did not.",

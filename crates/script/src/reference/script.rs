@@ -124,6 +124,12 @@ const ENTRIES: &[Entry] = &[
         "Once per turn, after its last model call. It sees the conversation with the answer last; what it changes there is what the client receives.",
         "body",
     ),
+    filter(
+        "done",
+        BODY,
+        "When the client has its answer, or is gone: the conversation with the answer last, `body.usage`, and `body.error` where the turn failed. Nobody waits for it; what it returns is left out.",
+        "body",
+    ),
     Entry {
         name: "handler",
         role: Role::Tool,
@@ -255,6 +261,17 @@ pub const PARAMETERS: &[Key] = &[
         "__event_call__",
         Type::Closure,
         "A function value: `__event_call__.call(#{ type, data })` is `ask(…)`.",
+    ),
+    key(
+        "__messages__",
+        Type::Handle("messages"),
+        "In a tool: the conversation up to the call of the model, a copy; empty where no model called it.",
+    ),
+    key(
+        "__tools__",
+        Type::Map,
+        "In a pipe with `requirements: tools`: the tools that the turn offers, by name: `__tools__.weather.spec`, \
+         `__tools__.weather.callable.call(#{ city: \"Rome\" })`.",
     ),
 ];
 
@@ -409,4 +426,9 @@ pub const CAPABILITIES: &[Key] = &[
     key("env", Type::Nothing, "Variables of the environment that are granted: `env::get`."),
     key("kv", Type::Nothing, "A map of its own that lasts: `kv::…`. Declaring it is enough."),
     key("llm", Type::Nothing, "Models of this host: `llm::chat`. Declaring it is enough."),
+    key(
+        "tools",
+        Type::Nothing,
+        "Tools of this host: `tools::call`. Declaring it is enough for those that the turn offers; others are granted.",
+    ),
 ];

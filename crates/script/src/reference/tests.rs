@@ -51,7 +51,7 @@ fn every_function_that_the_engine_has_is_in_the_table() {
         },
         true,
     );
-    let language = ["to_debug", "get_fn_metadata_list", "tag", "set_tag"];
+    let language = ["to_debug", "get_fn_metadata_list", "tag", "set_tag", "__call_tool__"];
     let missing: BTreeSet<&(String, String)> = registered
         .iter()
         .filter(|(module, name)| !named.contains(&(module, name)) && !language.contains(&name.as_str()))
@@ -86,7 +86,7 @@ fn every_property_that_the_host_computes_is_a_word_of_some_value_and_does_what_i
 fn every_hook_parameter_constant_and_capability_is_described() {
     let names = |role: Role| entries().iter().filter(move |entry| entry.role == role).map(|entry| entry.name);
     let filters: BTreeSet<&str> = names(Role::Filter).collect();
-    assert_eq!(filters, Hook::ALL.map(Hook::name).into());
+    assert_eq!(filters, Hook::ALL.map(Hook::name).into_iter().chain([hooks::DONE]).collect());
     for hook in Hook::ALL {
         let subject = entry(hook.name()).and_then(|entry| entry.subject).map(|(name, _)| name);
         assert_eq!(subject, hooks::subject_name(hook), "{hook}");
@@ -94,7 +94,8 @@ fn every_hook_parameter_constant_and_capability_is_described() {
     let callbacks: BTreeSet<&str> = names(Role::Callback).collect();
     assert_eq!(callbacks, Callback::ALL.map(Callback::name).into());
     let named = |keys: &[Key]| keys.iter().map(|key| key.name).collect::<BTreeSet<_>>();
-    assert_eq!(named(PARAMETERS), hooks::param_names().collect());
+    let others = [hooks::OF_TOOLS.0, hooks::OF_PIPES.0];
+    assert_eq!(named(PARAMETERS), hooks::param_names().chain(others).collect());
     assert_eq!(named(CONSTANTS), manifest::CONSTANTS.into());
     assert_eq!(named(CAPABILITIES), Capability::ALL.map(Capability::name).into());
     for (key, values) in manifest::SWITCHES {

@@ -88,6 +88,26 @@ fn inlet(body) {
 "#,
     },
     Theme {
+        title: "After the answer",
+        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or is gone. Nobody waits \
+                for them: what they throw is logged and counted. They have the budget of a hook and 60 s by the clock on the wall; \
+                their events reach nobody.",
+        module: "",
+        names: &["after"],
+        example: r#"
+/*
+requirements: kv, llm
+*/
+fn outlet(body) {
+    let said = body.messages.last().text;
+    after(|| {
+        let request = #{ messages: [#{ role: "user", content: "A title in five words:\n" + said }], max_tokens: 20 };
+        kv::chat::set("title", llm::chat(request).content);
+    });
+}
+"#,
+    },
+    Theme {
         title: "Waiting",
         about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
                 for a hook, the timeout of a tool or a pipe.",
@@ -266,6 +286,27 @@ fn inlet(body) {
     let answer = llm::chat(#{ messages: [#{ role: "user", content: question }] });
     if !answer.text.to_lower().contains("yes") {
         deny("This assistant talks about cooking.");
+    }
+    body
+}
+"#,
+    ),
+    theme(
+        "tools",
+        "`tools::`",
+        "A script calls tools of this host: those that its turn offers, and those that were granted \
+         (`valvehouse grant ID tools=weather`). Filters, approvals and limits are those of a model's call; `ctx.caller` is the \
+         script. Scripts make at most 256 calls in one turn, 4 deep, each with at most 1 MiB of arguments.",
+        r#"
+/*
+requirements: tools
+*/
+fn inlet(body) {
+    let question = body.messages.last("user");
+    if question.text.contains("weather") {
+        let places = ["Oslo", "Rome"].map(|city| #{ name: "weather", args: #{ city: city } });
+        let seen = tools::all(places, #{ settle: true });
+        question.text += "\n\nThe weather: " + json::stringify(seen.map(|one| one.value ?? one.error));
     }
     body
 }

@@ -23,6 +23,8 @@ impl Stage {
             return Err(Fault::Host(format!("the script has no `{hook}`")));
         }
         let turn = self.turn();
+        let tools = made.tools.iter().chain(&made.canned).cloned();
+        Kernel::builder().filter(made.filter.clone()).tools(tools).build().runs(&turn);
         if matches!(hook, Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation) {
             for (name, own) in [("context", turn.context().as_json()), ("metadata", turn.metadata().clone())]
             {
@@ -32,6 +34,7 @@ impl Stage {
             }
         }
         let Told { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
+        self.answered_in(&turn).await;
         if let ("forgiven", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
             self.recording.trace().line(
@@ -77,9 +80,12 @@ impl Stage {
                 return Err(Fault::Host(format!("the script has several tools; name one: {names}")));
             }
         };
-        let kernel = Kernel::builder().tools(made.tools.clone()).build();
+        let tools = made.tools.iter().chain(&made.canned).cloned();
+        let kernel = Kernel::builder().tools(tools).build();
         let turn = self.same_turn();
-        let invoked = kernel.invoke_in(name, args, &turn).await?;
+        let invoked = kernel.invoke_in(name, args, &turn).await;
+        self.answered_in(&turn).await;
+        let invoked = invoked?;
         self.turn().context().take(&invoked.context);
         Ok(invoked.value)
     }
@@ -125,6 +131,7 @@ impl Stage {
             events
         };
         let (reply, events) = futures::join!(kernel.turn(ChatRequest::new(body)?, &turn, wish), collected);
+        self.answered_in(&turn).await;
         match reply? {
             Reply::Answer(answer) => Ok((answer, events)),
             Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),

@@ -6,7 +6,7 @@ use super::files::Files;
 use crate::argument::UserValves;
 use crate::budget::Budget;
 use crate::problem::{Problem, Severity};
-use crate::reach::{Clock, Reach, SetClock};
+use crate::reach::{Background, Clock, Reach, SetClock, Work};
 use crate::{Coverage, Script, Settings, SourceFile};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -37,12 +37,46 @@ pub(super) struct Stage {
     pub(super) hosts: Hosts,
     pub(super) people: People,
     pub(super) skipped: AtomicBool,
+    /// What the script left for the time behind the answer.
+    pub(super) left: Arc<LeftWork>,
+    /// Calls of the tools that the test laid out.
+    pub(super) tool_calls: Arc<Mutex<Vec<Json>>>,
     /// What a failed assertion compared.
     pub(super) wrong: Mutex<Option<Wrong>>,
     pub(super) on: On,
     pub(super) written: Mutex<Vec<PathBuf>>,
     pub(super) recording: Recording,
     laid: Mutex<Laid>,
+}
+
+/// Work that waits for the end of a call.
+#[derive(Default)]
+pub(super) struct LeftWork(Mutex<Vec<Work>>);
+
+impl std::fmt::Debug for LeftWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LeftWork")
+    }
+}
+
+impl Background for LeftWork {
+    fn put(&self, work: Work) {
+        self.0.lock().push(work);
+    }
+}
+
+impl Stage {
+    /// The client has its answer: what was left for that time is done, one after the other.
+    pub(super) async fn answered_in(&self, turn: &Turn) {
+        turn.afterwards().hand_on();
+        let left = std::mem::take(&mut *self.left.0.lock());
+        for work in left {
+            let (plugin, what) = (work.plugin.clone(), work.what);
+            if let Err(why) = work.run(Some(self.recording.trace().clone())).await {
+                self.recording.trace().line(&plugin, "error", &format!("{what} failed: {why}"));
+            }
+        }
+    }
 }
 
 /// The test that is on.
@@ -98,6 +132,7 @@ impl Stage {
         let clock = Arc::new(SetClock { now: AtomicI64::new(BEGIN), began: AtomicI64::new(BEGIN) });
         let time = clock.clone();
         let model = Model::default();
+        let left = Arc::<LeftWork>::default();
         let settings = Settings {
             configured: Json::Null,
             stored: Json::Null,
@@ -108,6 +143,7 @@ impl Stage {
             hook: patient(settings.hook),
             kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),
             models: Some(Arc::new(model.clone())),
+            background: Some(left.clone()),
             ..settings.clone()
         };
         let stage = Arc::new(Self {
@@ -118,6 +154,8 @@ impl Stage {
             hosts: Hosts::default(),
             people: People::default(),
             skipped: AtomicBool::new(false),
+            tool_calls: Arc::default(),
+            left,
             wrong: Mutex::default(),
             on,
             written: Mutex::default(),
@@ -202,7 +240,11 @@ impl Stage {
 
     pub(super) fn add_tool(&self, name: &str, result: Json) {
         let spec = ToolSpec { description: "laid out by a test".into(), ..ToolSpec::new(name) };
-        let tool = Tool::new(spec, move |_: Json, _: Context| std::future::ready(answer_of(&result)));
+        let (calls, own) = (self.tool_calls.clone(), name.to_owned());
+        let tool = Tool::new(spec, move |args: Json, _: Context| {
+            calls.lock().push(Json::from([("name", own.as_str().into()), ("args", args)]));
+            std::future::ready(answer_of(&result))
+        });
         self.laid(|laid| laid.tools.push(tool));
     }
 
@@ -276,6 +318,7 @@ fn everything(script: &SourceFile) -> Grants {
         env: Grant::Everything,
         kv: true,
         llm: true,
+        tools: Grant::Nothing,
     }
 }
 

@@ -317,13 +317,19 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
         _ if subject == Some(name) => Ok(Param::Subject),
         ("ctx" | "context", ..) => Ok(Param::Context),
         (_, Some(param), _) => Ok(param),
+        _ if name == hooks::OF_TOOLS.0 => Ok(hooks::OF_TOOLS.1),
+        _ if hooks::help_elsewhere(name).is_some() => {
+            let help = hooks::help_elsewhere(name).unwrap_or_default();
+            Err(format!("the handler has an unknown parameter `{name}`: {help}"))
+        }
         _ if is_argument() => Err(format!(
             "the handler asks for `{name}`, which is an argument: write `fn handler(args)` and `args.{name}`"
         )),
         (_, None, 0) => Ok(Param::Subject),
         (_, None, 1) => Ok(Param::Context),
         _ => {
-            let known: Vec<&str> = ["args", "ctx"].into_iter().chain(hooks::param_names()).collect();
+            let known: Vec<&str> =
+                ["args", "ctx", hooks::OF_TOOLS.0].into_iter().chain(hooks::param_names()).collect();
             let hint = did_you_mean(name, known.iter().copied());
             Err(format!(
                 "the handler has an unknown parameter `{name}`{hint}; it knows: {}",

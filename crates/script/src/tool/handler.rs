@@ -41,6 +41,7 @@ pub struct ServedTool {
 impl Script {
     /// The tools this script brings, in its own order.
     pub fn tools(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ScriptedTool> {
+        self.may_leave_work();
         let indexes = 0..self.tools.len();
         indexes
             .map(|index| {

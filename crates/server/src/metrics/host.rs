@@ -27,13 +27,22 @@ pub(super) async fn collect(app: &App, families: &mut Families) {
         .gauge("last_look_age_seconds", "Since the folders and the store were last looked at.")
         .add(&[], ago);
     let running = app.traces.running();
-    families.gauge("turns_running", "Chats and runs under way.").add(&[], running as f64);
+    families.gauge("turns_running", "Chats, runs and work after answers under way.").add(&[], running as f64);
     families
         .counter("script_threads_lost_total", "Threads left behind with a script that was stuck.")
         .add(&[], lanes::lost_so_far() as f64);
     families
         .gauge("script_threads_lost", "Those of them that still compute.")
         .add(&[], lanes::lost_now() as f64);
+    let work = app.host.after_answers().counts();
+    let mut counter = families
+        .counter("after_answer_total", "What scripts did after answers (`after`, `done`), by its end.");
+    for (end, count) in [("done", work.done), ("failed", work.failed), ("dropped", work.dropped)] {
+        counter.add(&[("end", end)], count as f64);
+    }
+    families
+        .gauge("after_answer_pending", "Pieces of that work that wait or run.")
+        .add(&[], work.pending as f64);
     store(app, families).await;
 }
 

@@ -157,6 +157,9 @@ impl Call {
             return Ok(json_response(StatusCode::OK, body));
         }
         let model = names::model(snapshot, &body.text("model").unwrap_or_default());
+        // Tools that its script calls are those of the model, where it is one of ours.
+        let kernel =
+            model.as_ref().map_or_else(|| snapshot.invoking_only(Vec::new()), |ready| ready.kernel.clone());
         let model = model.map(|ready| ready.facts).unwrap_or_default();
         let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
         facts.states = Some(parted.states().clone());
@@ -164,6 +167,7 @@ impl Call {
             recording::begin(app, hook.name(), false, snapshot.generation, &parts.headers, &mut facts);
         let context = facts::context_with(app, &facts, body, parted.metadata().clone());
         let turn = Turn::new(facts, context, Events::default());
+        kernel.runs(&turn);
         let ran = self.chain(snapshot, plugin, &turn, &parted).await;
         let mut response = match ran {
             Ok(body) => {

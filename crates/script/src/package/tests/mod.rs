@@ -65,6 +65,7 @@ const PROMISED: &[(&str, &str)] = &[
     ("time", "unix unix_ms sleep iso format parse elapsed_ms"),
     ("log", "debug info warn error"),
     ("llm", "chat all stream"),
+    ("tools", "list call all"),
     ("models", "list get"),
     ("http", "get post put patch delete head request all stream"),
     ("kv", "get set delete incr keys update window"),

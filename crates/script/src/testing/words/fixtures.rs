@@ -49,7 +49,7 @@ pub(super) fn canned() -> Module {
     within(
         "tool",
         &["name: &str", "result", "()"],
-        "A tool that the model may call in `chat`; it gives this result, or fails with `#{ error: \"…\" }`.",
+        "A tool that the model may call in `chat`, and the script by `tools::call`; it gives this result, or fails with `#{ error: \"…\" }`.",
     )
     .set_into_module(&mut module, |name: &str, result: Dynamic| -> RhaiResultOf<()> {
         stage("canned::tool")?.add_tool(name, json_of(&result)?.copy());

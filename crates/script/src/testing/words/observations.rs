@@ -10,10 +10,13 @@ use valvehouse_json::Json;
 
 type Look = fn(&Stage) -> Vec<Json>;
 
-const LOOKS: [(&str, &str, Look); 4] = [
+const LOOKS: [(&str, &str, Look); 5] = [
     ("model", "The requests that the model was asked with.", |stage| stage.model.asked()),
     ("http", "The requests to hosts: `#{ method, url, headers, body, json }` each.", |stage| {
         stage.hosts.asked()
+    }),
+    ("tools", "The calls of tools that were laid out: `#{ name, args }` each.", |stage| {
+        stage.tool_calls.lock().iter().map(Json::copy).collect()
     }),
     ("events", "What was emitted and asked: `#{ type, data }` each.", |stage| stage.people.seen()),
     ("log", "The lines of the log: `#{ level, text }` each.", |stage| {

@@ -1,0 +1,195 @@
+//! What scripts do when a client has its answer: a bounded queue beside the requests.
+
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_script::{Background, Work};
+
+/// Pieces of work that may wait or run.
+const MAX_PENDING: usize = 256;
+/// What all of them may keep, in bytes.
+const MAX_BYTES: usize = 64 << 20;
+/// Pieces that run at a time.
+const AT_A_TIME: usize = 8;
+/// The interval at which a stopping host looks whether all is done.
+const POLL: Duration = Duration::from_millis(20);
+/// The shortest time between two lines of the log about work that was dropped.
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
+/// The work that scripts left for the time when clients have their answers.
+pub struct AfterAnswers {
+    own: Weak<Self>,
+    runtime: Option<Handle>,
+    tasks: Mutex<JoinSet<()>>,
+    running: Arc<Semaphore>,
+    traces: OnceLock<Arc<Traces>>,
+    is_closed: AtomicBool,
+    pending: AtomicUsize,
+    bytes: AtomicUsize,
+    done: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
+    /// When the log was last told of work that was dropped.
+    told: Mutex<Option<Instant>>,
+}
+
+/// The pieces of work so far, by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Wait or run.
+    pub pending: usize,
+    /// Did what they were to do.
+    pub done: u64,
+    /// Broke, or were ended with the host.
+    pub failed: u64,
+    /// Were not begun: there were too many, or the host was stopping.
+    pub dropped: u64,
+}
+
+impl AfterAnswers {
+    /// A queue whose work runs on this runtime.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new_cyclic(|own| Self {
+            own: own.clone(),
+            runtime: Handle::try_current().ok(),
+            tasks: Mutex::default(),
+            running: Arc::new(Semaphore::new(AT_A_TIME)),
+            traces: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
+            pending: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            told: Mutex::default(),
+        })
+    }
+
+    /// Records each piece of work among these.
+    pub(crate) fn recorded_in(&self, traces: Arc<Traces>) {
+        // A host has one list of traces.
+        let _ = self.traces.set(traces);
+    }
+
+    /// Returns the counts of its work.
+    pub fn counts(&self) -> WorkCounts {
+        WorkCounts {
+            pending: self.pending.load(SeqCst),
+            done: self.done.load(SeqCst),
+            failed: self.failed.load(SeqCst),
+            dropped: self.dropped.load(SeqCst),
+        }
+    }
+
+    /// Waits until nothing waits or runs.
+    pub(crate) async fn idle(&self) {
+        while self.pending.load(SeqCst) > 0 {
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Takes no more work, and ends what runs.
+    pub(crate) async fn close(&self) {
+        self.is_closed.store(true, SeqCst);
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        let left = self.pending.load(SeqCst);
+        if left > 0 {
+            tracing::warn!(
+                "ended with the host: {left} pieces of work that scripts left for after the answer"
+            );
+        }
+        tasks.shutdown().await;
+    }
+
+    fn drop_work(&self, work: &Work, why: &str) {
+        self.dropped.fetch_add(1, SeqCst);
+        let mut told = self.told.lock();
+        if told.is_none_or(|at| at.elapsed() >= BETWEEN_LINES) {
+            *told = Some(Instant::now());
+            let (plugin, what, all) = (&*work.plugin, work.what, self.dropped.load(SeqCst));
+            tracing::error!(
+                plugin,
+                "dropped what `{what}` was to do after an answer: {why}; {all} dropped so far"
+            );
+        }
+    }
+
+    async fn work(self: Arc<Self>, work: Work) {
+        let (plugin, what) = (work.plugin.clone(), work.what);
+        let pending = Pending { queue: self.clone(), bytes: work.bytes, is_done: false };
+        let running = self.running.clone().acquire_owned().await;
+        let recording = self.traces.get().map(|traces| {
+            let [model, user, chat_id] = work.origin.clone();
+            let asked = Asked { door: what, model, user, chat_id, ..Asked::default() };
+            traces.begin(asked, false)
+        });
+        let trace = recording.as_ref().map(|recording| recording.trace().clone());
+        let result = work.run(trace).await;
+        drop(running);
+        pending.ends(result.is_ok());
+        if let Err(why) = &result {
+            tracing::error!(plugin = &*plugin, hook = what, "failed after an answer: {why}");
+        }
+        if let Some(mut recording) = recording {
+            if let Err(why) = &result {
+                recording.failed(why);
+            }
+            recording.answered(if result.is_ok() { 200 } else { 500 });
+            recording.done();
+        }
+    }
+}
+
+impl Background for AfterAnswers {
+    fn put(&self, work: Work) {
+        if self.is_closed.load(SeqCst) {
+            return self.drop_work(&work, "the host is stopping");
+        }
+        let (Some(runtime), Some(own)) = (&self.runtime, self.own.upgrade()) else {
+            return self.drop_work(&work, "no host runs");
+        };
+        let (pending, bytes) = (self.pending.fetch_add(1, SeqCst), self.bytes.fetch_add(work.bytes, SeqCst));
+        if pending >= MAX_PENDING || bytes + work.bytes > MAX_BYTES && pending > 0 {
+            self.pending.fetch_sub(1, SeqCst);
+            self.bytes.fetch_sub(work.bytes, SeqCst);
+            return self.drop_work(&work, &format!("{pending} pieces with {} MiB wait already", bytes >> 20));
+        }
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_on(own.work(work), runtime);
+    }
+}
+
+/// One piece of work that is not done; dropped, it failed.
+struct Pending {
+    queue: Arc<AfterAnswers>,
+    bytes: usize,
+    is_done: bool,
+}
+
+impl Pending {
+    fn ends(mut self, is_done: bool) {
+        self.is_done = is_done;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let count = if self.is_done { &self.queue.done } else { &self.queue.failed };
+        count.fetch_add(1, SeqCst);
+        self.queue.bytes.fetch_sub(self.bytes, SeqCst);
+        self.queue.pending.fetch_sub(1, SeqCst);
+    }
+}
+
+impl fmt::Debug for AfterAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AfterAnswers").field(&self.counts()).finish()
+    }
+}

@@ -1,0 +1,149 @@
+//! What scripts do when a client has its answer: `after(|| …)` and `fn done(body)`.
+
+use super::argument::UserValves;
+use super::call::Later;
+use super::hooks::{DONE, Param};
+use super::reach::{RunWork, Work};
+use super::run::Ended;
+use super::script::Script;
+use super::value::{Shape, live};
+use rhai::{Dynamic, FnPtr};
+use std::sync::{Arc, Weak};
+use valvehouse_core::breaker::Admission;
+use valvehouse_core::context::{Conversation, NotLeft, Turn};
+use valvehouse_core::figures::Ending;
+use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::trace::What;
+use valvehouse_json::Json;
+
+/// What is done.
+enum Job {
+    /// A function that was handed to `after`.
+    Function(FnPtr),
+    /// `done`, with this body.
+    Done(Json, Arc<UserValves>),
+}
+
+impl Job {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Function(_) => "after",
+            Self::Done(..) => DONE,
+        }
+    }
+}
+
+impl Script {
+    /// Lets its calls find it, for work that they leave.
+    pub(super) fn may_leave_work(self: &Arc<Self>) {
+        let this: Weak<Self> = Arc::downgrade(self);
+        // Another filter or tool of the same script has set the same.
+        let _ = self.caller.script.set(this.clone());
+        let _ = self.behind.script.set(this);
+    }
+
+    /// Leaves its `done` for the time when the client of a turn has its answer.
+    pub(super) fn leave_done(
+        self: &Arc<Self>,
+        users: &Arc<UserValves>,
+        conversation: &Arc<Conversation>,
+        turn: &Turn,
+    ) {
+        let Some(background) = self.settings.background.clone() else { return };
+        let (script, users, conversation) = (self.clone(), users.clone(), conversation.clone());
+        let behind = turn.behind();
+        let hand_on = move || {
+            let facts = behind.facts();
+            let Some(body) = conversation.body(&facts.chat_id, &facts.message_id) else { return };
+            let (bytes, origin) = (body.weight(), origin(&facts.model, &facts.user, &facts.chat_id));
+            let (plugin, job) = (script.caller.plugin.clone(), Job::Done(body, users));
+            let run: RunWork = Box::new(move |trace| Box::pin(script.work(job, behind.turn(trace))));
+            background.put(Work { plugin, what: DONE, bytes, origin, run });
+        };
+        // A question that such work asks a model leaves none.
+        if let Err(why @ NotLeft::TooMany) = turn.afterwards().leave(0, hand_on) {
+            tracing::warn!(plugin = self.id(), "cannot leave `{DONE}` for after the answer: {why}");
+        }
+    }
+
+    /// Does a piece of work on a lane. What its breaker counts refuses no request.
+    async fn work(self: Arc<Self>, job: Job, turn: Turn) -> Result<(), String> {
+        let tally = self.figures().of(job.name());
+        let breaker = self.behind.breaker.clone();
+        let admission = breaker.admit();
+        if let Admission::Rests(rest) = admission {
+            tally.rests();
+            return Err(breaker.refusal(rest).message);
+        }
+        let pace = if tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let owner = self.caller.plugin.clone();
+        let (this, own) = (self.clone(), turn.clone());
+        let worked = lanes::run_for(&owner, pace, move || this.do_job(job, &own)).await;
+        if let Err(LaneError::Stuck) = &worked {
+            breaker.trip(STUCK);
+        }
+        let worked = worked.unwrap_or_else(|error| Err(error.to_string()));
+        match &worked {
+            Ok(()) => breaker.went_well(admission),
+            Err(cause) => breaker.broke(cause),
+        }
+        // What it stored with `durable` is on disk before it counts as done.
+        worked.and(turn.flush().await.map_err(|fault| fault.to_string()))
+    }
+
+    fn do_job(&self, job: Job, turn: &Turn) -> Result<(), String> {
+        let name = job.name();
+        let tally = self.figures().of(name);
+        let step = turn.trace().map(|trace| trace.begin(What::Hook(&self.caller.plugin, name), &Json::Null));
+        let timing = tally.begin();
+        let (result, spent) = self.call_behind(name, turn, || match &job {
+            Job::Function(function) => function.call::<Dynamic>(&self.engine, &self.ast, ()).map(drop),
+            Job::Done(body, users) => {
+                let params = self.done.iter().flatten().map(|param| match param {
+                    Param::Subject => live(body, Shape::Body),
+                    param => self.argument(*param, turn, users),
+                });
+                self.evaluate(name, params.collect()).map(drop)
+            }
+        });
+        if let Some(trace) = turn.trace() {
+            trace.spend(name, self.id(), spent);
+        }
+        let result = result.map_err(|ended| match ended {
+            Ended::Refused(refusal) => refusal.message,
+            Ended::Broken { breakage, .. } => breakage.cause,
+        });
+        tally.end(&timing, spent, if result.is_ok() { Ending::Continued } else { Ending::Broken });
+        if let Some(step) = step {
+            let (word, cause) = match &result {
+                Ok(()) => ("continue", None),
+                Err(cause) => ("broke", Some(cause.as_str())),
+            };
+            step.end(word, cause, None);
+        }
+        result
+    }
+}
+
+impl Later for Script {
+    fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), String> {
+        let background = self.settings.background.clone();
+        let background = background.ok_or("nothing runs after the answer in this program")?;
+        let behind = turn.behind();
+        let afterwards = turn.afterwards().leave(bytes, move || {
+            let facts = behind.facts();
+            let origin = origin(&facts.model, &facts.user, &facts.chat_id);
+            let (plugin, job) = (self.caller.plugin.clone(), Job::Function(function));
+            let what = job.name();
+            let run: RunWork = Box::new(move |trace| Box::pin(self.work(job, behind.turn(trace))));
+            background.put(Work { plugin, what, bytes, origin, run });
+        });
+        afterwards.map_err(|why| why.to_string())
+    }
+}
+
+/// The turn that work comes from: model, user, conversation.
+fn origin(model: &Json, user: &Json, chat_id: &str) -> [String; 3] {
+    let id = |json: &Json| json.text("id").map(String::from).unwrap_or_default();
+    [id(model), id(user), chat_id.to_owned()]
+}

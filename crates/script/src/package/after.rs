@@ -1,0 +1,100 @@
+//! `after`: a function is called when the client has its answer.
+
+use super::argument::{RhaiResultOf, fail};
+use super::reading::Reading;
+use crate::call;
+use crate::value::{List, Map as Live, json_of, live};
+use rhai::{Dynamic, FnNamespace, FnPtr, FuncRegistration, Module};
+use std::sync::Weak;
+
+const NAME: &str = "after";
+/// What one function may keep, in bytes, about.
+const MAX_KEPT: usize = 4 << 20;
+/// How deep arrays, maps and functions in what it keeps may be nested.
+const MAX_DEPTH: usize = 64;
+/// What an element takes beside its text, about.
+const ELEMENT: usize = 32;
+
+pub(crate) fn register_after(module: &mut Module) {
+    FuncRegistration::new(NAME)
+        .with_namespace(FnNamespace::Global)
+        .with_params_info(["function: closure"])
+        .with_comments([
+            "/// Calls a function when the client has the last byte of its answer, or is gone: `after(|| kv::incr(\"answers\"))`. It \
+             keeps what it captures as that is now, at most 4 MiB. Nobody waits for it, and what it throws is logged and counted.",
+        ])
+        .with_volatility(true)
+        .set_into_module(module, |function: FnPtr| after(&function));
+}
+
+fn after(function: &FnPtr) -> RhaiResultOf<()> {
+    let call =
+        call::current().ok_or_else(|| fail(NAME, "there is no answer to wait for outside of a turn"))?;
+    let mut kept = 0;
+    let function = own(function, &mut kept, 0)?;
+    // A step that runs again after a pause has left it already.
+    if call::was_reported() {
+        return Ok(());
+    }
+    let script = call.caller.script.get().and_then(Weak::upgrade);
+    let script = script.ok_or_else(|| fail(NAME, "nothing runs after the answer here"))?;
+    script.leave(function, kept, &call.turn).map_err(|why| fail(NAME, why))
+}
+
+/// The same function with what it captured as that is now: variables that it shares are emptied at the end of the call.
+fn own(function: &FnPtr, kept: &mut usize, depth: usize) -> RhaiResultOf<FnPtr> {
+    let mut function = function.clone();
+    for value in function.iter_curry_mut() {
+        *value = copy(value, kept, depth + 1)?;
+    }
+    Ok(function)
+}
+
+fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic> {
+    if depth > MAX_DEPTH {
+        return Err(fail(NAME, format!("the function captures what is nested more than {MAX_DEPTH} deep")));
+    }
+    let mut keep = |bytes: usize| {
+        *kept += bytes + ELEMENT;
+        match *kept > MAX_KEPT {
+            true => {
+                Err(fail(NAME, "the function may keep 4 MiB; copy what it needs into variables of its own"))
+            }
+            false => Ok(()),
+        }
+    };
+    if let Some(shape) = value.read_lock::<Live>().map(|map| map.shape) {
+        let json = json_of(value)?;
+        keep(json.weight())?;
+        return Ok(live(&json.copy(), shape));
+    }
+    if let Some(shape) = value.read_lock::<List>().map(|list| list.shape) {
+        let json = json_of(value)?;
+        keep(json.weight())?;
+        return Ok(live(&json.copy(), shape));
+    }
+    if value.read_lock::<Reading>().is_some() {
+        return Err(fail(NAME, "a stream that is being read ends with its turn: read it before"));
+    }
+    if let Some(function) = value.read_lock::<FnPtr>() {
+        return own(&function, kept, depth).map(Dynamic::from);
+    }
+    if let Ok(items) = value.as_array_ref() {
+        keep(0)?;
+        let items: Vec<Dynamic> =
+            items.iter().map(|item| copy(item, kept, depth + 1)).collect::<Result<_, _>>()?;
+        return Ok(items.into());
+    }
+    if let Ok(map) = value.as_map_ref() {
+        keep(0)?;
+        let entries = map.iter().map(|(key, item)| Ok((key.clone(), copy(item, kept, depth + 1)?)));
+        return Ok(entries.collect::<RhaiResultOf<rhai::Map>>()?.into());
+    }
+    let bytes = match (value.as_immutable_string_ref(), value.as_blob_ref()) {
+        (Ok(text), _) => text.len(),
+        (_, Ok(blob)) => blob.len(),
+        _ => value.read_lock::<crate::value::Bytes>().map_or(0, |bytes| bytes.0.len()),
+    };
+    keep(bytes)?;
+    Ok(value.flatten_clone())
+}

@@ -1,0 +1,247 @@
+//! `tools::list`, `tools::call`, `tools::all`: a script calls tools of this host.
+
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::waiting::{Options, run_beside};
+use crate::budget;
+use crate::call;
+use crate::reach::{Reach, Tools};
+use crate::thrown::Thrown;
+use crate::value::{Shape, json_of, live};
+use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, FuncRegistration, Map, Module};
+use std::sync::Arc;
+use valvehouse_config::Grant;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::kernel::Kernel;
+use valvehouse_core::lanes::Piece;
+use valvehouse_core::tool::{Tool, ToolSpec};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::{Json, Object};
+
+const CALL: &str = "tools::call";
+const ALL: &str = "tools::all";
+/// Bytes, about, of the arguments of one call.
+const MAX_ARGUMENTS: usize = 1 << 20;
+/// Names in a message about a tool that is not there.
+const SHOWN: usize = 30;
+
+pub(super) fn module() -> Module {
+    let mut module = Module::new();
+    let function = |name: &str, params: &[&str], comment: &str| {
+        FuncRegistration::new(name)
+            .with_params_info(params)
+            .with_comments([format!("/// {comment}")])
+            .with_volatility(true)
+    };
+    function(
+        "list",
+        &["Array"],
+        "The tools that may be called: those that the turn offers, and those that are granted. A list of \
+         `#{ name, description, parameters, tags, metadata }`, `parameters` as JSON schema.",
+    )
+    .set_into_module(&mut module, list);
+    function(
+        "call",
+        &["name: &str", "arguments: map", "any"],
+        "Calls a tool as a model would: arguments are checked, filters see the call, and a person is asked where an \
+         approval is needed. Gives the result; throws the tool's error.",
+    )
+    .set_into_module(&mut module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
+    function("call", &["name: &str", "any"], "The same without arguments.")
+        .set_into_module(&mut module, |name: &str| call(CALL, name, &Map::new().into()));
+    function(
+        "all",
+        &["calls: array", "Array"],
+        "Calls several tools beside each other: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }])`. Gives the \
+         results in order. At most 8 run at a time, whatever `limit` says. When one fails, the others are ended and the error is thrown.",
+    )
+    .set_into_module(&mut module, |calls: AnyArray| all(&calls, &Map::new().into()));
+    function(
+        "all",
+        &["calls: array", "options: map", "Array"],
+        "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
+    )
+    .set_into_module(&mut module, |calls: AnyArray, options: AnyMap| all(&calls, &options));
+    module
+}
+
+/// `__tools__`: each tool by its name, with its `spec` and a function value that calls it.
+pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) -> Dynamic {
+    let Ok(reachable) = Reachable::of("__tools__", plugin, reach, turn.clone()) else {
+        return Map::new().into();
+    };
+    let one = |tool: &Tool| {
+        let mut callable = FnPtr::new(CALLABLE).ok()?;
+        callable.add_curry(tool.name().into());
+        let described = tool.spec.describe();
+        let spec = ["name", "description", "parameters"]
+            .map(|key| (key.into(), described.get(key).unwrap_or_default()));
+        let spec = Json::Object(spec.into_iter().collect::<Object>());
+        let entry =
+            Map::from([("spec".into(), live(&spec, Shape::Plain)), ("callable".into(), callable.into())]);
+        Some((tool.name().into(), entry.into()))
+    };
+    reachable.all().iter().filter_map(one).collect::<Map>().into()
+}
+
+/// What the function values of `__tools__` call.
+const CALLABLE: &str = "__call_tool__";
+
+pub(crate) fn register_callable(module: &mut Module) {
+    let function = |params: &[&str]| {
+        FuncRegistration::new(CALLABLE)
+            .with_namespace(FnNamespace::Global)
+            .with_params_info(params)
+            .with_comments(["/// Calls a tool of `__tools__`."])
+            .with_volatility(true)
+    };
+    function(&["name: &str", "arguments: map", "any"])
+        .set_into_module(module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
+    function(&["name: &str", "any"])
+        .set_into_module(module, |name: &str| call(CALL, name, &Map::new().into()));
+}
+
+/// The tools that a call may call.
+struct Reachable {
+    plugin: Arc<str>,
+    reach: Arc<Reach>,
+    turn: Turn,
+    kernel: Kernel,
+}
+
+impl Reachable {
+    fn read(name: &str) -> RhaiResultOf<Self> {
+        let call = call::current().ok_or_else(|| fail(name, "there are no tools outside of a turn"))?;
+        Self::of(name, call.caller.plugin.clone(), call.reach, call.turn)
+    }
+
+    fn of(name: &str, plugin: Arc<str>, reach: Arc<Reach>, turn: Turn) -> RhaiResultOf<Self> {
+        match &reach.tools {
+            Tools::Undeclared => {
+                return Err(fail(name, "declare it in the opening comment: requirements: tools"));
+            }
+            Tools::TriedOut => return Err(fail(name, "a script that is tried out calls no tools")),
+            Tools::Granted { .. } => {}
+        }
+        let kernel = Kernel::of_turn(&turn).ok_or_else(|| {
+            fail(name, "there are no tools here: a turn of a chat has them, and the call of a tool")
+        })?;
+        Ok(Self { plugin, reach, turn, kernel })
+    }
+
+    /// Those of the host that are granted beyond what the turn offers.
+    fn granted(&self, is_meant: impl Fn(&ToolSpec) -> bool) -> Vec<Tool> {
+        let Tools::Granted { grant, host: Some(host) } = &self.reach.tools else { return Vec::new() };
+        let is_granted = |spec: &ToolSpec| match grant {
+            Grant::Nothing => false,
+            Grant::Everything => true,
+            Grant::Only(words) => words.iter().any(|word| spec.is_meant_by(word)),
+        };
+        match grant {
+            Grant::Nothing => Vec::new(),
+            _ => host.tools(&|spec| is_meant(spec) && is_granted(spec)),
+        }
+    }
+
+    /// All of them, each name once.
+    fn all(&self) -> Vec<Tool> {
+        let offered = self.kernel.toolbox();
+        let mut all: Vec<Tool> = offered.iter().cloned().collect();
+        all.extend(self.granted(|spec| offered.find(&spec.name).is_none()));
+        all
+    }
+
+    fn find(&self, name: &str) -> Option<Tool> {
+        let offered = self.kernel.find_tool(name).cloned();
+        offered.or_else(|| self.granted(|spec| spec.name == name).into_iter().next())
+    }
+
+    /// Why a tool cannot be called.
+    fn unknown(&self, name: &str) -> String {
+        let all = self.all();
+        let names: Vec<&str> = all.iter().map(Tool::name).collect();
+        let near = did_you_mean(name, names.iter().copied());
+        let known = match names.len() {
+            0 => "the turn offers none".to_owned(),
+            1..=SHOWN => format!("it may call {}", names.join(", ")),
+            more => format!("it may call {more} tools, which tools::list() gives"),
+        };
+        let plugin = &self.plugin;
+        format!(
+            "unknown tool `{name}`{near}; {known}. A tool that the turn does not offer is granted: valvehouse grant \
+             {plugin} tools={name}"
+        )
+    }
+}
+
+fn list() -> RhaiResultOf<Dynamic> {
+    let reachable = Reachable::read("tools::list")?;
+    let described: Vec<Json> = reachable.all().iter().map(|tool| tool.spec.describe()).collect();
+    budget::charge(described.len() as u64).map_err(budget::ended)?;
+    Ok(live(&described.into(), Shape::Plain))
+}
+
+/// Calls a tool; `function` is what the script called.
+pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let reachable = Reachable::read(function)?;
+    let Reachable { plugin, turn, kernel, .. } = &reachable;
+    let args = match json_of(args)? {
+        args @ Json::Object(_) => args.copy(),
+        _ => return Err(unfit(function, "arguments", "a map", args)),
+    };
+    let bytes = args.weight();
+    if bytes > MAX_ARGUMENTS {
+        let kib = bytes / 1024;
+        return Err(fail(
+            function,
+            format!("the arguments of `{name}` take {kib} KiB; at most 1024 KiB may be passed"),
+        ));
+    }
+    let tool = reachable.find(name).ok_or_else(|| fail(function, reachable.unknown(name)))?;
+    if turn.is_paused() {
+        return Err(budget::ended(budget::Exceeded::Paused));
+    }
+    // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
+    let called = kernel.call_for(plugin, &tool, args.copy(), turn);
+    let called = budget::wait(turn, called)?;
+    let value = called.map_err(|fault| thrown(function, name, fault, turn))?;
+    Ok(live(&value.copy(), Shape::Plain))
+}
+
+/// What a script catches.
+fn thrown(function: &str, tool: &str, fault: Fault, turn: &Turn) -> Box<EvalAltResult> {
+    match fault {
+        Fault::Paused => budget::ended(budget::Exceeded::Paused),
+        _ if turn.is_paused() => budget::ended(budget::Exceeded::Paused),
+        // It stops the turn, unless the script catches it.
+        Fault::Refused(refusal) if refusal.fatal => Thrown::refused(refusal),
+        Fault::Refused(Refusal { message, .. }) => fail(function, format!("{tool}: {message}")),
+        other => fail(function, format!("{tool}: {other}")),
+    }
+}
+
+/// Calls several beside each other.
+fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
+    let options = Options::read(ALL, options, &["limit", "settle"])?;
+    let (limit, settles) = (options.limit()?, options.truth("settle")?);
+    let mut wanted = Vec::new();
+    for one in items(ALL, "calls", calls)? {
+        let json = json_of(&one)?;
+        let name = json.text("name");
+        let unknown = json.as_object().map(Object::entries).unwrap_or_default().into_iter();
+        let unknown = unknown.map(|(key, _)| key).find(|key| !["name", "args"].contains(&key.as_str()));
+        let (Some(name), None) = (name, unknown) else {
+            return Err(unfit(
+                ALL,
+                "calls",
+                "an array of maps, #{ name: \"weather\", args: #{ … } } each",
+                &one,
+            ));
+        };
+        let args = json.get("args").filter(|args| !args.is_null()).unwrap_or_else(Json::object);
+        wanted.push((name.to_string(), live(&args, Shape::Plain)));
+    }
+    let works = wanted.iter().map(|(name, args)| Box::new(|| call(ALL, name, args)) as Piece<'_, _>);
+    let call = call::current().ok_or_else(|| fail(ALL, "there are no tools outside of a turn"))?;
+    run_beside(&call.turn, works.collect(), limit, settles)
+}

@@ -1,0 +1,218 @@
+//! What scripts do when the client has its answer: `fn done(body)` and `after(|| …)`.
+
+use crate::host::{TestHost, saying, streaming, until};
+use crate::tools::HELPER;
+use crate::upstream::{Gate, MODEL, Reply, Upstream, chunk};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Reports to a service what a filter did, and where it may.
+fn reports(service: &Upstream, code: &str) -> (String, String) {
+    let url = service.url();
+    let address = url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let report = format!("fn report(what) {{ http::post(\"{url}/report\", #{{ json: what }}) }}");
+    (
+        format!("/*\nrequirements: http, llm, kv\n*/\n{code}\n{report}\n"),
+        format!("[grants.tells]\nhttp = [\"{address}\"]\n"),
+    )
+}
+
+async fn service() -> Upstream {
+    let service = Upstream::start().await;
+    service.script(|_| Reply::raw("text/plain", "noted"));
+    service
+}
+
+fn reported(service: &Upstream) -> Vec<Value> {
+    service.asked().iter().map(|asked| asked.json()).collect()
+}
+
+async fn figure(host: &TestHost, name: &str) -> f64 {
+    let text = host.get("/metrics").await.body().to_owned();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte() {
+    let service = service().await;
+    let (filter, config) = reports(
+        &service,
+        "fn inlet(body) { body.messages[-1].content += \"!\"; }\nfn done(body, __user__) { report(body); }",
+    );
+    let host = TestHost::new().config(&config).filter("tells", filter).start().await;
+    for is_streamed in [false, true] {
+        let gate = Gate::closed();
+        let before = service.asked().len();
+        if is_streamed {
+            let end = chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n";
+            host.upstream.reply(Reply::begun(["it ", "is"]).then_gate(&gate).then(end));
+        } else {
+            host.upstream.reply(Reply::text("it is").behind(&gate));
+        }
+        let body = if is_streamed { streaming(MODEL, "is it") } else { saying(MODEL, "is it") };
+        let chat = host.chat(&body);
+        let meanwhile = async {
+            host.upstream.was_asked(1 + usize::from(is_streamed)).await;
+            assert_eq!(service.asked().len(), before, "the answer has not ended");
+            gate.open();
+        };
+        let (answer, ()) = tokio::join!(chat, meanwhile);
+        assert_eq!(answer.text(), "it is", "{}", answer.body());
+        service.was_asked(before + 1).await;
+        let body = &reported(&service)[before];
+        assert_eq!(body["messages"][0]["content"], "is it!", "{body}");
+        assert_eq!(body["messages"][1]["content"], "it is", "{body}");
+        assert_eq!((&body["model"], &body["error"]), (&json!(MODEL), &Value::Null), "{body}");
+    }
+    until("all is counted", async || {
+        figure(&host, "valvehouse_after_answer_total{end=\"done\"}").await == 2.0
+    })
+    .await;
+    let traces = host.app().traces.past();
+    let trace = traces.iter().find(|trace| trace.asked.door == "done").expect("work has a trace of its own");
+    assert_eq!(trace.records()[0].hook, "done");
+    assert_eq!(trace.asked.model, MODEL);
+}
+
+#[tokio::test]
+async fn done_also_runs_when_the_client_is_gone_and_when_the_turn_failed() {
+    let service = service().await;
+    let (filter, config) = reports(&service, "fn done(body) { report(body); }");
+    let host = TestHost::new().config(&config).filter("tells", filter).start().await;
+    host.upstream.reply(Reply::begun(["it ", "is"]).then_for_ever(""));
+    let begun = host.begin("is it").await;
+    host.upstream.was_asked(1).await;
+    assert!(service.asked().is_empty());
+    drop(begun);
+    service.was_asked(1).await;
+    assert_eq!(reported(&service)[0]["messages"], json!([{"role": "user", "content": "is it"}]));
+    host.upstream.reply(Reply::json(&json!({"error": {"message": "busy"}})).status(503));
+    assert_ne!(host.chat(&saying(MODEL, "again")).await.status, 200);
+    service.was_asked(2).await;
+    let failed = &reported(&service)[1];
+    assert!(failed["error"].as_str().unwrap().contains("503"), "{failed}");
+}
+
+#[tokio::test]
+async fn after_keeps_what_it_captured_and_a_model_may_be_asked_there() {
+    let service = service().await;
+    let code = r#"
+fn inlet(body, state, __metadata__) {
+    let last = body.messages[-1];
+    let words = [last.text, #{ deep: body.messages }];
+    __metadata__.seen = "inlet";
+    after(|| {
+        let nested = "";
+        try { after(|| 1); } catch (e) { nested = e.message; }
+        report(#{ at: last.content, words: words, seen: __metadata__.seen, nested: nested,
+            model: llm::chat(#{ model: "demo", messages: [#{ role: "user", content: "title" }] }).content });
+    });
+    last.content = "changed";
+    words.push("later");
+}
+fn stream_end(state) { after(|| report("end")); }
+"#;
+    let (filter, config) = reports(&service, code);
+    let host = TestHost::new().config(&config).config(HELPER).filter("tells", filter).start().await;
+    assert!(host.problems("tells").is_empty(), "{:?}", host.problems("tells"));
+    host.upstream.reply(Reply::text("fine"));
+    assert_eq!(host.chat(&saying(MODEL, "first")).await.text(), "fine");
+    service.was_asked(2).await;
+    until("all is counted", async || {
+        figure(&host, "valvehouse_after_answer_total{end=\"done\"}").await == 2.0
+    })
+    .await;
+    let mut told = reported(&service);
+    told.sort_by_key(Value::is_object);
+    assert_eq!(told[0], json!("end"));
+    assert_eq!((&told[1]["at"], &told[1]["seen"]), (&json!("first"), &json!("inlet")), "{told:?}");
+    assert_eq!(
+        told[1]["words"],
+        json!(["first", {"deep": [{"role": "user", "content": "first"}]}]),
+        "{told:?}"
+    );
+    assert!(told[1]["nested"].as_str().unwrap().contains("runs after the answer already"), "{told:?}");
+    assert!(told[1]["model"].as_str().unwrap().contains("title"), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_breaks_after_the_answer_refuses_nothing_even_of_a_guard() {
+    let guard = r#"/*
+security: true
+*/
+fn inlet(body) { after(|| body.nothing.at.all); body }
+fn done(body) { throw "no"; }
+"#;
+    let config = "[breaker]\nbreaks = 2\nwindow_ms = 60000\nrest_ms = 60000\n";
+    let host = TestHost::new().config(config).filter("guard", guard).start().await;
+    host.upstream.script(|asked| Reply::fitting(asked, "fine"));
+    for _ in 0..6 {
+        let answer = host.chat(&saying(MODEL, "x")).await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "fine"), "{}", answer.body());
+        let pending = "valvehouse_after_answer_pending";
+        until("the work is over", async || figure(&host, pending).await == 0.0).await;
+    }
+    assert_eq!(figure(&host, "valvehouse_after_answer_total{end=\"failed\"}").await, 12.0);
+    assert_eq!(host.ready().await["plugins"]["guard"], "live");
+}
+
+#[tokio::test]
+async fn a_full_queue_drops_what_comes_and_counts_it_and_answers_go_on() {
+    let gate = Gate::closed();
+    let service = Upstream::start().await;
+    let held = gate.clone();
+    service.script(move |_| Reply::raw("text/plain", "noted").behind(&held));
+    let code = "fn inlet(body) { for i in 0..60 { after(|| report(i)); } body }";
+    let (filter, config) = reports(&service, code);
+    let host = TestHost::new().config(&config).filter("tells", filter).start().await;
+    host.upstream.script(|asked| Reply::fitting(asked, "fine"));
+    for _ in 0..5 {
+        assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
+    }
+    until("what is too much is dropped", async || {
+        figure(&host, "valvehouse_after_answer_total{end=\"dropped\"}").await == 44.0
+    })
+    .await;
+    assert_eq!(figure(&host, "valvehouse_after_answer_pending").await, 256.0);
+    assert!(service.asked().len() <= 8, "8 run at a time");
+    gate.open();
+    until("the rest is done", async || figure(&host, "valvehouse_after_answer_pending").await == 0.0).await;
+    let ends =
+        ["done", "failed", "dropped"].map(|end| format!("valvehouse_after_answer_total{{end=\"{end}\"}}"));
+    let counts =
+        [figure(&host, &ends[0]).await, figure(&host, &ends[1]).await, figure(&host, &ends[2]).await];
+    let errors: Vec<_> = host.app().traces.past().iter().filter_map(|trace| trace.error()).collect();
+    assert_eq!(counts, [256.0, 0.0, 44.0], "{errors:?}");
+    assert_eq!(service.asked().len(), 256);
+}
+
+#[tokio::test]
+async fn too_many_and_too_large_functions_are_errors_of_who_leaves_them() {
+    let many = "fn inlet(body) { for i in 0..65 { after(|| i); } body }";
+    let large = "fn inlet(body) { let text = \"x\"; for i in 0..23 { text += text; } after(|| text); body }";
+    let host = TestHost::new().filter("many", many).start().await;
+    let refused = host.chat(&saying(MODEL, "x")).await;
+    assert_eq!(refused.status, 500);
+    host.update("many", large).await;
+    assert_eq!(host.chat(&saying(MODEL, "x")).await.status, 500);
+    let together = "fn inlet(body) { let text = \"x\"; for i in 0..21 { text += text; } for i in 0..9 { after(|| text); } body }";
+    host.update("many", together).await;
+    assert_eq!(host.chat(&saying(MODEL, "x")).await.status, 500);
+    host.update("many", &together.replace("0..9", "0..7")).await;
+    host.upstream.reply(Reply::text("fine"));
+    assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
+}
+
+#[tokio::test]
+async fn a_stopping_host_does_what_is_left_first() {
+    let service = Upstream::start().await;
+    service.script(|_| Reply::raw("text/plain", "noted").after(Duration::from_millis(300)));
+    let code = "fn done(body) { report(1); report(2); kv::set(\"done\", 1); }";
+    let (filter, config) = reports(&service, code);
+    let mut host = TestHost::new().config(&config).filter("tells", filter).start().await;
+    host.upstream.reply(Reply::text("fine"));
+    assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
+    host.stop().await;
+    assert_eq!(reported(&service), [json!(1), json!(2)]);
+}
