@@ -2,13 +2,13 @@
 
 use super::refusal::AnthropicError;
 use crate::auth;
-use crate::body::{parsed, read, unpacked};
+use crate::body::{parsed, read_plain};
 use crate::headers::named;
 use crate::passthrough;
 use crate::reply::json_response;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::anthropic;
@@ -33,14 +33,16 @@ pub(super) fn has_counter(ready: &Ready, app: &App) -> bool {
 pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) -> Response {
     let snapshot = app.host.snapshot();
     let counted = async {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
         let asked = parsed(&bytes)?;
         let model = asked.text("model").unwrap_or_default();
         let ready = snapshot.ready(&model, &[])?;
         if has_counter(&ready, &app) {
+            // The body is no longer what these say of it.
+            parts.headers.remove(header::CONTENT_ENCODING);
+            parts.headers.remove(header::CONTENT_LENGTH);
             let request = Request::from_parts(parts, Body::from(bytes));
             return Ok(passthrough::through(app.clone(), request, PATH.to_owned(), None).await);
         }

@@ -3,7 +3,7 @@
 use super::answer::Writer;
 use super::refusal::{OllamaError, body};
 use super::request::{self, Kind};
-use crate::body::{parsed, read, unpacked};
+use crate::body::{parsed, read_plain};
 use crate::headers::named;
 use crate::openai::catalog;
 use crate::reply::json_response;
@@ -78,8 +78,7 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
     let answer = async {
         let (parts, body) = request.into_parts();
         let key_user = auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
         let asked = request::read(&parsed(&bytes)?, kind)?;
         if asked.is_empty {
             let model = asked.body.text("model").unwrap_or_default();

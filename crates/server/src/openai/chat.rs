@@ -2,7 +2,7 @@
 
 use super::encode::Completion;
 use super::relay;
-use crate::body::{parsed, read, unpacked};
+use crate::body::{parsed, read_plain};
 use crate::headers::named;
 use crate::reply::refused;
 use crate::turn::endpoint::{Call, Endpoint};
@@ -36,8 +36,7 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Respo
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    let bytes = read(body, app.config.server.max_body_mb).await?;
+    let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
     // Who keeps everything looks at every answer.
     if !app.traces.keeps_everything()
         && let Some((ready, model, stream)) = nobody_looks(snapshot, &bytes)

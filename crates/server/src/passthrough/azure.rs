@@ -1,13 +1,13 @@
 //! Paths of Azure's clients, which name the model in the path: `/openai/deployments/{model}/chat/completions`.
 
 use super::endpoint;
-use crate::body::{read, unpacked};
+use crate::body::read_plain;
 use crate::openai;
 use crate::reply;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderValue;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -47,8 +47,9 @@ fn without_version(mut request: Request) -> Request {
 async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, Fault> {
     let (mut parts, body) = request.into_parts();
     crate::auth::user_of_key(app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    let bytes = with_model(&read(body, app.config.server.max_body_mb).await?, model);
+    let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
+    let bytes = with_model(&bytes, model);
+    parts.headers.remove(CONTENT_ENCODING);
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }

@@ -5,7 +5,7 @@ use super::events::as_stream;
 use super::keep_alive::KeepAlive;
 use super::streaming::{Item, Streaming};
 use super::written::Written;
-use crate::body::{read, unpacked};
+use crate::body::read_plain;
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
@@ -31,8 +31,7 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
     let answer = async {
         let (parts, body) = request.into_parts();
         let key_user = auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
         serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
     };
     // In a place of its own: what is around it is handed on from layer to layer.
