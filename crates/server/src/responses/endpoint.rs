@@ -58,7 +58,7 @@ impl Endpoint for Responses {
         };
         storage::resolve(app, headers, &sent, &before).await?;
         let request = request::read(sent, before)?;
-        let writer = Writer::new(Resource::new(&request));
+        let writer = Writer::new(Resource::new(&request), request.spaces);
         let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
         let keeper = keeps.then(|| Keeper::new(app, headers, request.conversation));
         Ok((
