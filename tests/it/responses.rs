@@ -479,6 +479,48 @@ async fn a_call_is_done_when_the_next_one_begins() {
 }
 
 #[tokio::test]
+async fn a_compacted_conversation_goes_on_from_its_summary() {
+    let host = host().await;
+    let compact = async |body: &Value| {
+        let request =
+            host.request("POST", "/v1/responses/compact").header("content-type", "application/json");
+        Answer::of(request.body(body.to_string())).await
+    };
+    let first = host.respond(&json!({"model": "mock-1", "input": "my name is Ann"})).await.json();
+    let input = json!([
+        {"role": "user", "content": "the weather in Oslo?"},
+        {"type": "function_call", "call_id": "a", "name": "weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "20"},
+    ]);
+    let body =
+        json!({"model": "mock-1", "previous_response_id": first["id"], "input": input, "stream": true});
+    let compacted = compact(&body).await.json();
+    let sent = host.upstream.last().json();
+    assert_eq!(sent["stream"], json!(null), "a compaction is no stream");
+    // The whole conversation, its calls with their tools, and what is asked for.
+    assert_eq!(sent["messages"].as_array().unwrap().len(), 6, "{sent}");
+    assert_eq!(
+        (&sent["tools"][0]["function"]["name"], &sent["tool_choice"]),
+        (&json!("weather"), &json!("none"))
+    );
+    assert_eq!(compacted["object"], "response.compaction");
+    let output = compacted["output"].as_array().unwrap();
+    let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["message", "message", "compaction"]);
+    assert_eq!(compacted["usage"]["total_tokens"], 2, "{compacted}");
+    let mut input = output.clone();
+    input.push(json!({"role": "user", "content": "go on"}));
+    host.respond(&json!({"model": "mock-1", "input": input})).await;
+    let sent = host.upstream.last().json();
+    let texts: Vec<&str> =
+        sent["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect();
+    // The filter of the host saw the summary as well.
+    assert_eq!(texts[..2], ["my name is Ann", "the weather in Oslo?"]);
+    assert!(texts[2].ends_with("Its summary:\n\nHELLO from upstream") && texts[3] == "go on", "{texts:?}");
+    compact(&json!({"input": "hi"})).await.refused(400, "missing model");
+}
+
+#[tokio::test]
 async fn clients_read_why_a_stream_ended_and_when_to_ask_again() {
     let limit = r#"fn stream(event) { if event.text.contains("stop") { throw #{status: 429, retry_after: 7, message: "enough"}; } event }"#;
     let host = TestHost::new()
