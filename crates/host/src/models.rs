@@ -70,8 +70,15 @@ fn question(
     let kernel = ready.kernel.without(&callers);
     let facts = turn.facts().clone();
     let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
-    let facts =
-        TurnFacts { model: ready.facts, models: ready.models, callers, states: None, exchange, ..facts };
+    let facts = TurnFacts {
+        model: ready.facts,
+        models: ready.models,
+        callers,
+        states: None,
+        exchange,
+        load: Some(turn.load().clone()),
+        ..facts
+    };
     Ok((kernel, Turn::new(facts, turn.context().fork(), turn.events().clone())))
 }
 

@@ -99,7 +99,7 @@ fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
     }
 }
 
-/// Whether the tool call that is being made was counted before the turn paused in it.
+/// Returns `true` if the tool call that is being made was counted before the turn paused in it.
 fn was_counted(turn: &Turn, state: &Json) -> bool {
     let call = turn.pauses().map(|pauses| pauses.call()).and_then(|call| call.text("id"));
     let Some(call) = call.filter(|call| !call.is_empty()) else { return false };

@@ -3,6 +3,7 @@
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
+use super::load::Load;
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use valvehouse_json::{Json, Object};
 
-/// What a door knows about a request before anything runs.
+/// The facts about a request that a door knows before anything runs.
 #[derive(Debug, Clone, Default)]
 pub struct TurnFacts {
     /// `id name email role` and whatever else came along.
@@ -46,12 +47,14 @@ pub struct TurnFacts {
     pub client: Json,
     /// Plugins whose own question to a model this turn is.
     pub callers: Vec<String>,
-    /// Where its steps are written down, if anywhere.
+    /// The trace in which its steps are recorded, if any.
     pub trace: Option<Arc<Trace>>,
     /// Scratch maps that it shares with other parts of itself, where it comes in parts.
     pub states: Option<States>,
     /// The headers, the credential and the retries of the request, where an endpoint took it.
     pub exchange: Option<Arc<Exchange>>,
+    /// The load of the request whose part this turn is, where it is a question of a script.
+    pub load: Option<Arc<Load>>,
 }
 
 /// The scratch maps of plugins, by id; a clone is the same maps.
@@ -134,8 +137,8 @@ impl TurnFacts {
     }
 }
 
-/// What the turn of a trace began with, as far as that is kept, to run it once more: its facts without the
-/// models, and its variables and metadata.
+/// The facts with which the turn of a trace began, as far as they are kept, to run it once more: without the models,
+/// and with its variables and metadata.
 pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
     let begun = trace.facts().cloned().unwrap_or_default();
     let part = |name: &str| begun.get(name).unwrap_or_default().copy();
@@ -161,12 +164,14 @@ struct Shared {
     states: States,
     /// The exchange of a turn that no endpoint began.
     exchange: Exchange,
+    /// The load of a request that no script's question is.
+    load: OnceLock<Arc<Load>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     observer: OnceLock<Arc<dyn Observer>>,
     pauses: OnceLock<Pauses>,
     started: Instant,
-    /// What calls have kept since the turn was last weighed, in bytes.
+    /// The bytes that calls have kept since the turn was last weighed.
     kept: AtomicU64,
     /// The event that its stream hooks see has the text of many.
     has_long_event: AtomicBool,
@@ -202,6 +207,7 @@ impl Turn {
             facts,
             states,
             exchange: Exchange::default(),
+            load: OnceLock::new(),
             locals: Mutex::default(),
             events,
             observer: OnceLock::new(),
@@ -237,7 +243,7 @@ impl Turn {
         self
     }
 
-    /// What the door knew.
+    /// The facts that the door knew.
     pub fn facts(&self) -> &TurnFacts {
         &self.0.shared.facts
     }
@@ -275,9 +281,9 @@ impl Turn {
         *self.0.shared.states.0.lock() = given.collect();
     }
 
-    /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
-    /// than this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is
-    /// worth to weigh all of it.
+    /// Returns `true` if what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more than
+    /// this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is worth to weigh
+    /// all of it.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
         const WORTH_WEIGHING: u64 = 4 << 20;
         if kept == 0 {
@@ -300,7 +306,7 @@ impl Turn {
         local.downcast().unwrap_or_default()
     }
 
-    /// Where plugins emit to.
+    /// The events that plugins emit.
     pub fn events(&self) -> &Events {
         &self.0.shared.events
     }
@@ -312,7 +318,13 @@ impl Turn {
         }
     }
 
-    /// Where its steps are written down, if anywhere.
+    /// The work of its request that is under way in scripts.
+    pub fn load(&self) -> &Arc<Load> {
+        let shared = &self.0.shared;
+        shared.facts.load.as_ref().unwrap_or_else(|| shared.load.get_or_init(Arc::default))
+    }
+
+    /// The trace in which its steps are recorded, if any.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.0.shared.facts.trace.as_ref()
     }
@@ -327,7 +339,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Whether somebody watches this turn.
+    /// Returns `true` if somebody watches this turn.
     pub fn is_observed(&self) -> bool {
         self.0.shared.observer.get().is_some()
     }
@@ -337,7 +349,7 @@ impl Turn {
         self.0.shared.pauses.get()
     }
 
-    /// Whether this turn stops for a person.
+    /// Returns `true` if this turn stops for a person.
     pub fn is_paused(&self) -> bool {
         self.pauses().is_some_and(Pauses::is_paused)
     }
@@ -410,7 +422,7 @@ impl Turn {
         }
     }
 
-    /// When it began.
+    /// The time at which it began.
     pub fn started(&self) -> Instant {
         self.0.shared.started
     }
@@ -427,7 +439,7 @@ impl Turn {
         Lasting { _over: self.until_dropped(), work: Box::pin(work) }.await
     }
 
-    /// Whether nobody waits for this turn any more.
+    /// Returns `true` if nobody waits for this turn any more.
     pub fn is_over(&self) -> bool {
         *self.0.shared.over.borrow()
     }

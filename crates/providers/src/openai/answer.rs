@@ -17,8 +17,8 @@ use valvehouse_net::{Response, sse};
 const EVENTS: &str = "text/event-stream";
 
 impl OpenAi {
-    /// What the answer is. Waits for its first bytes: services send errors and whole answers under
-    /// the name of a stream, and the other way round.
+    /// The shape of the answer. Waits for its first bytes: services send errors and whole answers under the name of a
+    /// stream, and the other way round.
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
             return Err(self.service.origin.fault(&format!(

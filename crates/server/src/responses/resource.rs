@@ -14,13 +14,13 @@ pub(super) struct Resource {
     /// The fields of the request, each as it was sent or with its default.
     settings: Vec<(&'static str, Json)>,
     model: Json,
-    /// Whether items of reasoning carry what their service signed.
+    /// Is `true` if items of reasoning carry what their service signed.
     pub(super) with_encrypted: bool,
-    /// Whether the request asks for thoughts as a summary, where clients show them.
+    /// Is `true` if the request asks for thoughts as a summary, where clients show them.
     pub(super) with_summary: bool,
 }
 
-/// How a response ended.
+/// The end of a response.
 pub(super) enum End {
     /// It is not over.
     InProgress,
