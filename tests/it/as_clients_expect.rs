@@ -49,6 +49,53 @@ async fn odd_bodies_are_accepted_or_refused_for_what_they_are() {
     }
 }
 
+/// A body as zstd packs it: what is given as it is, then `blocks` times as many zeros as one block may stand for.
+fn zstd(text: &str, blocks: usize) -> Vec<u8> {
+    let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
+    let block = |kind: u32, size: usize, is_last: bool| {
+        (u32::from(is_last) | kind << 1 | u32::try_from(size).unwrap() << 3).to_le_bytes()[..3].to_vec()
+    };
+    out.extend(block(0, text.len(), blocks == 0));
+    out.extend(text.as_bytes());
+    for left in (0..blocks).rev() {
+        out.extend(block(1, 128 << 10, left == 0));
+        out.push(b' ');
+    }
+    out
+}
+
+#[tokio::test]
+async fn bodies_that_codex_packs_are_read_at_every_endpoint() {
+    let config = "[server]\nmax_body_mb = 1\n[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
+    let host = TestHost::new().config(config).start().await;
+    let said = json!([{"role": "user", "content": "hi"}]);
+    let bodies = [
+        ("/v1/chat/completions", json!({"model": "mock-1", "messages": said})),
+        ("/v1/responses", json!({"model": "mock-1", "input": "hi"})),
+        ("/v1/messages", json!({"model": "mock-1", "messages": said, "max_tokens": 9})),
+        ("/v1/messages/count_tokens", json!({"model": "mock-1", "messages": said})),
+        ("/openai/deployments/mock-1/chat/completions", json!({"messages": said})),
+        ("/api/chat", json!({"model": "mock-1", "messages": said, "stream": false})),
+    ];
+    for (path, body) in bodies {
+        let asked = |body: Vec<u8>| {
+            let request = host.request("POST", path).header("content-encoding", "zstd");
+            Answer::of(request.header("content-type", "application/json").body(body))
+        };
+        let body = body.to_string();
+        let (one, other) = body.split_at(7);
+        // Frames follow each other; white space unpacks to much more than it is.
+        let answer = asked([zstd(one, 0), zstd(other, 3)].concat()).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body());
+        let bomb = asked(zstd(&body, 16)).await;
+        assert_eq!(bomb.status, 413, "{path}: {}", bomb.body());
+        for torn in [zstd(&body, 0)[..20].to_vec(), body.clone().into_bytes()] {
+            let answer = asked(torn).await;
+            assert!(answer.status == 400 && answer.body().contains("zstd"), "{path}: {}", answer.body());
+        }
+    }
+}
+
 #[tokio::test]
 async fn unknown_routes_answer_in_the_callers_protocol() {
     let host = TestHost::new().start().await;

@@ -137,7 +137,9 @@ async fn a_response_and_its_stream_are_the_same_but_for_ids_and_times() {
             assert_eq!(whole["usage"], usage);
         }
         assert_eq!(whole["temperature"], 0.5);
-        assert_eq!(whole["tools"], tools);
+        let echoed = json!([{"type": "function", "name": "weather", "description": null, "parameters": null, "strict": null},
+            {"type": "custom", "name": "apply_patch"}]);
+        assert_eq!(whole["tools"], echoed);
     }
 }
 
@@ -325,6 +327,14 @@ async fn what_a_request_gets_wrong_is_named() {
             json!({"model": "mock-1", "input": [{"type": "function_call_output", "call_id": "a", "output": {"k": 1}}]}),
             "invalid input[0].output",
         ),
+        (
+            json!({"model": "mock-1", "input": [{"type": "function_call_output", "call_id": "a", "output": "20"}]}),
+            "no tool call found for input[0] with call_id `a`",
+        ),
+        (
+            json!({"model": "mock-1", "input": [{"type": "compaction", "encrypted_content": "gAAAA"}]}),
+            "cannot read input[0].encrypted_content",
+        ),
         (json!({"model": "mock-1", "input": "hi", "background": true}), "cannot answer in the background"),
         (json!({"model": "mock-1", "input": "hi", "conversation": "c"}), "cannot use `conversation`"),
         (json!({"model": "mock-1", "input": "hi", "tools": [{"type": "function"}]}), "missing tools[0].name"),
@@ -334,4 +344,209 @@ async fn what_a_request_gets_wrong_is_named() {
     }
     let upgrade = Answer::of(host.request("GET", "/v1/responses")).await;
     upgrade.refused(426, "cannot open a WebSocket");
+}
+
+/// A service that thinks, then calls the first tool it is offered, and echoes what it is told of a call.
+fn thinks_and_calls(asked: &crate::upstream::Asked) -> Reply {
+    let sent = asked.json();
+    let message = match sent["messages"].as_array().unwrap().last().unwrap()["role"] == "tool" {
+        true => json!({"role": "assistant", "content": "done"}),
+        false => {
+            let function = json!({"name": sent["tools"][0]["function"]["name"], "arguments": "{\"id\":1}"});
+            let call = json!({"index": 0, "id": "call_1", "type": "function", "function": function});
+            json!({"role": "assistant", "content": null, "reasoning_content": "hm, well", "tool_calls": [call]})
+        }
+    };
+    if sent["stream"] == true {
+        let stream =
+            [chunk(&message, None), chunk(&json!({}), Some("stop")), "data: [DONE]\n\n".into()].concat();
+        return Reply::raw("text/event-stream", stream);
+    }
+    let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+    Reply::json(&json!({"id": "c", "object": "chat.completion", "model": "mock-1", "choices": [choice]}))
+}
+
+#[tokio::test]
+async fn functions_of_namespaces_are_called_by_their_own_names() {
+    let host = host().await;
+    host.upstream.script(thinks_and_calls);
+    let function = json!({"type": "function", "name": "close_agent", "parameters": {"type": "object"}});
+    for (space, name) in [("agents", "agents__close_agent"), ("mcp__docs__", "mcp__docs__close_agent")] {
+        for stream in [false, true] {
+            let tools =
+                json!([{"type": "namespace", "name": space, "description": "…", "tools": [function]}]);
+            let mut input = json!([{"type": "message", "role": "user", "content": "hi"}]);
+            let mut body = json!({"model": "mock-1", "input": input, "tools": tools, "stream": stream});
+            let answer = host.respond(&body).await;
+            assert_eq!(answer.header("x-valvehouse-left-out"), None);
+            assert_eq!(host.upstream.last().json()["tools"][0]["function"]["name"], name);
+            let response = match stream {
+                true => events(&answer).pop().unwrap()["response"].clone(),
+                false => answer.json(),
+            };
+            let call = &response["output"][1];
+            assert_eq!((&call["namespace"], &call["name"]), (&json!(space), &json!("close_agent")));
+            let items = input.as_array_mut().unwrap();
+            items.extend(response["output"].as_array().unwrap().clone());
+            items.push(
+                json!({"type": "function_call_output", "call_id": call["call_id"], "output": "closed"}),
+            );
+            body["input"] = input;
+            host.respond(&body).await;
+            let sent = host.upstream.last().json();
+            assert_eq!(sent["messages"][1]["tool_calls"][0]["function"]["name"], name, "{sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn thoughts_come_as_a_summary_to_who_asks_for_one_and_go_back_whole() {
+    let host = host().await;
+    host.upstream.script(thinks_and_calls);
+    let tools = json!([{"type": "function", "name": "weather"}]);
+    let mut body = json!({"model": "mock-1", "input": [{"role": "user", "content": "hi"}], "tools": tools,
+        "reasoning": {"summary": "auto"}, "store": false});
+    let whole = host.respond(&body).await.json();
+    let summary = json!([{"type": "summary_text", "text": "hm, well"}]);
+    assert_eq!((&whole["output"][0]["summary"], &whole["output"][0]["content"]), (&summary, &json!([])));
+    body["stream"] = json!(true);
+    let streamed = events(&host.respond(&body).await);
+    let kinds: Vec<&str> = streamed
+        .iter()
+        .filter(|event| event["output_index"] == 0)
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "output_item.added",
+        "reasoning_summary_part.added",
+        "reasoning_summary_text.delta",
+        "reasoning_summary_text.done",
+        "reasoning_summary_part.done",
+        "output_item.done",
+    ];
+    assert_eq!(kinds, expected.map(|kind| format!("response.{kind}")));
+    let output = streamed.last().unwrap()["response"]["output"].as_array().unwrap().clone();
+    assert_eq!(output[0]["summary"], summary);
+    let items = body["input"].as_array_mut().unwrap();
+    items.extend(output);
+    items.push(json!({"type": "function_call_output", "call_id": "call_1", "output": "20"}));
+    host.respond(&body).await;
+    assert_eq!(host.upstream.last().json()["messages"][1]["reasoning_content"], "hm, well");
+}
+
+#[tokio::test]
+async fn a_call_is_done_when_the_next_one_begins() {
+    let host = host().await;
+    host.upstream.script(|_| {
+        let piece = |index: u64, name: &str, arguments: &str| {
+            let function = json!({"name": name, "arguments": arguments});
+            let function = if name.is_empty() { json!({"arguments": arguments}) } else { function };
+            let id = (!name.is_empty()).then(|| format!("call_{index}"));
+            chunk(&json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]}), None)
+        };
+        // The second is interleaved with the third, and white space follows the first.
+        let stream = [
+            piece(0, "weather", ""),
+            piece(0, "", "{\"city\":\"Oslo\"}"),
+            piece(1, "weather", "{\"city\":"),
+            piece(0, "", " "),
+            piece(2, "weather", "{}"),
+            piece(1, "", "\"Lima\"}"),
+            chunk(&json!({}), Some("tool_calls")),
+            "data: [DONE]\n\n".into(),
+        ];
+        Reply::raw("text/event-stream", stream.concat())
+    });
+    let tools = json!([{"type": "function", "name": "weather"}]);
+    let body = json!({"model": "mock-1", "input": "hi", "tools": tools, "stream": true});
+    let events = events(&host.respond(&body).await);
+    let order: Vec<String> = events
+        .iter()
+        .filter(|event| event["type"].as_str().unwrap().starts_with("response.output_item."))
+        .map(|event| {
+            format!(
+                "{} {}",
+                event["type"].as_str().unwrap().rsplit('.').next().unwrap(),
+                event["output_index"]
+            )
+        })
+        .collect();
+    assert_eq!(order, ["added 0", "done 0", "added 1", "added 2", "done 1", "done 2"]);
+    let output = &events.last().unwrap()["response"]["output"];
+    let arguments: Vec<&str> =
+        output.as_array().unwrap().iter().map(|call| call["arguments"].as_str().unwrap()).collect();
+    assert_eq!(arguments, ["{\"city\":\"Oslo\"}", "{\"city\":\"Lima\"}", "{}"]);
+}
+
+#[tokio::test]
+async fn a_compacted_conversation_goes_on_from_its_summary() {
+    let host = host().await;
+    let compact = async |body: &Value| {
+        let request =
+            host.request("POST", "/v1/responses/compact").header("content-type", "application/json");
+        Answer::of(request.body(body.to_string())).await
+    };
+    let first = host.respond(&json!({"model": "mock-1", "input": "my name is Ann"})).await.json();
+    let input = json!([
+        {"role": "user", "content": "the weather in Oslo?"},
+        {"type": "function_call", "call_id": "a", "name": "weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "20"},
+    ]);
+    let body =
+        json!({"model": "mock-1", "previous_response_id": first["id"], "input": input, "stream": true});
+    let compacted = compact(&body).await.json();
+    let sent = host.upstream.last().json();
+    assert_eq!(sent["stream"], json!(null), "a compaction is no stream");
+    // The whole conversation, its calls with their tools, and what is asked for.
+    assert_eq!(sent["messages"].as_array().unwrap().len(), 6, "{sent}");
+    assert_eq!(
+        (&sent["tools"][0]["function"]["name"], &sent["tool_choice"]),
+        (&json!("weather"), &json!("none"))
+    );
+    assert_eq!(compacted["object"], "response.compaction");
+    let output = compacted["output"].as_array().unwrap();
+    let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["message", "message", "compaction"]);
+    assert_eq!(compacted["usage"]["total_tokens"], 2, "{compacted}");
+    let mut input = output.clone();
+    input.push(json!({"role": "user", "content": "go on"}));
+    host.respond(&json!({"model": "mock-1", "input": input})).await;
+    let sent = host.upstream.last().json();
+    let texts: Vec<&str> =
+        sent["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect();
+    // The filter of the host saw the summary as well.
+    assert_eq!(texts[..2], ["my name is Ann", "the weather in Oslo?"]);
+    assert!(texts[2].ends_with("Its summary:\n\nHELLO from upstream") && texts[3] == "go on", "{texts:?}");
+    compact(&json!({"input": "hi"})).await.refused(400, "missing model");
+}
+
+#[tokio::test]
+async fn clients_read_why_a_stream_ended_and_when_to_ask_again() {
+    let limit = r#"fn stream(event) { if event.text.contains("stop") { throw #{status: 429, retry_after: 7, message: "enough"}; } event }"#;
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .filter("limit", limit)
+        .start()
+        .await;
+    host.upstream.script(|asked| {
+        let code = asked.said();
+        let error = json!({"error": {"message": "no", "type": "requests", "code": code}});
+        let after = if code == "stop" {
+            chunk(&json!({"content": "stop"}), None)
+        } else {
+            format!("data: {error}\n\n")
+        };
+        Reply::raw("text/event-stream", chunk(&json!({"content": "one "}), None) + after.as_str())
+    });
+    for (text, code, message) in [
+        ("context_length_exceeded", "context_length_exceeded", "no"),
+        ("insufficient_quota", "insufficient_quota", "no"),
+        ("rate_limit_exceeded", "rate_limit_exceeded", "no"),
+        ("else", "server_error", "no"),
+        ("stop", "rate_limit_exceeded", "enough; try again in 7s"),
+    ] {
+        let answer = host.respond(&json!({"model": "mock-1", "input": text, "stream": true})).await;
+        let error = events(&answer).pop().unwrap()["response"]["error"].clone();
+        assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!(message)), "{}", answer.body());
+    }
 }

@@ -42,6 +42,8 @@ const DOORS: &[(&str, &[&str])] = &[
     ("rhai", &["valvehouse-script"]),
     ("notify", &["valvehouse-script"]),
     ("axum", &["valvehouse-server"]),
+    ("tokio-tungstenite", &["valvehouse-server"]),
+    ("ruzstd", &["valvehouse-server"]),
     ("hyper", &["valvehouse-net", "valvehouse-server"]),
     ("hyper-util", &["valvehouse-net", "valvehouse-server"]),
     ("http-body-util", &["valvehouse-net"]),

@@ -8,6 +8,9 @@ use valvehouse_core::words::unhex;
 /// The beginning of a key of which only the SHA-256 is written down.
 pub const HASHED: &str = "sha256:";
 
+/// The length in bytes from which a secret is replaced wherever it stands.
+const MIN_LENGTH: usize = 8;
+
 /// A secret; printing it for debugging shows `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
@@ -23,9 +26,25 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// A text without the secret in it. Some services repeat a wrong key in what they answer.
+    /// A text without the secret in it. Some services repeat a wrong key in what they answer. A short one, such as the `x`
+    /// or `none` that local services get, is only looked for as a word: the rest of the text stays readable.
     pub fn scrub(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&*self.0, "***") }
+        if self.0.is_empty() {
+            return text.to_owned();
+        }
+        if self.0.len() >= MIN_LENGTH {
+            return text.replace(&*self.0, "***");
+        }
+        let is_inside = |c: char| c.is_alphanumeric() || c == '_';
+        let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+        for (at, secret) in text.match_indices(&*self.0) {
+            let end = at + secret.len();
+            let is_word = !text[..at].ends_with(is_inside) && !text[end..].starts_with(is_inside);
+            out.push_str(&text[from..at]);
+            out.push_str(if is_word { "***" } else { secret });
+            from = end;
+        }
+        out + &text[from..]
     }
 
     /// The text itself, for the one place that needs it.
@@ -139,5 +158,8 @@ mod tests {
         assert_eq!((key.expose(), format!("{key:?}").as_str()), ("sk-1", "***"));
         assert_eq!(key.scrub("wrong key sk-1"), "wrong key ***");
         assert_eq!(Secret::from("").scrub("as it is"), "as it is");
+        assert_eq!(Secret::from("longer-key").scrub("a_longer-keys"), "a_***s");
+        let exceeds = r#"{"code": "context_length_exceeded", "key": "x"}"#;
+        assert_eq!(Secret::from("x").scrub(exceeds), exceeds.replace("\"x\"", "\"***\""));
     }
 }

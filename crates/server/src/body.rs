@@ -4,6 +4,8 @@ use axum::body::{Body, BodyDataStream, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use ruzstd::decoding::StreamingDecoder;
+use std::io::Read as _;
 use std::time::Duration;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_json::Json;
@@ -51,10 +53,47 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
     Fault::invalid(format!("the request body could not be read: {error}"), None)
 }
 
+/// Reads a body whole and, where it is packed with zstd, unpacks it: Codex packs the long ones.
+///
+/// # Errors
+/// Returns a request fault for any other packing, for what is no zstd, and for a body that is larger than `max_mb`, packed
+/// or unpacked.
+pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Fault> {
+    if packing(headers).is_none_or(|packing| !packing.eq_ignore_ascii_case("zstd")) {
+        unpacked(headers)?;
+        return read(body, max_mb).await;
+    }
+    let bytes = read(body, max_mb).await?;
+    let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, max_mb)).await;
+    unpacked.unwrap_or_else(|error| Err(Fault::Host(format!("cannot unpack a request body: {error}"))))
+}
+
+/// Unpacks zstd: one frame after the other.
+fn unpack(bytes: &[u8], max_mb: u64) -> Result<Bytes, Fault> {
+    let invalid = |error: &dyn std::fmt::Display| {
+        Fault::invalid(format!("cannot read the request body as zstd: {error}"), None)
+    };
+    let limit = max_mb.saturating_mul(1024 * 1024);
+    let (mut rest, mut out) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        let mut frame = StreamingDecoder::new(&mut rest).map_err(|error| invalid(&error))?;
+        let left = limit.saturating_sub(u64::try_from(out.len()).unwrap_or(u64::MAX));
+        frame.by_ref().take(left + 1).read_to_end(&mut out).map_err(|error| invalid(&error))?;
+        if u64::try_from(out.len()).is_ok_and(|length| length > limit) {
+            return Err(too_large(max_mb));
+        }
+    }
+    Ok(out.into())
+}
+
+fn packing(headers: &HeaderMap) -> Option<&str> {
+    let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
+    packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity"))
+}
+
 /// Refuses a body that is packed: it would not be read as what it is.
 pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
-    let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
-    match packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity")) {
+    match packing(headers) {
         None => Ok(()),
         Some(packing) => Err(Fault::invalid(
             format!(

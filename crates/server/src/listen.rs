@@ -86,7 +86,8 @@ async fn connection<F>(
         request.extensions_mut().insert(ConnectInfo(client));
         answer(request.map(Body::new)).map(Ok::<_, Infallible>)
     });
-    let connection = watcher.watch(builder.serve_connection(Yielding::new(TokioIo::new(stream)), service));
+    let connection =
+        watcher.watch(builder.serve_connection_with_upgrades(Yielding::new(TokioIo::new(stream)), service));
     let mut connection = std::pin::pin!(connection);
     let ended = match timeout(HEAD, &mut connection).await {
         Ok(ended) => ended,

@@ -165,7 +165,7 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
     Json::from([("error", error)])
 }
 
-fn retry_after(fault: &Fault) -> Option<HeaderValue> {
+pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
     match fault {
         Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
         Fault::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),

@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -38,7 +39,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/messages", post(messages::endpoint::messages))
         .route("/v1/messages/count_tokens", post(messages::count::count_tokens))
         .route("/api/v1/questions/{id}", post(operations::answer))
-        .merge(responses::endpoint::routes())
+        .merge(responses::routes::routes())
         .merge(passthrough::routes())
         .merge(ollama::routes())
         .merge(agents::routes(&app))
@@ -107,6 +108,20 @@ async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
     if request.method() == Method::POST && request.uri().path() == CHAT {
         let work = |request| openai::chat::chat(State(app.clone()), request);
         return pass(&app, openai::chat::DOOR, request, work).await;
+    }
+    let mut request = request;
+    if responses::socket::is_asked(&request) {
+        // Each message of a WebSocket goes the way of a request.
+        let router = router.clone();
+        let turns = move |request| -> BoxFuture<'static, Response> {
+            Box::pin(
+                router
+                    .clone()
+                    .oneshot(request)
+                    .map(|answered| answered.unwrap_or_else(|never| match never {})),
+            )
+        };
+        request.extensions_mut().insert(responses::socket::Turns(Arc::new(turns)));
     }
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }

@@ -1,7 +1,7 @@
 //! A run is begun, or gone on with: its answer at once, or streamed and then told how it ended.
 
 use super::runs::agent;
-use crate::body::{read, unpacked};
+use crate::body::read_plain;
 use crate::extract::{Id, object, object_of, text};
 use crate::headers::{named, wants_events};
 use crate::openai::encode::{encode_chunk, encode_end};
@@ -32,8 +32,7 @@ pub(super) async fn begin(State(app): State<Arc<App>>, Id(id): Id, request: Requ
     let (parts, body) = request.into_parts();
     let snapshot = app.host.snapshot();
     let begun = async {
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
         serve_turn(&Runs { agent: id }, &Call::new(&app, &snapshot, &parts), &bytes, &Json::Null).await
     };
     named(&snapshot, Box::pin(begun), refused).await

@@ -8,7 +8,7 @@ use crate::reply::json_response;
 use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::anthropic;
@@ -32,12 +32,15 @@ pub(super) fn has_counter(ready: &Ready, snapshot: &Snapshot) -> bool {
 pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) -> Response {
     let snapshot = app.host.snapshot();
     let counted = async {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let (_, bytes) = received(&app, &parts, body).await?;
         let asked = parsed(&bytes)?;
         let model = asked.text("model").unwrap_or_default();
         let ready = snapshot.ready(&model, &[])?;
         if has_counter(&ready, &snapshot) {
+            // The body is no longer what these say of it.
+            parts.headers.remove(header::CONTENT_ENCODING);
+            parts.headers.remove(header::CONTENT_LENGTH);
             let request = Request::from_parts(parts, Body::from(bytes));
             return Ok(passthrough::through(app.clone(), request, PATH.to_owned(), None).await);
         }

@@ -8,7 +8,7 @@ use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderValue;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, F
     let (mut parts, body) = request.into_parts();
     let (_, bytes) = received(app, &parts, body).await?;
     let bytes = named(&bytes, model);
+    parts.headers.remove(CONTENT_ENCODING);
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }

@@ -1,10 +1,13 @@
-//! The routes, and what a response is made of and written by.
+//! What a response is made of and written by, and those that are stored.
 
+use super::compact::Compactions;
 use super::failure::{code_of, message_of};
+use super::local::Local;
 use super::request;
 use super::resource::Resource;
 use super::storage::{self, Keeper};
 use super::writer::Writer;
+use crate::auth;
 use crate::body::parsed;
 use crate::extract::{Id, Words};
 use crate::first_choice;
@@ -13,30 +16,36 @@ use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::turn::left_out::left_out;
 use crate::turn::serve::serve;
-use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, split};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::fault::Fault;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The routes of the Responses API.
-pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/responses", post(create).get(upgrade))
-        .route("/v1/responses/{id}", get(show).delete(delete))
-        .route("/v1/responses/{id}/cancel", post(cancel))
-        .route("/v1/responses/{id}/input_items", get(input_items))
+pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
+    serve(app, Responses, request).await
 }
 
-async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
-    serve(app, Responses, request).await
+pub(super) async fn compact(State(app): State<Arc<App>>, request: Request) -> Response {
+    serve(app, Compactions, request).await
+}
+
+/// The events of a response that a client asks for before it needs it: no model is asked.
+///
+/// # Errors
+/// As for any request.
+pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Result<Vec<Json>, Fault> {
+    auth::user_of_key(app, &parts.headers)?;
+    let snapshot = app.host.snapshot();
+    let bytes = Bytes::from(body.to_string());
+    let (_, answer) = Responses.decode(&Call::new(app, &snapshot, parts), &bytes).await?;
+    Ok(answer.end().await)
 }
 
 /// OpenAI's Responses.
@@ -50,18 +59,23 @@ impl Endpoint for Responses {
         let (app, headers) = (call.app, &call.parts.headers);
         let sent = parsed(bytes)?;
         request::check(&sent)?;
-        let before = match sent.given("previous_response_id") {
-            Some(id) => storage::before(app, headers, id.as_str().unwrap_or_default()).await?,
+        let local = call.parts.extensions.get::<Local>();
+        let before = match sent.given("previous_response_id").and_then(|id| Some(id.as_str()?.to_owned())) {
+            Some(id) => match local.and_then(|local| local.items(&id)) {
+                Some(items) => items,
+                None => storage::before(app, headers, &id).await?,
+            },
             None => Vec::new(),
         };
         storage::resolve(app, headers, &sent, &before).await?;
         let request = request::read(sent, before)?;
-        let writer = Writer::new(Resource::new(&request));
+        let writer = Writer::new(Resource::new(&request), request.spaces);
+        let local = local.map(|local| (local.clone(), request.conversation.clone()));
         let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
         let keeper = keeps.then(|| Keeper::new(app, headers, request.conversation));
         Ok((
             ChatRequest::new(request.chat)?,
-            Answer { writer, keeper, left_out: left_out(&request.left_out, "a chat service") },
+            Answer { writer, keeper, local, left_out: left_out(&request.left_out, "a chat service") },
         ))
     }
 }
@@ -71,6 +85,8 @@ struct Answer {
     writer: Writer,
     /// Stores it, where it is to be stored.
     keeper: Option<Keeper>,
+    /// Keeps it for the next one of its connection, with the items before it.
+    local: Option<(Local, Vec<Json>)>,
     left_out: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -78,6 +94,11 @@ impl Answer {
     /// The last events, the very last of which holds the response, stored.
     async fn end(mut self) -> Vec<Json> {
         let events = self.writer.end();
+        if let (Some((local, mut items)), Some(last)) = (self.local, events.last()) {
+            let response = last.get("response").unwrap_or_default();
+            items.extend(response.get("output").unwrap_or_default().items());
+            local.keep(&response.text("id").unwrap_or_default(), items);
+        }
         if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
             keeper.keep(&last.get("response").unwrap_or_default()).await;
         }
@@ -122,40 +143,30 @@ impl Encoder for Answer {
     }
 }
 
-/// `GET /v1/responses` is how clients ask for a WebSocket. Those that read 426 use events at once.
-async fn upgrade() -> Response {
-    let fault = Fault::Request {
-        message: "cannot open a WebSocket: this host sends the events of a response over HTTP; use POST"
-            .into(),
-        param: None,
-        code: Some("websocket_unsupported"),
-        kind: RequestFault::Invalid,
-    };
-    let mut response = OpenAiError(fault).into_response();
-    *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-async fn show(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
+pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
     let found = storage::find(&app, &headers, &id).await;
     reply::answer(found.map(|stored| Json::parse(stored.response.as_bytes()).unwrap_or_default()))
 }
 
-async fn delete(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
+pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
     let deleted = storage::delete(&app, &headers, &id).await;
     let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
     reply::answer(deleted.map(|()| Json::from(body)))
 }
 
-async fn cancel(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
+pub(super) async fn cancel(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
     let found = storage::find(&app, &headers, &id).await;
     refused(found.err().unwrap_or_else(|| {
         Fault::invalid(format!("cannot cancel `{id}`: it was not created with `background: true`"), None)
     }))
 }
 
-async fn input_items(State(app): State<Arc<App>>, Id(id): Id, page: Words, headers: HeaderMap) -> Response {
+pub(super) async fn input_items(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    page: Words,
+    headers: HeaderMap,
+) -> Response {
     let found = async {
         let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
         Ok::<_, Fault>((storage::find(&app, &headers, &id).await?, usize::try_from(limit).unwrap_or(100)))

@@ -2,15 +2,19 @@
 
 use super::id::new_id;
 use super::object::object;
-use super::tools::Tools;
+use super::tools::{Tools, joined};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use compact_str::CompactString;
+use std::collections::HashSet;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
 /// The beginning of `encrypted_content` that this host wrote: thoughts with what their service signed.
 const OWN: &str = "vh1.";
+/// The words before the summary that stands for a compacted conversation.
+const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n";
 
 /// The items of an `input`; a text is the message of a user.
 ///
@@ -76,6 +80,8 @@ pub(super) fn unsupported(item: &Json) -> Option<String> {
             | "custom_tool_call"
             | "custom_tool_call_output"
             | "reasoning"
+            | "compaction"
+            | "compaction_summary"
     );
     (!known).then(|| kind.into())
 }
@@ -87,6 +93,7 @@ pub(super) fn unsupported(item: &Json) -> Option<String> {
 pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault> {
     let mut out = Vec::new();
     let mut turn = Turn::default();
+    let mut called = HashSet::new();
     for (at, item) in items.iter().enumerate() {
         let kind = item.text("type").unwrap_or_else(|| "message".into());
         match &*kind {
@@ -106,10 +113,26 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                 }
             },
             "reasoning" => turn.think(item),
-            "function_call" | "custom_tool_call" => turn.call(item, at, tools)?,
+            "compaction" | "compaction_summary" => {
+                turn.end(&mut out);
+                let summary = item.text("encrypted_content").and_then(|text| opened(&text));
+                let (summary, _) = summary.ok_or_else(|| {
+                    let text = format!(
+                        "cannot read input[{at}].encrypted_content: another service made it; send the items themselves"
+                    );
+                    Fault::invalid(text, Some("input"))
+                })?;
+                out.push(message("user", format!("{COMPACTED}{summary}").into()));
+            }
+            "function_call" | "custom_tool_call" => {
+                called.extend(item.text("call_id"));
+                turn.call(item, at, tools)?;
+            }
             "function_call_output" | "custom_tool_call_output" => {
                 turn.end(&mut out);
-                out.push(result(item, at)?);
+                let result = result(item, at)?;
+                check_called(item, at, &called)?;
+                out.push(result);
             }
             _ => {}
         }
@@ -119,6 +142,18 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
         return Err(Fault::invalid("missing input: send a text or at least one item", Some("input")));
     }
     Ok(out)
+}
+
+/// Refuses the result of a call that is not in the conversation: no service takes it.
+fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Result<(), Fault> {
+    let id = item.text("call_id").unwrap_or_default();
+    if called.contains(&id) {
+        return Ok(());
+    }
+    let text = format!(
+        "no tool call found for input[{at}] with call_id `{id}`: send the call before it, or the previous_response_id of its response"
+    );
+    Err(Fault::invalid(text, Some("input")))
 }
 
 /// The words, thoughts and calls of a model between two messages of others.
@@ -170,6 +205,10 @@ impl Turn {
             })
         };
         let (id, name) = (field("call_id")?, field("name")?);
+        let name = match item.text("namespace").filter(|space| !space.is_empty()) {
+            Some(space) => joined(&space, &name),
+            None => name.into(),
+        };
         let is_custom =
             tools.is_custom(&name) || item.text("type").is_some_and(|kind| kind == "custom_tool_call");
         let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
@@ -283,7 +322,7 @@ fn check_content(item: &Json, at: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Packs thoughts and what their service signed, for a client that keeps no state here.
+/// Packs thoughts and what their service signed, or a summary, for a client that keeps no state here.
 pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
     let packed = Json::from([("text", thoughts.into()), ("blocks", blocks.cloned().unwrap_or_default())]);
     format!("{OWN}{}", URL_SAFE_NO_PAD.encode(packed.to_string()))

@@ -3,14 +3,18 @@
 //! A request becomes a chat request, so that filters, tools and limits are those of every other endpoint; the answer
 //! becomes a response again, whole or as events.
 
-pub(crate) mod endpoint;
+mod compact;
+mod endpoint;
 mod failure;
 mod id;
 mod input;
+mod local;
 mod object;
 mod output;
 mod request;
 mod resource;
+pub(crate) mod routes;
+pub(crate) mod socket;
 mod storage;
 mod tools;
 mod writer;

@@ -2,6 +2,8 @@
 
 use super::input::sealed;
 use super::object::object;
+use super::resource::Resource;
+use super::tools::Spaces;
 use valvehouse_json::Json;
 
 /// An item of reasoning.
@@ -9,24 +11,28 @@ pub(super) fn reasoning(
     id: &str,
     text: &str,
     blocks: Option<&Json>,
-    with_encrypted: bool,
+    resource: &Resource,
     status: &str,
 ) -> Json {
-    let content: Vec<Json> = if text.is_empty() { Vec::new() } else { vec![reasoning_part(text)] };
+    let parts = |is_there: bool| match is_there && !text.is_empty() {
+        true => vec![reasoning_part(text, resource.with_summary)],
+        false => Vec::new(),
+    };
     let item = vec![
         ("id", id.into()),
         ("type", "reasoning".into()),
         ("status", status.into()),
-        ("summary", Json::array()),
-        ("content", content.into()),
+        ("summary", parts(resource.with_summary).into()),
+        ("content", parts(!resource.with_summary).into()),
     ];
-    let encrypted = (with_encrypted && status != "in_progress")
+    let encrypted = (resource.with_encrypted && status != "in_progress")
         .then(|| ("encrypted_content", sealed(text, blocks).into()));
     object(item.into_iter().chain(encrypted))
 }
 
-pub(super) fn reasoning_part(text: &str) -> Json {
-    Json::from([("type", "reasoning_text".into()), ("text", text.into())])
+pub(super) fn reasoning_part(text: &str, is_summary: bool) -> Json {
+    let kind = if is_summary { "summary_text" } else { "reasoning_text" };
+    Json::from([("type", kind.into()), ("text", text.into())])
 }
 
 /// A message of the model.
@@ -54,14 +60,25 @@ pub(super) fn refusal_part(text: &str) -> Json {
 }
 
 /// A call of a function, or of a custom tool, with its arguments or its input as far as they are there.
-pub(super) fn call(id: &str, call_id: &str, name: &str, given: &str, is_custom: bool, status: &str) -> Json {
+pub(super) fn call(
+    id: &str,
+    call_id: &str,
+    name: &str,
+    given: &str,
+    is_custom: bool,
+    status: &str,
+    spaces: &Spaces,
+) -> Json {
     let (kind, key) = if is_custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
-    Json::from([
+    let space = spaces.get(name);
+    let name = space.map_or(name, |(_, name)| name);
+    let item = vec![
         ("id", id.into()),
         ("type", kind.into()),
         ("status", status.into()),
         ("call_id", call_id.into()),
         ("name", name.into()),
         (key, given.into()),
-    ])
+    ];
+    object(item.into_iter().chain(space.map(|(space, _)| ("namespace", space.as_str().into()))))
 }

@@ -2,7 +2,7 @@
 
 use super::input;
 use super::object::object;
-use super::tools::Tools;
+use super::tools::{Spaces, Tools};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
@@ -39,6 +39,8 @@ pub(super) struct ResponsesRequest {
     pub(super) conversation: Vec<Json>,
     /// The names of what a chat service cannot be sent: hosted tools and items of theirs.
     pub(super) left_out: Vec<String>,
+    /// The functions of namespaces, by the names that the chat has for them.
+    pub(super) spaces: Spaces,
 }
 
 /// Reads a request that was checked; `before` are the items of the conversation that it continues.
@@ -76,7 +78,8 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fa
     if sent.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
         fields.push(("stream_options", Json::from([("include_usage", true.into())])));
     }
-    Ok(ResponsesRequest { chat: object(fields), sent, conversation, left_out })
+    let spaces = tools.spaces().clone();
+    Ok(ResponsesRequest { chat: object(fields), sent, conversation, left_out, spaces })
 }
 
 /// Fields of one type each: name, expectation, test.

@@ -1,7 +1,7 @@
 //! The response as a resource: its status, its items, its usage, and the settings of its request.
 
 use super::id::new_id;
-use super::object::object;
+use super::object::{object, put};
 use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::Json;
@@ -16,6 +16,8 @@ pub(super) struct Resource {
     model: Json,
     /// Is `true` if items of reasoning carry what their service signed.
     pub(super) with_encrypted: bool,
+    /// Is `true` if the request asks for thoughts as a summary, where clients show them.
+    pub(super) with_summary: bool,
 }
 
 /// The end of a response.
@@ -38,6 +40,7 @@ impl Resource {
         let text =
             Json::from([("format", format), ("verbosity", verbosity.unwrap_or_else(|| "medium".into()))]);
         let reasoning = sent.get("reasoning").unwrap_or_default();
+        let with_summary = reasoning.text("summary").is_some_and(|kind| kind != "none");
         let reasoning = ["effort", "summary"].map(|key| (key, reasoning.given(key).unwrap_or_default()));
         let settings = vec![
             ("background", false.into()),
@@ -57,7 +60,10 @@ impl Resource {
             ("temperature", or("temperature", 1.0.into())),
             ("text", text),
             ("tool_choice", or("tool_choice", "auto".into())),
-            ("tools", or("tools", Json::array())),
+            (
+                "tools",
+                sent.get("tools").unwrap_or_default().items().iter().map(tool).collect::<Vec<_>>().into(),
+            ),
             ("top_logprobs", or("top_logprobs", 0_i64.into())),
             ("top_p", or("top_p", 1.0.into())),
             ("truncation", or("truncation", "disabled".into())),
@@ -69,6 +75,7 @@ impl Resource {
             created_at: now(),
             settings,
             model: sent.get("model").unwrap_or_default(),
+            with_summary,
             with_encrypted: include.iter().any(|word| word.as_str() == Some("reasoning.encrypted_content")),
         }
     }
@@ -98,6 +105,17 @@ impl Resource {
         ];
         object(own.into_iter().chain(self.settings.iter().cloned()))
     }
+}
+
+/// A tool as the resource lists it: a function with all of its fields.
+fn tool(tool: &Json) -> Json {
+    let tool = tool.copy();
+    if tool.text("type").is_some_and(|kind| kind == "function") {
+        let absent =
+            ["description", "parameters", "strict"].into_iter().filter(|key| tool.get(key).is_none());
+        absent.for_each(|key| put(&tool, key, Json::Null));
+    }
+    tool
 }
 
 /// The reason for which a response is incomplete, from that of the choice.
@@ -130,7 +148,7 @@ pub(super) fn usage(chat: &Json) -> Json {
     ])
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

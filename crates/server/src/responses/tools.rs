@@ -1,7 +1,7 @@
 //! Tools of a request, and calls of them, in the words of chat services.
 
 use super::object::object;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
@@ -15,6 +15,17 @@ pub(super) struct Tools {
     /// The types of hosted tools, which only their own service has.
     pub(super) left_out: Vec<String>,
     choice: Option<Json>,
+    /// The functions of namespaces, by the names that chats have for them.
+    spaces: Spaces,
+}
+
+/// Functions of namespaces, by the name that a chat has for each: its namespace and its own name.
+pub(super) type Spaces = HashMap<String, (String, String)>;
+
+/// The name that a chat has for a function of a namespace.
+pub(super) fn joined(space: &str, name: &str) -> String {
+    let between = if space.ends_with("__") { "" } else { "__" };
+    format!("{space}{between}{name}")
 }
 
 impl Tools {
@@ -25,14 +36,24 @@ impl Tools {
     pub(super) fn read(sent: &Json) -> Result<Self, Fault> {
         let mut tools = Self::default();
         for (index, tool) in sent.get("tools").unwrap_or_default().items().iter().enumerate() {
-            tools.add(tool, index)?;
+            tools.add(tool, index, None)?;
         }
         tools.choice = tools.choice_of(sent)?;
         Ok(tools)
     }
 
-    fn add(&mut self, tool: &Json, index: usize) -> Result<(), Fault> {
+    fn add(&mut self, tool: &Json, index: usize, space: Option<&str>) -> Result<(), Fault> {
         let kind = tool.text("type").unwrap_or_default();
+        if kind == "namespace" && space.is_none() {
+            let space = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
+                Fault::invalid(
+                    format!("missing tools[{index}].name: a namespace needs a name"),
+                    Some("tools"),
+                )
+            })?;
+            let inner = tool.get("tools").unwrap_or_default().items();
+            return inner.iter().try_for_each(|tool| self.add(tool, index, Some(&space)));
+        }
         let is_custom = kind == "custom";
         if !is_custom && kind != "function" {
             self.left_out.push(kind.into());
@@ -41,10 +62,18 @@ impl Tools {
         let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
             Fault::invalid(format!("missing tools[{index}].name: a tool needs a name"), Some("tools"))
         })?;
-        let mut fields: Vec<(&str, Json)> = vec![("name", name.clone().into())];
+        let name = match space {
+            Some(space) => {
+                let joined = joined(space, &name);
+                self.spaces.insert(joined.clone(), (space.to_owned(), name.into()));
+                joined
+            }
+            None => name.into(),
+        };
+        let mut fields: Vec<(&str, Json)> = vec![("name", name.as_str().into())];
         let kind = if is_custom { "custom" } else { "function" };
         if is_custom {
-            self.custom.insert(name.into());
+            self.custom.insert(name);
             fields.extend(tool.given("description").map(|text| ("description", text)));
             fields.extend(tool.given("format").map(|format| ("format", grammar(&format))));
         } else {
@@ -96,6 +125,11 @@ impl Tools {
         }
         fields.extend(self.choice.clone().map(|choice| ("tool_choice", choice)));
         fields
+    }
+
+    /// The functions of namespaces.
+    pub(super) fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     /// Returns `true` if this is the name of a custom tool.

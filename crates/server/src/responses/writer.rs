@@ -4,6 +4,7 @@ use super::id::new_id;
 use super::object::object;
 use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};
+use super::tools::Spaces;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::{message, response};
@@ -13,6 +14,7 @@ use valvehouse_json::Json;
 /// last event with the whole response. Ids and places of items stay the same from their first event to the last.
 pub(super) struct Writer {
     resource: Resource,
+    spaces: Spaces,
     sequence: u64,
     began: bool,
     has_first: bool,
@@ -42,9 +44,10 @@ enum Kind {
 }
 
 impl Writer {
-    pub(super) fn new(resource: Resource) -> Self {
+    pub(super) fn new(resource: Resource, spaces: Spaces) -> Self {
         Self {
             resource,
+            spaces,
             sequence: 0,
             began: false,
             has_first: false,
@@ -179,15 +182,39 @@ impl Writer {
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
             let at = self.open("rs", Kind::Reasoning(String::new()), events);
-            let part = output::reasoning_part("");
-            events.push(self.event_of("response.content_part.added", at, part_at(0, part)));
+            let part = output::reasoning_part("", self.resource.with_summary);
+            events.push(self.event_of(
+                self.thought_event("part.added"),
+                at,
+                self.thought_at(vec![("part", part)]),
+            ));
             at
         });
         if let Kind::Reasoning(all) = &mut self.items[at].kind {
             all.push_str(text);
         }
-        let delta = vec![("content_index", 0_i64.into()), ("delta", text.into())];
-        events.push(self.event_of("response.reasoning_text.delta", at, delta));
+        let delta = self.thought_at(vec![("delta", text.into())]);
+        events.push(self.event_of(self.thought_event("text.delta"), at, delta));
+    }
+
+    /// The name of an event about a thought: one of its text, or of the summary in its place.
+    fn thought_event(&self, kind: &str) -> &'static str {
+        match (self.resource.with_summary, kind) {
+            (true, "part.added") => "response.reasoning_summary_part.added",
+            (true, "part.done") => "response.reasoning_summary_part.done",
+            (true, "text.delta") => "response.reasoning_summary_text.delta",
+            (true, _) => "response.reasoning_summary_text.done",
+            (false, "part.added") => "response.content_part.added",
+            (false, "part.done") => "response.content_part.done",
+            (false, "text.delta") => "response.reasoning_text.delta",
+            (false, _) => "response.reasoning_text.done",
+        }
+    }
+
+    /// The place of a thought's part, and what an event says of it.
+    fn thought_at(&self, fields: Vec<(&'static str, Json)>) -> Vec<(&'static str, Json)> {
+        let index = if self.resource.with_summary { "summary_index" } else { "content_index" };
+        [(index, 0_i64.into())].into_iter().chain(fields).collect()
     }
 
     /// The open message. Its text is the first of its parts, so that text behind a refusal begins another message.
@@ -237,6 +264,7 @@ impl Writer {
         let called = custom.or_else(|| piece.get("function")).unwrap_or_default();
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
+            self.close_whole_calls(events);
             let call_id = piece.text("id").filter(|id| !id.is_empty());
             let call_id = call_id.map_or_else(|| new_id("call"), String::from);
             let name = called.text("name").map(String::from).unwrap_or_default();
@@ -250,6 +278,10 @@ impl Writer {
                 // Some services send the object itself.
                 other => other.to_string(),
             };
+        // Its arguments were whole: only white space can follow.
+        if self.items[at].status != OPEN {
+            return;
+        }
         let Kind::Call { given, is_custom, .. } = &mut self.items[at].kind else { return };
         given.push_str(&more);
         let name = match is_custom {
@@ -263,6 +295,21 @@ impl Writer {
 
     fn last_open(&self, is: impl Fn(&Kind) -> bool) -> Option<usize> {
         self.items.iter().rposition(|item| item.status == OPEN && is(&item.kind))
+    }
+
+    /// Ends the calls whose arguments are whole: another call begins, and clients that run a call once it is done need not
+    /// wait for the others. Those of services that interleave calls, and custom tools, may still grow.
+    fn close_whole_calls(&mut self, events: &mut Vec<Json>) {
+        for at in 0..self.items.len() {
+            let Kind::Call { given, is_custom: false, .. } = &self.items[at].kind else { continue };
+            // Some services begin with `{}` where arguments follow.
+            if self.items[at].status == OPEN
+                && given.len() > 2
+                && Json::parse(given.as_bytes()).is_ok_and(|given| given.as_object().is_some())
+            {
+                self.close(at, "completed", events);
+            }
+        }
     }
 
     /// Ends texts and thoughts: another item begins. Calls may still grow.
@@ -286,10 +333,11 @@ impl Writer {
         match &self.items[at].kind {
             Kind::Reasoning(text) => {
                 let text = text.clone();
-                let done = vec![("content_index", 0_i64.into()), ("text", text.as_str().into())];
-                events.push(self.event_of("response.reasoning_text.done", at, done));
-                let part = output::reasoning_part(&text);
-                events.push(self.event_of("response.content_part.done", at, part_at(0, part)));
+                let done = self.thought_at(vec![("text", text.as_str().into())]);
+                events.push(self.event_of(self.thought_event("text.done"), at, done));
+                let part = output::reasoning_part(&text, self.resource.with_summary);
+                let done = self.thought_at(vec![("part", part)]);
+                events.push(self.event_of(self.thought_event("part.done"), at, done));
             }
             Kind::Message { text, refusal } => {
                 let (text, refusal) = (text.clone(), refusal.clone());
@@ -317,6 +365,7 @@ impl Writer {
                     let done = vec![("input", given.into())];
                     events.push(self.event_of("response.custom_tool_call_input.done", at, done));
                 } else {
+                    let name = self.spaces.get(&name).map_or(name, |(_, name)| name.clone());
                     let done = vec![("name", name.into()), ("arguments", given.into())];
                     events.push(self.event_of("response.function_call_arguments.done", at, done));
                 }
@@ -332,7 +381,7 @@ impl Writer {
         match &item.kind {
             Kind::Reasoning(text) => {
                 let blocks = (!self.blocks.is_empty()).then(|| Json::from(self.blocks.clone()));
-                output::reasoning(&item.id, text, blocks.as_ref(), self.resource.with_encrypted, status)
+                output::reasoning(&item.id, text, blocks.as_ref(), &self.resource, status)
             }
             Kind::Message { text, refusal } => {
                 let text = text.as_deref().map(output::text_part);
@@ -340,7 +389,7 @@ impl Writer {
                 output::message(&item.id, parts.collect(), status)
             }
             Kind::Call { call_id, name, given, is_custom, .. } => {
-                output::call(&item.id, call_id, name, given, *is_custom, status)
+                output::call(&item.id, call_id, name, given, *is_custom, status, &self.spaces)
             }
         }
     }

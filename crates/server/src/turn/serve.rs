@@ -5,7 +5,7 @@ use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
 use super::streaming::{Item, Streaming};
-use crate::body::{read, unpacked};
+use crate::body::read_plain;
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
@@ -42,11 +42,10 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
 /// The user of the key that a request shows, and its body.
 ///
 /// # Errors
-/// Returns a request fault for a key that is not one of the host's, and for a body that is packed or too large.
+/// Returns a request fault for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
 pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Fault> {
     let key_user = auth::user_of_key(app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    Ok((key_user, read(body, app.config.server.max_body_mb).await?))
+    Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
 }
 
 /// Logs a fault, and returns it in the words of an endpoint.

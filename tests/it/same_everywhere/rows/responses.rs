@@ -86,7 +86,10 @@ fn of_stream(answer: &Answer) -> Seen {
             "valvehouse:event" => seen.events.as_mut().unwrap().push(event["event"].clone()),
             "error" => {
                 let class = Class::of_word(event["code"].as_str().unwrap_or_default());
-                seen.refusal = Some(Refusal::new(class, event["message"].as_str().unwrap_or_default()));
+                // A limit says here when it ends, since a stream that began has no header for it.
+                let message = event["message"].as_str().unwrap_or_default();
+                let message = message.split("; try again in ").next().unwrap_or_default();
+                seen.refusal = Some(Refusal::new(class, message));
             }
             "response.completed" | "response.incomplete" => {
                 let whole = of_response(&event["response"]);

@@ -1,0 +1,150 @@
+//! `POST /v1/responses/compact`: a long conversation as its user's words and a summary of the rest.
+
+use super::id::new_id;
+use super::input::{self, sealed};
+use super::object::{object, put};
+use super::request;
+use super::resource::{now, usage};
+use super::storage;
+use crate::body::parsed;
+use crate::first_choice;
+use crate::reply::OpenAiError;
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use std::collections::BTreeMap;
+use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+
+/// The words that ask a model for the summary.
+const ASK: &str = "The conversation above will be replaced by a summary that you write now, for yourself: you will go on \
+    with nothing else. Write down the user's goals and constraints, what was decided and done, facts, names, paths and \
+    results that will be needed, and what is to be done next. Answer with the summary alone.";
+
+/// The fields of a request that are those of a response.
+const SAME: [&str; 8] = [
+    "model",
+    "instructions",
+    "input",
+    "previous_response_id",
+    "reasoning",
+    "prompt_cache_key",
+    "service_tier",
+    "max_output_tokens",
+];
+
+/// Conversations that are compacted.
+pub(super) struct Compactions;
+
+impl Endpoint for Compactions {
+    const NAME: &'static str = "responses";
+    type Encoder = Compaction;
+
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Compaction), Fault> {
+        let (app, headers) = (call.app, &call.parts.headers);
+        let sent = parsed(bytes)?;
+        request::check(&sent)?;
+        let before = match sent.given("previous_response_id") {
+            Some(id) => storage::before(app, headers, id.as_str().unwrap_or_default()).await?,
+            None => Vec::new(),
+        };
+        storage::resolve(app, headers, &sent, &before).await?;
+        let same = SAME.into_iter().filter_map(|key| Some((key, sent.given(key)?)));
+        let items = input::items(&sent.get("input").unwrap_or_default())?;
+        let tools = tools_of(before.iter().chain(&items));
+        let choice = (!tools.is_empty()).then(|| ("tool_choice", "none".into()));
+        let whole = object(same.chain([("tools", tools.into())]).chain(choice));
+        let request = request::read(whole, before)?;
+        if let Some(messages) = request.chat.get("messages").unwrap_or_default().as_array() {
+            let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
+            messages.push(ask).map_err(|error| Fault::Host(error.to_string()))?;
+        }
+        let kept = request.conversation.into_iter().filter(is_of_user).collect();
+        Ok((ChatRequest::new(request.chat)?, Compaction { kept }))
+    }
+}
+
+/// The tools that a conversation calls: services refuse calls of tools that a request does not list.
+fn tools_of<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<Json> {
+    let mut tools = BTreeMap::new();
+    for item in items {
+        let name = item.text("name").unwrap_or_default();
+        match item.text("type").as_deref() {
+            Some("function_call") => {
+                let name = match item.text("namespace") {
+                    Some(space) => super::tools::joined(&space, &name),
+                    None => name.into(),
+                };
+                let form = Json::from([("type", "object".into())]);
+                let tool =
+                    [("type", "function".into()), ("name", name.as_str().into()), ("parameters", form)];
+                tools.insert(name, Json::from(tool));
+            }
+            Some("custom_tool_call") => {
+                let tool = [("type", "custom".into()), ("name", name.clone().into())];
+                tools.insert(name.into(), Json::from(tool));
+            }
+            _ => {}
+        }
+    }
+    tools.into_values().collect()
+}
+
+fn is_of_user(item: &Json) -> bool {
+    item.text("type").is_some_and(|kind| kind == "message")
+        && item.text("role").is_some_and(|role| role == "user")
+}
+
+/// Writes the conversation that is left.
+pub(super) struct Compaction {
+    /// The messages of the user.
+    kept: Vec<Json>,
+}
+
+impl Encoder for Compaction {
+    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+        first_choice::check(&answer)?;
+        let choice = response::first_choice(&answer).unwrap_or_default();
+        let summary = message::text_of(&choice.get("message").unwrap_or_default());
+        if summary.is_empty() {
+            return Err(Fault::Misshapen {
+                message: "cannot compact the conversation: the model wrote no summary; try again".into(),
+            });
+        }
+        let item = [
+            ("id", new_id("cmp").into()),
+            ("type", "compaction".into()),
+            ("encrypted_content", sealed(&summary, None).into()),
+        ];
+        let kept = self.kept.iter().map(|item| {
+            let item = item.copy();
+
+            put(&item, "status", "completed");
+            item
+        });
+        let output: Vec<Json> = kept.chain([Json::from(item)]).collect();
+        let counted = answer.get("usage").filter(|usage| !usage.is_null()).unwrap_or_else(Json::object);
+        Ok(Json::from([
+            ("id", new_id("resp").into()),
+            ("object", "response.compaction".into()),
+            ("created_at", now().into()),
+            ("output", output.into()),
+            ("usage", usage(&counted)),
+        ]))
+    }
+
+    /// A compaction is not streamed.
+    fn encode_chunk(&mut self, _: Chunk) -> Bytes {
+        Bytes::new()
+    }
+
+    fn encode_end(self, _: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+        Box::pin(std::future::ready(Bytes::new()))
+    }
+
+    fn encode_error(fault: Fault) -> Response {
+        OpenAiError(fault).into_response()
+    }
+}

@@ -1,0 +1,376 @@
+//! `GET /v1/responses`: responses over a WebSocket, one after the other, each a request like any other.
+
+use super::endpoint::warmed_up;
+use super::local::Local;
+use super::object::{object, put};
+use crate::auth;
+use crate::reply::{OpenAiError, stopping};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use axum::response::{IntoResponse, Response};
+use futures::future::BoxFuture;
+use futures::{SinkExt as _, StreamExt as _};
+use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::app::App;
+use valvehouse_json::{Json, Object};
+
+/// The longest time for which a connection is served: that of OpenAI's own.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// The time after which a silent connection is asked whether its client is still there, and after which it is let go.
+const PULSE: Duration = Duration::from_secs(60);
+/// The most requests that wait behind the one under way.
+const MAX_WAITING: usize = 16;
+/// The most bytes of one event.
+const MAX_EVENT: usize = 64 << 20;
+/// The end of an event of a stream.
+const BETWEEN: &[u8] = b"\n\n";
+
+/// Headers of the handshake, which are not those of a request.
+const OF_HANDSHAKE: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::UPGRADE,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONTENT_ENCODING,
+    header::SEC_WEBSOCKET_KEY,
+    header::SEC_WEBSOCKET_VERSION,
+    header::SEC_WEBSOCKET_EXTENSIONS,
+    header::SEC_WEBSOCKET_PROTOCOL,
+];
+
+/// Answers a request as the listener does, with everything that each passes on its way.
+#[derive(Clone)]
+pub(crate) struct Turns(pub(crate) Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>);
+
+/// Returns `true` if a client asks for a WebSocket of responses.
+pub(crate) fn is_asked(request: &Request) -> bool {
+    request.method() == Method::GET
+        && request.headers().contains_key(header::SEC_WEBSOCKET_KEY)
+        && request.uri().path().trim_end_matches('/').ends_with("/responses")
+}
+
+/// Opens the WebSocket, where a client asks for one that there can be.
+pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> Response {
+    let turns = request.extensions().get::<Turns>().cloned();
+    let key = key_of(&request);
+    let (Some(turns), Some(key)) = (turns, key) else { return no_socket() };
+    if let Err(fault) = auth::user_of_key(&app, request.headers()) {
+        return OpenAiError(fault).into_response();
+    }
+    if app.is_stopping() {
+        return stopping();
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (parts, _) = request.into_parts();
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(stream) => {
+                let max = usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024));
+                let max = max.unwrap_or(usize::MAX);
+                let config = WebSocketConfig::default().max_message_size(Some(max)).max_frame_size(Some(max));
+                let stream =
+                    WebSocketStream::from_raw_socket(TokioIo::new(stream), Role::Server, Some(config)).await;
+                Socket { app, turns, parts, local: Local::default(), stream, waiting: VecDeque::new() }
+                    .serve()
+                    .await;
+            }
+            Err(error) => tracing::debug!("a WebSocket could not be opened: {error}"),
+        }
+    });
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    response
+}
+
+/// The key of a handshake that can be answered.
+fn key_of(request: &Request) -> Option<HeaderValue> {
+    let headers = request.headers();
+    let has = |name: &HeaderName, word: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    let can = request.version() == Version::HTTP_11
+        && has(&header::CONNECTION, "upgrade")
+        && has(&header::UPGRADE, "websocket")
+        && has(&header::SEC_WEBSOCKET_VERSION, "13");
+    headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| can).cloned()
+}
+
+/// Clients that read 426 use events at once.
+fn no_socket() -> Response {
+    let fault = Fault::Request {
+        message:
+            "cannot open a WebSocket: the request is no handshake of WebSocket 13 over HTTP/1.1; use POST"
+                .into(),
+        param: None,
+        code: Some("websocket_unsupported"),
+        kind: RequestFault::Invalid,
+    };
+    let mut response = OpenAiError(fault).into_response();
+    *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// An open connection.
+struct Socket {
+    app: Arc<App>,
+    turns: Turns,
+    /// The head of the handshake: key, client and headers of every request.
+    parts: Parts,
+    local: Local,
+    stream: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    /// Requests that came while another one was answered.
+    waiting: VecDeque<String>,
+}
+
+/// The end of a connection.
+struct Gone;
+
+impl Socket {
+    async fn serve(mut self) {
+        let until = Instant::now() + LIMIT;
+        let stopped = self.app.stopped();
+        tokio::pin!(stopped);
+        let mut is_heard = true;
+        loop {
+            let request = match self.waiting.pop_front() {
+                Some(request) => request,
+                None => tokio::select! {
+                    message = self.stream.next() => match message {
+                        Some(Ok(Message::Text(text))) => text.as_str().to_owned(),
+                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
+                            is_heard = true;
+                            continue;
+                        }
+                        Some(Ok(Message::Binary(_))) => {
+                            return self.close(CloseCode::Unsupported, "send requests as text").await;
+                        }
+                        _ => return,
+                    },
+                    () = tokio::time::sleep(PULSE) => {
+                        if !std::mem::replace(&mut is_heard, false) || self.write(ping()).await.is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    () = &mut stopped => {
+                        return self.close(CloseCode::Away, "the host stops").await;
+                    }
+                    () = tokio::time::sleep_until(until) => {
+                        let error = error("websocket_connection_limit_reached", "the connection was open for 60 minutes; open a new one");
+                        let _ = self.send(&envelope(400, &error)).await;
+                        return self.close(CloseCode::Normal, "60 minutes").await;
+                    }
+                },
+            };
+            if self.answer(&request).await.is_err() {
+                return;
+            }
+            is_heard = true;
+        }
+    }
+
+    /// Answers one request: its events, or an error.
+    async fn answer(&mut self, text: &str) -> Result<(), Gone> {
+        let body = match request_of(text) {
+            Ok(body) => body,
+            Err(message) => return self.send(&envelope(400, &error("invalid_request", message))).await,
+        };
+        let before = body.text("previous_response_id");
+        let is_answered = self.turn(body).await?;
+        if let Some(id) = before.filter(|_| !is_answered) {
+            self.local.forget(&id);
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the response did not fail.
+    async fn turn(&mut self, body: Json) -> Result<bool, Gone> {
+        let is_warm_up = body.get("generate").is_some_and(|generate| generate.as_bool() == Some(false));
+        let request = self.request(&body);
+        if is_warm_up {
+            let (parts, _) = request.into_parts();
+            return match warmed_up(&self.app, &parts, &body).await {
+                Ok(events) => {
+                    for event in events {
+                        self.send(&event).await?;
+                    }
+                    Ok(true)
+                }
+                Err(fault) => self.refuse(OpenAiError(fault).into_response()).await.map(|()| false),
+            };
+        }
+        let turns = self.turns.clone();
+        let mut answering = (turns.0)(request);
+        let response = loop {
+            tokio::select! {
+                response = &mut answering => break response,
+                message = self.stream.next() => self.hear(message).await?,
+            }
+        };
+        if response.status() != StatusCode::OK {
+            self.refuse(response).await?;
+            return Ok(false);
+        }
+        let mut pieces = response.into_body().into_data_stream();
+        let mut rest: Vec<u8> = Vec::new();
+        let mut is_answered = true;
+        loop {
+            let piece = tokio::select! {
+                piece = pieces.next() => piece,
+                message = self.stream.next() => {
+                    self.hear(message).await?;
+                    continue;
+                }
+            };
+            let Some(Ok(piece)) = piece else { break };
+            let looked = rest.len().saturating_sub(1);
+            rest.extend_from_slice(&piece);
+            let mut from = 0;
+            let mut finder = memchr::memmem::find_iter(&rest[looked..], BETWEEN);
+            let mut events = Vec::new();
+            while let Some(at) = finder.next().map(|at| looked + at) {
+                // A comment says that the host still waits for the model.
+                events.push(data_of(&rest[from..at]));
+                from = at + BETWEEN.len();
+            }
+            rest.drain(..from);
+            for event in events {
+                let failed = |event: &String| event.starts_with(r#"{"type":"response.failed""#);
+                is_answered &= !event.as_ref().is_some_and(failed);
+                self.write(event.map_or_else(ping, Message::text)).await?;
+            }
+            if rest.len() > MAX_EVENT {
+                return Err(Gone);
+            }
+        }
+        Ok(is_answered)
+    }
+
+    /// A request as it would have come by itself.
+    fn request(&self, body: &Json) -> Request {
+        let mut request = Request::new(Body::from(body.to_string()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.parts.uri.clone();
+        *request.headers_mut() = headers_of(&self.parts.headers);
+        let extensions = request.extensions_mut();
+        extensions.extend(self.parts.extensions.clone());
+        extensions.remove::<axum::extract::MatchedPath>();
+        extensions.insert(self.local.clone());
+        request
+    }
+
+    /// Hears what a client sends while it is answered.
+    async fn hear(
+        &mut self,
+        message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,
+    ) -> Result<(), Gone> {
+        match message {
+            Some(Ok(Message::Text(text))) if self.waiting.len() < MAX_WAITING => {
+                self.waiting.push_back(text.as_str().to_owned());
+                Ok(())
+            }
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Text(_))) => {
+                let error = error("too_many_requests", "too many requests wait behind the one under way");
+                self.send(&envelope(429, &error)).await
+            }
+            // The turn ends with its client.
+            _ => Err(Gone),
+        }
+    }
+
+    /// Sends the error of a response.
+    async fn refuse(&mut self, response: Response) -> Result<(), Gone> {
+        let status = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), MAX_EVENT).await.unwrap_or_default();
+        let error = Json::parse(&bytes).unwrap_or_default().get("error").unwrap_or_else(Json::object);
+        if error.text("code").is_none() {
+            let kind = error.text("type").unwrap_or_else(|| "server_error".into());
+            put(&error, "code", kind);
+        }
+        self.send(&envelope(status, &error)).await
+    }
+
+    async fn send(&mut self, event: &Json) -> Result<(), Gone> {
+        self.write(Message::text(event.to_string())).await
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), Gone> {
+        self.stream.send(message).await.map_err(|_| Gone)
+    }
+
+    async fn close(mut self, code: CloseCode, reason: &'static str) {
+        let _ = self.stream.close(Some(CloseFrame { code, reason: reason.into() })).await;
+    }
+}
+
+fn ping() -> Message {
+    Message::Ping(bytes::Bytes::new())
+}
+
+/// The request in a message: `response.create`, and streamed as all of them are.
+fn request_of(text: &str) -> Result<Json, &'static str> {
+    let message = Json::parse(text.as_bytes()).map_err(|_| "the message is not valid JSON")?;
+    if message.text("type").is_none_or(|kind| kind != "response.create") {
+        return Err("unknown message: expected an object with `type: \"response.create\"`");
+    }
+    // Clients of the first version of this API have the request in a field of its own.
+    let message = message.get("response").filter(|inner| inner.as_object().is_some()).unwrap_or(message);
+    let fields = message.as_object().map(Object::entries).unwrap_or_default();
+    let own = |key: &str| !matches!(key, "type" | "stream" | "stream_options" | "background");
+    let fields = fields.into_iter().filter(|(key, _)| own(key)).collect::<Object>();
+    let body = Json::from(fields);
+    body.set("stream", true).map_err(|_| "the message cannot be read")?;
+    Ok(body)
+}
+
+fn headers_of(handshake: &HeaderMap) -> HeaderMap {
+    let mut headers = handshake.clone();
+    for name in OF_HANDSHAKE {
+        headers.remove(name);
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers
+}
+
+/// The data of an event; none of a comment.
+fn data_of(event: &[u8]) -> Option<String> {
+    let lines = event.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
+    let lines: Vec<&[u8]> = lines.map(|line| line.strip_prefix(b" ").unwrap_or(line)).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    String::from_utf8(lines.join(&b'\n')).ok()
+}
+
+fn error(code: &str, message: &str) -> Json {
+    let fields = [
+        ("type", "invalid_request_error".into()),
+        ("code", code.into()),
+        ("message", message.into()),
+        ("param", Json::Null),
+    ];
+    object(fields)
+}
+
+fn envelope(status: u16, error: &Json) -> Json {
+    Json::from([("type", "error".into()), ("status", i64::from(status).into()), ("error", error.clone())])
+}

@@ -1,0 +1,176 @@
+//! Responses over a WebSocket, as Codex asks for them first.
+
+use crate::host::{TestHost, until};
+use crate::upstream::{Gate, Reply};
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+const KEYS: &str = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"";
+const LOUD: &str = "fn stream(event) { event.text = event.text.to_upper(); event }";
+
+struct Client(WebSocketStream<TcpStream>);
+
+impl Client {
+    async fn open(host: &TestHost, key: &str) -> Result<Self, Error> {
+        let url = host.url("/v1/responses");
+        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+        let stream = TcpStream::connect(&address).await.unwrap();
+        let mut request = url.replacen("http", "ws", 1).into_client_request().unwrap();
+        request.headers_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
+        tokio_tungstenite::client_async(request, stream).await.map(|(stream, _)| Self(stream))
+    }
+
+    async fn send(&mut self, mut body: Value) {
+        body["type"] = json!("response.create");
+        body["model"] = json!("mock-1");
+        self.0.send(Message::text(body.to_string())).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).unwrap()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// The last event of a response, or its error.
+    async fn end(&mut self) -> Value {
+        for number in 0.. {
+            let event = self.next().await.expect("the connection ended in the middle of a response");
+            let kind = event["type"].as_str().unwrap();
+            if matches!(kind, "response.completed" | "response.failed") || event.get("status").is_some() {
+                return event;
+            }
+            assert_eq!(event["sequence_number"], number, "{event}");
+        }
+        unreachable!()
+    }
+
+    async fn ask(&mut self, body: Value) -> Value {
+        self.send(body).await;
+        self.end().await
+    }
+}
+
+async fn host() -> TestHost {
+    let model = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
+    let host = TestHost::new().config(model).config(KEYS).filter("loud", LOUD).start().await;
+    host.upstream.script(|asked| match asked.said().as_str() {
+        "fail" => Reply::text("no").status(400),
+        _ => Reply::fitting(asked, "hello"),
+    });
+    host
+}
+
+fn text(event: &Value) -> &str {
+    event["response"]["output"][0]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{event}"))
+}
+
+#[tokio::test]
+async fn responses_follow_each_other_on_a_socket_and_pass_the_filters() {
+    let host = host().await;
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    // Both are sent at once, and answered one after the other.
+    client.send(json!({"input": "one"})).await;
+    client.send(json!({"input": "two"})).await;
+    for _ in 0..2 {
+        assert_eq!(text(&client.end().await), "HELLO");
+    }
+    let said: Vec<String> = host.upstream.asked().iter().map(|asked| asked.said()).collect();
+    assert_eq!(said, ["one", "two"]);
+    // What is stored goes on at any connection, and over HTTP.
+    let first = client.ask(json!({"input": "three"})).await;
+    let mut other = Client::open(&host, "ann-secret-0001").await.unwrap();
+    other.ask(json!({"input": "four", "previous_response_id": first["response"]["id"]})).await;
+    assert_eq!(host.upstream.last().json()["messages"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn what_is_not_stored_goes_on_at_its_own_connection_until_it_fails() {
+    let host = host().await;
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    let missing = json!("previous_response_not_found");
+    let first = client.ask(json!({"input": "one", "store": false})).await["response"]["id"].clone();
+    let on = |text: &str, id: &Value| json!({"input": text, "store": false, "previous_response_id": id});
+    let mut other = Client::open(&host, "ann-secret-0001").await.unwrap();
+    let refused = other.ask(on("two", &first)).await;
+    assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!(400), &missing), "{refused}");
+    // A connection goes on after an error.
+    assert_eq!(text(&other.ask(json!({"input": "hi"})).await), "HELLO");
+    let second = client.ask(on("two", &first)).await["response"]["id"].clone();
+    let contents = host.upstream.last().json()["messages"].as_array().unwrap().clone();
+    let contents: Vec<&str> = contents.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(contents, ["one", "HELLO", "two"]);
+    let lost = client.ask(on("three", &first)).await;
+    assert_eq!(lost["error"]["code"], missing, "only the latest response is kept");
+    let failed = client.ask(on("fail", &second)).await;
+    assert_ne!(failed["type"], "response.completed", "{failed}");
+    assert_eq!(client.ask(on("three", &second)).await["error"]["code"], missing);
+}
+
+#[tokio::test]
+async fn a_response_that_is_only_prepared_asks_no_model() {
+    let host = host().await;
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    let prepared = client.ask(json!({"input": "one", "store": false, "generate": false})).await;
+    assert_eq!(prepared["response"]["output"], json!([]));
+    assert!(host.upstream.asked().is_empty());
+    let id = &prepared["response"]["id"];
+    client.ask(json!({"input": "two", "store": false, "previous_response_id": id})).await;
+    assert_eq!(host.upstream.last().json()["messages"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_socket_needs_a_key_and_says_what_it_cannot_read() {
+    let host = host().await;
+    match Client::open(&host, "wrong-secret-0001").await {
+        Err(Error::Http(response)) => assert_eq!(response.status(), 401),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    for (message, words) in [
+        ("{", "not valid JSON"),
+        ("[]", "expected an object"),
+        (r#"{"type": "response.cancel"}"#, "expected an object with"),
+        (r#"{"type": "response.create", "input": "hi"}"#, "missing model"),
+        (
+            r#"{"type": "response.create", "model": "mock-1", "input": "hi", "previous_response_id": "resp_no"}"#,
+            "previous response",
+        ),
+    ] {
+        client.0.send(Message::text(message)).await.unwrap();
+        let error = client.end().await;
+        assert!(error["error"]["message"].as_str().is_some_and(|message| message.contains(words)), "{error}");
+        assert!(
+            error["error"]["code"].as_str().is_some() && error["status"].as_u64().unwrap() >= 400,
+            "{error}"
+        );
+    }
+    assert_eq!(text(&client.ask(json!({"input": "hi"})).await), "HELLO");
+}
+
+#[tokio::test]
+async fn a_turn_ends_with_its_socket_and_a_host_that_stops_closes_it() {
+    let mut host = host().await;
+    let gate = Gate::closed();
+    let waits = gate.clone();
+    host.upstream.script(move |_| Reply::begun(["one "]).then_gate(&waits));
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    client.send(json!({"input": "hi"})).await;
+    while client.next().await.unwrap()["type"] != "response.output_text.delta" {}
+    let running = || host.app().traces.running();
+    assert_eq!(running(), 1);
+    drop(client);
+    until("the turn ended with its client", async || running() == 0).await;
+    gate.open();
+    let mut idle = Client::open(&host, "ann-secret-0001").await.unwrap();
+    host.stop().await;
+    assert_eq!(idle.next().await, None);
+}
