@@ -10,7 +10,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::nearest;
 
-/// What a parameter asks for.
+/// The value that a parameter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Param {
     /// The value the call is about: body, event or ctx; a tool's args.
@@ -49,7 +49,7 @@ const PARAMS: [(&str, Param); 13] = [
     ("__event_call__", Param::EventCall),
 ];
 
-/// What the hook's own value is called.
+/// Returns the parameter name of the hook's own value.
 pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
     match hook {
         Hook::Inlet | Hook::Outlet => Some("body"),
@@ -113,7 +113,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
     (found, problems)
 }
 
-/// What a parameter that every function of ours may have asks for.
+/// Returns the value that a parameter asks for which every function of ours may have.
 pub(crate) fn param(name: &str) -> Option<Param> {
     PARAMS.iter().find(|(known, _)| *known == name).map(|(_, param)| *param)
 }
@@ -123,8 +123,8 @@ pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
     PARAMS.iter().map(|(name, _)| *name)
 }
 
-/// What the parameters of a function ask for, where its own value has this name; or the first that is
-/// unknown, and what may have been meant.
+/// Reads the parameters of a function, where its own value has this name; fails with the first that is
+/// unknown, and a similar name.
 pub(super) fn read_params(
     function: &str,
     subject: Option<&'static str>,

@@ -28,12 +28,12 @@ const MAX_CHAIN: usize = 8;
 pub(super) struct Linked {
     /// All their functions.
     pub(super) functions: AST,
-    /// What names in them stand for.
+    /// The values of names in them.
     pub(super) values: HashMap<String, Dynamic>,
     /// Each as it was written.
     pub(super) as_written: Vec<AST>,
     pub(super) sources: Sources,
-    /// What stands before `::`, in the script and in modules.
+    /// The names before `::`, in the script and in modules.
     modules: Vec<(String, Shared<Module>)>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn link(
     (linker.linked, linker.problems)
 }
 
-/// What is wrong with a module that is looked at by itself.
+/// Finds problems of a module that is looked at by itself.
 pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Problem> {
     let mut linker = Linker::new(file, &file.text, None);
     let module = ModuleFile { key: key.to_owned(), path: file.path.clone(), text: file.text.clone() };
@@ -78,7 +78,7 @@ struct Linker<'a> {
     linked: Linked,
     /// In the order of their prefixes.
     compiled: Vec<Shared<Module>>,
-    /// Where modules stand in `compiled`; None where one does not compile.
+    /// The indexes of modules in `compiled`; None where one does not compile.
     indexes: HashMap<String, Option<usize>>,
     /// The modules that are being compiled, each imported by the one before.
     chain: Vec<String>,
@@ -152,7 +152,7 @@ impl<'a> Linker<'a> {
                 Some(Err(wrong)) => {
                     self.problems.push(Problem { id: self.script.id.to_string(), ..wrong.clone() });
                 }
-                // Written in another way than as plain text: what it leads to was not looked for.
+                // The path is not plain text: its target was not looked for.
                 None => self.problems.push(
                     problem(Code::NoModule, format!("`{}` cannot be a module", name.escape_debug()))
                         .help("write it out, without escapes: `import \"lib/name\" as name;`"),
@@ -279,7 +279,7 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// What `module::` finds: functions that are not private, and constants.
+/// Builds the module that `module::` finds: functions that are not private, and constants.
 fn public_module(
     prefix: &str,
     ast: &AST,
@@ -331,7 +331,7 @@ impl Parsed {
         Ok(Self { as_written, plain, words, constants, functions })
     }
 
-    /// What stands in a module that only means something elsewhere.
+    /// Finds declarations in a module that only mean something elsewhere.
     fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Problem> {
         let problem = |what: String| Problem::of(Code::NotInModule, file, what);
         let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! What a plugin may reach beyond its turn.
+//! The resources that a plugin may reach beyond its turn.
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -25,7 +25,7 @@ pub(crate) enum Clock {
 #[derive(Debug)]
 pub(crate) struct SetClock {
     pub(crate) now: AtomicI64,
-    /// When the running turn began.
+    /// The time when the running turn began.
     pub(crate) began: AtomicI64,
 }
 
@@ -67,10 +67,10 @@ pub trait Models: Send + Sync + std::fmt::Debug {
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>>;
 }
 
-/// What one plugin may reach. Everything in it refuses what was not granted.
+/// The resources of one plugin. Each refuses uses that were not granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
-    /// What it is told of the time.
+    /// The clock that it sees.
     pub(crate) clock: Clock,
     /// Maps that last.
     pub(crate) kv: Option<Arc<Kv>>,

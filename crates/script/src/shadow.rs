@@ -10,7 +10,7 @@ use std::collections::HashSet;
 /// Functions with which a script refuses and answers: who reads `deny(…)` must be able to rely on it.
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];
 
-/// What is wrong with the functions of a file that are called like the host's.
+/// Finds problems of a file's functions that are called like the host's.
 pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     let methods = methods(ast);
@@ -101,8 +101,8 @@ impl Function {
     }
 }
 
-/// What is called behind a dot, with how many arguments: such a call finds a function of the script
-/// first, although what stands before the dot is no argument to that.
+/// Returns the names called behind a dot, with the number of their arguments: such a call finds a function of
+/// the script first, although the value before the dot is not an argument of it.
 fn methods(ast: &AST) -> HashSet<(String, usize)> {
     let mut methods = HashSet::new();
     ast.walk(&mut |path: &[ASTNode<'_>]| {

@@ -10,7 +10,7 @@ use rhai::{Engine, Position, Token, TokenizeState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Reserved by Rhai, of no use in it: ordinary names here.
+/// The words that Rhai reserves without a use: ordinary names here.
 const FREED: &[&str] = &[
     "default",
     "debug",
@@ -52,15 +52,15 @@ const FREED: &[&str] = &[
 
 #[derive(Default)]
 struct Seen {
-    /// How much there is of what may be too much.
+    /// The limits on how much there may be of each kind.
     bounds: Bounds,
-    /// What stood before.
+    /// The token before.
     last: Before,
-    /// Whether that was a name.
+    /// `true` if that was a name.
     follows_word: bool,
 }
 
-/// What stands before a word.
+/// The kind of token before a word.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) enum Before {
     /// `.`, `?.` or `::`

@@ -14,7 +14,7 @@ pub(crate) struct CallbackFunction {
     pub(super) params: Vec<Param>,
 }
 
-/// What a callback's own value is called.
+/// The parameter name of a callback's own value.
 const SUBJECT: &str = "event";
 
 /// The callbacks of a script that says that it has any.
@@ -96,7 +96,7 @@ fn meant(name: &str) -> Option<&'static str> {
     let likeness = |known: &str| strsim::jaro_winkler(&folded(known), &folded(name));
     let all = Callback::ALL.into_iter().map(Callback::name);
     let best = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    // Whatever begins with `on_` in such a file was meant to be one.
+    // A name that begins with `on_` in such a file was meant to be one.
     (name.starts_with("on_") || folded(best) == folded(name)).then_some(best)
 }
 

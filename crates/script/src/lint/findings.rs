@@ -38,7 +38,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
     let source = file.text.trim_start_matches('\u{feff}');
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
-    // What does not parse is told by whoever compiles it.
+    // Syntax errors are reported by the compiler.
     let code = match script {
         Some(script) if script.file.kind == Kind::Filter => endings::settled(source),
         _ => source.into(),

@@ -19,9 +19,9 @@ pub struct Loader {
     /// Scripts with all that they import, as they were put together last.
     whole: HashMap<PathBuf, Whole>,
     looked: HashMap<(Kind, PathBuf), Looked>,
-    /// How many times a file was read.
+    /// The number of reads of a file.
     pub(super) reads: u64,
-    /// How many of them are to be read again whatever their stamps say.
+    /// The number of them that are to be read again regardless of their stamps.
     unsure: u64,
 }
 
@@ -44,7 +44,7 @@ struct Whole {
 struct Looked {
     listing: Listing,
     found: Arc<Found>,
-    /// Whether the same listing has to mean the same files.
+    /// `true` if the same listing has to mean the same files.
     is_sure: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a script says of the models it offers, read when it is loaded.
+//! The declaration of the models that a script offers, read when it is loaded.
 
 use super::function::{Offer, PipeFunction};
 use crate::hooks::{self, Param};
@@ -12,16 +12,16 @@ use valvehouse_core::tool::timeout;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
-/// How long a pipe may take: it may well ask a model itself.
+/// The time limit of a pipe: it may well ask a model itself.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How models are offered.
+/// The syntax of a model's declaration.
 const OFFERS: &str = "`fn pipe(body)` answers as a model, for up to `timeout` milliseconds; `fn pipes()` lists several: \
                       [#{ id: \"small\", name: \"Small\" }]";
 /// Most models of one script, and longest name of one.
 const MOST_MODELS: usize = 1_000;
 const LONGEST_ID: usize = 256;
 
-/// Whether a file offers models.
+/// Returns `true` if a file offers models.
 pub(crate) fn is_pipe(ast: &AST) -> bool {
     ast.iter_functions().any(|function| function.name == "pipe")
 }

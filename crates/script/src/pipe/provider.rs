@@ -114,13 +114,13 @@ impl Provider for Pipes {
     }
 }
 
-/// What a script sends to who reads.
+/// A message of a script to its reader.
 enum Sent {
     Whole(Json),
     Piece(Json),
 }
 
-/// How the work of a script ends.
+/// The work of a script, and its end.
 type Work = BoxFuture<'static, Result<(), Fault>>;
 
 impl Pipe {
@@ -172,7 +172,7 @@ impl Pipe {
         }
         let result = self.measured(request, &turn, sender);
         match &result {
-            // What was ended since nobody waits for it is no fault of the script's.
+            // A call that was ended since nobody waits for it is not a fault of the script.
             Err(Fault::Broken(_)) if turn.is_over() => {}
             Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
             _ => breaker.went_well(admission),
@@ -226,7 +226,7 @@ fn pieces(first: Json, sent: Receiver<Sent>, work: Work) -> stream::BoxStream<'s
     stream::once(std::future::ready(Ok(Piece::new(first)))).chain(sent).chain(failed).boxed()
 }
 
-/// Where the answer of one call goes.
+/// The receiver of one call's answer.
 struct Out {
     turn: Turn,
     sender: Sender<Sent>,
@@ -234,11 +234,11 @@ struct Out {
     written: Mutex<Written>,
 }
 
-/// What has been sent of an answer.
+/// The parts of an answer that have been sent.
 #[derive(Default)]
 struct Written {
     begun: bool,
-    /// Whether a piece has said why the answer ended.
+    /// `true` if a piece has said why the answer ended.
     ended: bool,
     /// Calls of tools so far.
     calls: usize,
@@ -251,7 +251,8 @@ impl PieceSink for Out {
         if !matches!(given, Json::Text(_) | Json::Object(_)) {
             return Err(error(format!("a piece of an answer is a text or a map, not {}", given.kind())));
         }
-        // Written down first: while this waits for who reads, another part of the script may send a piece.
+        // The piece is recorded first: while this waits for the reader, another part of the script may send
+        // one.
         let (begins, piece) = {
             let mut written = self.written.lock();
             written.sent += given.weight();
@@ -282,7 +283,7 @@ impl PieceSink for Out {
 
 impl Out {
     fn send(&self, sent: Sent) -> Result<(), Box<EvalAltResult>> {
-        // Who does not read any more has ended the turn, or will now.
+        // A reader that has gone has ended the turn, or will now.
         let mut sender = self.sender.clone();
         budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("nobody reads the answer any more"))
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a script: of which kind, where, and how to mend it.
+//! A problem of a script: its kind, its place, and its hint.
 
 mod codes;
 mod diagnostic;

@@ -62,7 +62,7 @@ pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
 
 /// Most that is copied at once, in bytes: a value of a script's own may stand in many places.
 const MOST_COPIED: usize = 16 << 20;
-/// What a value takes besides its text.
+/// The bytes that a value takes besides its text.
 const EACH: usize = 16;
 
 /// A script's value as JSON. What is live is shared, what is Rhai's own is copied, up to 16 MB.
