@@ -1,4 +1,4 @@
-//! What outlives the process: valves, switches, grants, last good scripts, the history of all that, the
+//! State that outlives the process: valves, switches, grants, last good scripts, the history of all that, the
 //! scripts' own maps, and conversations.
 //!
 //! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in

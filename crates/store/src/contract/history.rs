@@ -1,4 +1,4 @@
-//! What histories keep to.
+//! The promises of histories.
 
 use super::*;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> 
     Edit { plugin: "a", by: "ann", action: Action::Update, since: 0, file, settings }
 }
 
-/// Who did what, the newest first.
+/// Returns the changes and their authors, the newest first.
 async fn told(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
     let versions = store.history("a").await.unwrap();
     versions.into_iter().map(|version| (version.number, version.by, version.action.word())).collect()

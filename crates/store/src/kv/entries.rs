@@ -21,7 +21,7 @@ pub(super) struct Maps {
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Json,
-    /// What it takes, its key included.
+    /// Its size in bytes, its key included.
     bytes: usize,
     pub(super) expires_at: Option<i64>,
     pub(super) version: u64,
@@ -142,7 +142,7 @@ impl Maps {
     }
 }
 
-/// What an entry takes, counting a little for each value that is neither text nor key.
+/// Returns the size of an entry, counting a little for each value that is neither text nor key.
 pub(super) fn bytes_of(key: &str, value: &Json) -> usize {
     let mut left = usize::MAX;
     // Nothing takes more than that.

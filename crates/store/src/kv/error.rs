@@ -1,4 +1,4 @@
-//! What a map takes, and why it did not take something.
+//! The limits of a map, and the errors of exceeding them.
 
 /// Longest key, in bytes.
 pub const LONGEST_KEY: usize = 512;
@@ -9,12 +9,12 @@ pub const LARGEST_VALUE: usize = 64 * 1024;
 /// Most keys of one plugin, in all its maps together.
 pub const MOST_KEYS: usize = 10_000;
 
-/// What one plugin's keys and values may take together, in bytes: all of them are held in memory.
+/// The bytes that one plugin's keys and values may take together: all of them are held in memory.
 pub(super) const MOST_BYTES: usize = 16 << 20;
-/// How often an update is tried again because another turn was faster.
+/// The number of attempts of an update that another turn overtakes.
 pub(super) const MOST_TRIES: usize = 1_000;
 
-/// Why a map did not take something.
+/// The reason a map did not take a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
     /// There is no such key.

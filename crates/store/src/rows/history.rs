@@ -71,7 +71,7 @@ pub(crate) async fn record(
                 known.newest.insert(plugin.clone(), version.clone());
                 versions.push((plugin.as_str(), source.as_ref(), version));
             }
-            // What an operator did is named by them.
+            // An operator's change has their name.
             Some(Next::Named(_)) | None => {}
         }
     }
@@ -131,7 +131,7 @@ pub(crate) async fn note(
     new.write_after(Some(before), i64::MAX, transaction).await
 }
 
-/// What operators have set for a plugin.
+/// The values that operators have set for a plugin.
 #[derive(Clone)]
 struct Settings {
     valves: Json,
@@ -163,7 +163,7 @@ struct New<'a> {
     settings: Settings,
 }
 
-/// What comes after a version.
+/// The change that comes after a version.
 enum Next {
     /// Another one.
     Version(Version),
@@ -187,13 +187,13 @@ impl New<'_> {
         }
     }
 
-    /// What it comes to after that version; none where nothing is new.
+    /// Returns the version after that one; none where nothing is new.
     fn after(self, before: Option<Version>, since: i64) -> Option<Next> {
         let Self { by, action, source, settings, .. } = self;
         let (kind, place) = match (source, &before) {
             (Some(source), _) => (source.kind.clone(), source.place.clone()),
             (None, Some(before)) => (before.kind.clone(), before.place.clone()),
-            // What never was cannot go.
+            // A plugin that never was cannot go.
             (None, None) => return None,
         };
         let number = before.as_ref().map_or(1, |before| before.number + 1);
@@ -210,7 +210,7 @@ impl New<'_> {
     }
 }
 
-/// What is known of the plugins that were seen: of many, it is read at once.
+/// The facts about the plugins that were seen: of many, they are read at once.
 struct Known {
     newest: HashMap<String, Version>,
     settings: HashMap<String, Settings>,
@@ -365,7 +365,7 @@ fn version(key: &SealKey, plugin: &str, row: &Row) -> Result<Version, sqlx::Erro
         kind: row.try_get("kind")?,
         place: row.try_get("place")?,
         hash: row.try_get("source")?,
-        // What nobody can read any more must not hide the others; such a version cannot be put back.
+        // Values that nobody can read any more must not hide the others; such a version cannot be put back.
         valves: valves.unwrap_or_default(),
         enabled: row.try_get("enabled")?,
         global: row.try_get("global")?,
