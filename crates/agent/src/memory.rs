@@ -1,4 +1,4 @@
-//! What a conversation remembers, and what of it the model sees.
+//! The memory of a conversation, and the part of it that the model sees.
 //!
 //! The store has every message once. A request brings along what is new, or the whole conversation as
 //! its client knows it: a beginning that repeats what was said is recognised and not said again. What

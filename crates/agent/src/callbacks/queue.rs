@@ -57,7 +57,7 @@ impl Queue {
         let all = async {
             let (mark, handed_on) = oneshot::channel();
             if self.sender.send(Sent::Mark(mark)).await.is_ok() {
-                // Where the task is gone there is nothing left to wait for.
+                // A task that is gone leaves nothing to wait for.
                 let _ = handed_on.await;
             }
         };
@@ -83,7 +83,7 @@ async fn hand_on(mut sent: mpsc::Receiver<Sent>, listeners: Vec<Place>, turn: Tu
                     }
                 }
             }
-            // Whoever waited may have gone on.
+            // The one that waited may have gone on.
             Sent::Mark(mark) => drop(mark.send(())),
         }
     }

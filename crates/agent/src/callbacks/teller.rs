@@ -1,4 +1,4 @@
-//! What a turn tells of itself, and what the agent adds to it, as callbacks.
+//! The events of a turn, and those that the agent adds, as callbacks.
 
 use super::event::{CallbackEvent, Who};
 use super::handlers::Callbacks;

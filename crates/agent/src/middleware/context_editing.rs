@@ -53,7 +53,7 @@ impl Settings {
         for place in results.into_iter().take(old).filter(|place| *place < answered) {
             let result = &messages[place];
             if message::text_of(result).len() > self.placeholder.len() {
-                // What is a message takes text; images of an old result go, too.
+                // A message takes text; images of an old result go, too.
                 let _ = result.set("content", self.placeholder.as_str());
             }
         }

@@ -96,7 +96,7 @@ impl<'a> Options<'a> {
         entries.into_iter().map(|(name, value)| (name.into(), value)).collect()
     }
 
-    /// Whatever stands at a key.
+    /// Returns any value at a key.
     pub(crate) fn get(&mut self, key: &'static str) -> Option<Json> {
         self.known.push(key);
         self.given.get(key).filter(|given| !given.is_null())

@@ -1,4 +1,4 @@
-//! When a conversation is shortened, and to what.
+//! The limits at which a conversation is shortened, and its length after that.
 
 use crate::middleware::options::Options;
 use std::sync::Arc;

@@ -44,7 +44,7 @@ impl Talk {
                 talk.system_tokens += tokens;
                 continue;
             }
-            // What stands before the conversation has no place in it.
+            // A message before the conversation has no place in it.
             let to = if index < leading { from } else { from + 1 };
             talk.end = talk.end.max(to);
             let answers = is_role(message, "tool").then(|| message.text("tool_call_id").unwrap_or_default());
@@ -124,7 +124,7 @@ impl Counts {
 
     /// A text cut to so many tokens.
     pub(super) fn cut(&self, text: &str, most: usize) -> String {
-        // What is far too long is not worth counting.
+        // A text that is far too long is not worth counting.
         let mut text = text[..text.floor_char_boundary(most.saturating_mul(LONGEST_TOKEN))].to_owned();
         loop {
             let tokens = self.of_text(&text);
