@@ -1,4 +1,4 @@
-//! What a plugin or a native tool may reach of the world.
+//! The grants of a plugin or a native tool.
 //!
 //! ```
 //! use valvehouse_config::{GrantWord, Grants};
