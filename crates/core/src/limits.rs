@@ -1,5 +1,5 @@
-//! What a value must keep to beyond its type: one set of words for the settings of plugins and the
-//! arguments of tools.
+//! The limits on a value beyond its type: one set of words for the settings of plugins and the arguments of
+//! tools.
 //!
 //! Only the limits are shared. What is turned into which type is not: a form sends `on` for true and
 //! `a, b` for a list, a model sends lists and objects as JSON in a string.

@@ -59,7 +59,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Whoever said the last message goes on with it.
+    /// Adds blocks to the last message if it has the same role.
     fn say(&mut self, role: &'static str, blocks: Vec<Json>) {
         if blocks.is_empty() {
             return;

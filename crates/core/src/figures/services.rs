@@ -1,4 +1,4 @@
-//! What the calls of one models' service came to.
+//! The results of the calls of one models' service.
 
 use super::spread::{Spread, Spreading, counted};
 use crate::fault::Fault;
@@ -26,7 +26,7 @@ pub enum Answered {
     BrokeOff,
     /// It was not asked: it failed again and again and is left alone.
     Rests,
-    /// Whoever asked went away.
+    /// The client went away.
     Left,
 }
 

@@ -230,7 +230,7 @@ fn settled(
     turn: &Turn,
 ) -> Decided {
     if turn.is_paused() {
-        // Whatever it made of that: it runs again when somebody has answered.
+        // The result of that is dropped: it runs again when somebody has answered.
         return Err(Fault::Paused).into();
     }
     let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
@@ -240,7 +240,7 @@ fn settled(
     if let Some(breaker) = &filter.breaker {
         match &verdict {
             Ok(_) => breaker.went_well(admission),
-            // What was ended since nobody waits for it is no fault of the filter's.
+            // A call that was ended since nobody waits for it is not a fault of the filter.
             Err(_) if turn.is_over() => {}
             Err(breakage) => breaker.broke(&breakage.cause),
         }

@@ -138,7 +138,7 @@ async fn what_a_wait_polls_may_itself_ask_for_lanes() {
     let outer = run(|| {
         assert!(is_here());
         wait(async {
-            // Polled on the stack of the outer work, but not a part of it.
+            // The inner work is polled on the stack of the outer, but not a part of it.
             assert!(!is_here());
             assert_eq!(wait(async {}), Err(Stopped::Elsewhere));
             run(|| wait_ms(5).map(|()| 5)).await.unwrap().unwrap()
@@ -267,7 +267,7 @@ async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_o
             give.take().unwrap().send(1).unwrap();
             base
         };
-        // Done only when the second has run meanwhile.
+        // The first is done only when the second has run meanwhile.
         let take = || base + wait(taken.take().unwrap()).unwrap().unwrap();
         let works: Vec<Piece<'_, i32>> = vec![Box::new(take), Box::new(give), Box::new(|| base + 2)];
         together(works, 2, |_| {}, |_| false, rest).map_err(|_| ())

@@ -1,4 +1,4 @@
-//! What is kept of the steps of one request. Those that are taken for every event of a stream are added up.
+//! The records of the steps of one request. Those that are taken for every event of a stream are added up.
 
 use super::facts::{Emitted, Line, short};
 use std::sync::Arc;

@@ -227,7 +227,7 @@ pub enum News {
 /// Nothing is made where nobody listens.
 pub(super) fn tell(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
     if to.receiver_count() > 0 {
-        // Whoever went away meanwhile misses nothing.
+        // A receiver that went away meanwhile misses nothing.
         let _ = to.send(news());
     }
 }

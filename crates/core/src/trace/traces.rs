@@ -199,7 +199,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Done before, this does nothing.
+        // This does nothing when it is done already.
         self.end(false);
     }
 }

@@ -6,9 +6,9 @@ use crate::chat::event::Step;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};
 
-/// Set on a lane whose text goes out with the next event.
+/// The key that is set on a lane whose text goes out with the next event.
 const OVER: &str = "over";
-/// Set beside it where nothing can continue the text.
+/// The key that is set beside it where nothing can continue the text.
 const CLOSED: &str = "closed";
 
 /// One text of a choice.
@@ -156,7 +156,7 @@ impl Lane {
             self.ready = ready_tokens.collect();
         }
         self.text = text[ready..].into();
-        // Where a match spans the seam, its first characters are out already; what stands for it follows.
+        // The first characters of a match that spans the seam are out already; the replacement follows.
         Ok(out.strip_prefix(seam.sent.as_str()).map_or_else(|| out.clone(), CompactString::from))
     }
 
