@@ -1,4 +1,4 @@
-//! Whoever holds the host's writer may change files and store without anything going live in between.
+//! The host's writer: its holder may change files and store without anything going live in between.
 
 use crate::plan::Plan;
 use crate::plugin::Given;

@@ -1,4 +1,4 @@
-//! How often one may ask: so many a minute, at once or spread over it.
+//! The rate of requests: so many a minute, at once or spread over it.
 
 use super::digest::Digest;
 use parking_lot::Mutex;
@@ -13,9 +13,9 @@ const MOST: usize = 16_384;
 /// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asker {
-    /// Whoever has this key.
+    /// The holder of this key.
     Key(Digest),
-    /// Whoever is at this address.
+    /// The clients at this address.
     Address(IpAddr),
 }
 

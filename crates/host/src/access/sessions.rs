@@ -1,4 +1,4 @@
-//! Who is signed in at the page. Kept in memory: after a restart everybody signs in again.
+//! The sessions of the page. Kept in memory: after a restart everybody signs in again.
 
 use super::digest::Digest;
 use parking_lot::Mutex;

@@ -79,7 +79,7 @@ impl Exporter {
                     Err(RecvError::Closed) => return self.send().await,
                 },
                 _ = every.tick() => self.send().await,
-                // Sent or dropped, both mean the end.
+                // The end comes either way, sent or dropped.
                 _ = &mut closing => break,
             }
         }

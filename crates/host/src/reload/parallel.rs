@@ -16,7 +16,7 @@ pub(super) fn each<T: Sync, U: Send>(all: &[T], work: impl Fn(&T) -> U + Sync) -
     std::thread::scope(|scope| {
         let begin = |part| {
             let begun = Builder::new().stack_size(STACK).spawn_scoped(scope, move || through(part));
-            // Where there is no further thread, this one does it.
+            // This thread does it if there is no further one.
             begun.map_err(|_| part)
         };
         let size = others.len().div_ceil((parts - 1).max(1)).max(1);
