@@ -48,7 +48,7 @@ impl Text {
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Kept::Said(said) => said,
-            // What a script reads of a body is the body's, and no memory of the script's.
+            // The text that a script reads of a body is the body's, and not memory of the script.
             Kept::Spelt(spelt) => {
                 spelt.said.get_or_init(|| memory::uncounted(|| string::said(&spelt.spelling)))
             }

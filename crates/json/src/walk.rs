@@ -180,7 +180,7 @@ pub struct Repeats(HashSet<usize>);
 impl Repeats {
     /// Returns `true` if this container has come before.
     pub fn is_repeated(&mut self, value: &Json) -> bool {
-        // What has one place only cannot come again.
+        // A value that has one place only cannot come again.
         value.is_shared() && value.address().is_some_and(|address| !self.0.insert(address))
     }
 }
