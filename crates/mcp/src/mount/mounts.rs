@@ -69,7 +69,7 @@ impl Mounts {
     /// Connects to the servers of the settings, and follows these. Nothing waits for a server: its approved tools are there at once.
     pub fn start(app: &Arc<App>) -> Self {
         let project = app.config.project.clone();
-        // Taken before the file is read, so that no change of it is missed.
+        // The stamp is taken before the file is read, so that no change of it is missed.
         let stamp = stamp_of(&project);
         let pins = read(&project);
         let board = Arc::new(Board {
