@@ -1,4 +1,4 @@
-//! What kind of network an address is in.
+//! The kind of network an address is in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) enum Kind {
     /// Anybody.
     Public,
-    /// Whom a grant names it to. The word says what it is.
+    /// A network whose grant is this word, which also describes it.
     Private(&'static str),
 }
 
