@@ -85,7 +85,7 @@ impl Folders {
             if !search.is_meant(&met.place, start.as_ref()) {
                 return ControlFlow::Continue(());
             }
-            // Opened where it was met: a link that took its place leads nowhere else.
+            // The entry is opened where it was met: a link that took its place leads nowhere else.
             let text = met.entry.open_with(&nonblocking()).map_err(file::NoFile::from).and_then(|file| {
                 file::check(&file.metadata()?)?;
                 file::text(file)

@@ -1,4 +1,4 @@
-//! What is in a folder.
+//! The entries of a folder.
 
 use super::granted::Folders;
 use super::place::Place;

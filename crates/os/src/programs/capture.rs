@@ -1,4 +1,4 @@
-//! What a program writes: heard to the end, kept up to a limit.
+//! The output of a program: read to the end, stored up to a limit.
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
