@@ -29,7 +29,7 @@ async fn run_within<T: Send + 'static>(
     // Not one of the runtime's: its end would wait for it.
     let started = std::thread::Builder::new().name("schema".into()).spawn(move || {
         let _place = place;
-        // Where nobody waits any more, nobody is told.
+        // The value is dropped if nobody waits any more.
         let _ = done.send(work());
     });
     started.map_err(|error| format!("it cannot be checked now: {error}"))?;
