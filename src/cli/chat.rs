@@ -240,7 +240,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn body(&self, ready: &Ready) -> Json {
-        // Who remembers gets what is new.
+        // A model that remembers gets only the new messages.
         let new = if ready.memory { self.messages.len().saturating_sub(1) } else { 0 };
         let messages: Vec<Json> = self.messages.iter().skip(new).map(Json::copy).collect();
         let body = Json::from([

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it could not do.
+//! The end of a command: its exit code, and its error.
 
 use std::io;
 use std::process::{ExitCode, Termination};

@@ -1,4 +1,4 @@
-//! Where results and talk go, and how they look there.
+//! The streams of results and talk, and their look there.
 
 use super::args::{Format, Global};
 use super::exit::{Exit, Failure};

@@ -180,11 +180,11 @@ impl Session {
         if work.tests.is_empty() && work.replay.is_none() {
             return;
         }
-        // Whoever does it is there as long as the session is.
+        // The worker is there as long as the session is.
         let _ = self.work.send(work);
     }
 
-    /// Compared with what the same request came to the last time it ran.
+    /// Compares a request with the last time it ran.
     fn compare(&mut self, replayed: Replayed) {
         let Replayed { number, of, again } = replayed;
         let again = match again {

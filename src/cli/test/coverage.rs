@@ -1,4 +1,4 @@
-//! What tests reach of their scripts, as a table.
+//! The coverage of scripts by tests, as a table.
 
 use super::runner::{Covered, FileRan};
 use crate::cli::output::{self, Paint};

@@ -1,4 +1,4 @@
-//! What a hook is given to look at, in the shape in which the host gives it.
+//! The subject of a hook, in the shape in which the host gives it.
 
 use super::super::args;
 use super::super::exit::Failure;
