@@ -24,7 +24,7 @@ const LONGEST: usize = 4_000;
 /// Chats at once.
 const AT_ONCE: usize = 16;
 
-/// How a stream ends before its time.
+/// The way in which a stream ends before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum End {
     /// The service says that this was all.
@@ -46,7 +46,7 @@ impl Cut {
     }
 }
 
-/// What came of a chat.
+/// The result of a chat.
 #[derive(Debug, PartialEq)]
 struct Came {
     text: String,
@@ -77,7 +77,7 @@ async fn remembered(host: &TestHost, chat: &str) -> Vec<Value> {
     messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
 }
 
-/// Where recordings are cut.
+/// Returns the places at which recordings are cut.
 fn cuts(all: &[Recording]) -> Vec<Cut> {
     let everywhere = std::env::var_os("VALVEHOUSE_CASES").is_some();
     let mut cuts = Vec::new();

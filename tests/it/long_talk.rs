@@ -28,7 +28,7 @@ fn config(summarize: bool) -> String {
     )
 }
 
-/// Whether a model call is one for a summary.
+/// Returns `true` if a model call is one for a summary.
 fn is_for_summary(asked: &Asked) -> bool {
     asked.text().contains("You keep the memory of a conversation")
 }
@@ -52,7 +52,7 @@ fn model(asked: &Asked) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
 
-/// What the model was sent in one call.
+/// The messages that the model was sent in one call.
 struct Sent {
     bytes: usize,
     messages: usize,
@@ -68,8 +68,8 @@ fn sent(asked: &Asked) -> Sent {
     Sent { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
 }
 
-/// What the store has of the conversation: rows of checkpoints, the bytes of the largest new one, and what
-/// the agent keeps.
+/// The store's rows of the conversation: those of checkpoints, the bytes of the largest new one, and the
+/// agent's values.
 struct Kept {
     checkpoints: usize,
     state: usize,

@@ -117,8 +117,8 @@ impl Case {
         }
     }
 
-    /// What a streaming client has to get, from the turn that was not streamed: the answer, and before it what
-    /// the model thought beside its calls of the host's tools.
+    /// Returns the events that a streaming client has to get, from the turn that was not streamed: the
+    /// answer, and before it the model's thoughts beside its calls of the host's tools.
     fn expected_of(&self, unstreamed: &Ran) -> Value {
         let mut expected = unstreamed.answer.clone();
         let history = unstreamed.history.as_array().cloned().unwrap_or_default();
@@ -138,7 +138,7 @@ impl Case {
     }
 }
 
-/// What came of a turn.
+/// The result of a turn.
 struct Ran {
     answer: Value,
     history: Value,

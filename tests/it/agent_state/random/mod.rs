@@ -20,7 +20,7 @@ enum Kind {
     Guarded,
 }
 
-/// What the model answers when it is asked.
+/// The model's answer.
 #[derive(Debug, Clone)]
 enum Answer {
     Text,
@@ -28,7 +28,7 @@ enum Answer {
     Fails,
 }
 
-/// What a person decides.
+/// The decision of a person.
 #[derive(Debug, Clone, Copy)]
 enum Choice {
     Approve,
@@ -70,7 +70,7 @@ struct Plan {
     kept: Kept,
     window: u64,
     threshold: u64,
-    /// Whether the model that writes summaries can.
+    /// `true` if the model that writes summaries can.
     writes: bool,
     actions: Vec<Action>,
 }

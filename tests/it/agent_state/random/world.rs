@@ -23,9 +23,9 @@ pub(super) struct World {
     broken: Arc<Mutex<HashSet<i64>>>,
     storage: Option<(TempDir, Arc<dyn Store>)>,
     oracle: Oracle,
-    /// What was said in each conversation that is kept by itself, and how it stands.
+    /// The messages and the status of each conversation that is kept by itself.
     lines: HashMap<String, (Vec<Entry>, Phase)>,
-    /// What was said when a checkpoint was asked for, and how it stood.
+    /// The messages and the status at each checkpoint.
     saved: HashMap<String, (Vec<Entry>, Phase)>,
     checkpoints: Vec<String>,
     texts: usize,
@@ -45,7 +45,7 @@ impl Model {
         let body = &request.body;
         let down = || Fault::Provider { message: "it is down".into(), timeout: false };
         let head = Head::new("m");
-        // Who writes summaries is offered no tools.
+        // A model that writes summaries is offered no tools.
         if body.get("tools").is_none() {
             let summary = || provider::Answer::Whole(head.text("they talked"));
             return if self.writes { Ok(summary()) } else { Err(down()) };
@@ -227,7 +227,8 @@ impl World {
     }
 }
 
-/// How many calls have no result. Every other one has exactly one, after it and before anything else is said.
+/// Returns the number of calls without a result. Every other one has exactly one, after it and before any
+/// other message.
 fn unanswered(messages: &[Json]) -> usize {
     let mut open: Vec<String> = Vec::new();
     let mut left = 0;
