@@ -20,7 +20,7 @@ const LOOKS: &str = "fn stream(event) { event }";
 /// Between two cuts, unless VALVEHOUSE_CASES asks for every byte.
 const STRIDE: usize = 37;
 /// Longer ones say nothing new: they are cut at as many places as one of this length.
-const LONGEST: usize = 4_000;
+const MAX_LENGTH: usize = 4_000;
 /// Chats at once.
 const AT_ONCE: usize = 16;
 
@@ -82,7 +82,7 @@ fn cuts(all: &[Recording]) -> Vec<Cut> {
     let everywhere = std::env::var_os("VALVEHOUSE_CASES").is_some();
     let mut cuts = Vec::new();
     for (recording, Recording { body, .. }) in all.iter().enumerate() {
-        let longer = body.len().div_ceil(LONGEST).max(1);
+        let longer = body.len().div_ceil(MAX_LENGTH).max(1);
         let stride = if everywhere { longer } else { STRIDE * longer };
         for (turn, at) in (0..body.len()).step_by(stride).enumerate() {
             let end = if turn % 2 == 0 { End::Breaks } else { End::Well };

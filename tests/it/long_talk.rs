@@ -12,7 +12,7 @@ const TURNS: usize = 100;
 const SETTLED: usize = 40;
 const WINDOW: usize = 6;
 const THRESHOLD: usize = 10;
-const MOST_TOKENS: usize = 900;
+const MAX_TOKENS: usize = 900;
 
 const LOOK: &str = r#"
 const parameters = #{ at: #{ type: "integer", required: true } };
@@ -24,7 +24,7 @@ fn config(summarize: bool) -> String {
         "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"look\"]\n\
          system_prompt = \"Be brief.\"\n\
          middleware = {{ summarization = {{ window_size = {WINDOW}, compress_threshold = {THRESHOLD}, \
-         token_threshold = 700, max_tokens = {MOST_TOKENS}, summarize = {summarize} }} }}"
+         token_threshold = 700, max_tokens = {MAX_TOKENS}, summarize = {summarize} }} }}"
     )
 }
 
@@ -101,7 +101,7 @@ async fn talk(summarize: bool) {
         for asked in asked.iter().filter(|asked| !is_for_summary(asked)) {
             let sent = sent(asked);
             assert!(sent.messages <= THRESHOLD + 3, "turn {turn}: {} messages", sent.messages);
-            assert!(sent.tokens <= MOST_TOKENS, "turn {turn}: {} tokens", sent.tokens);
+            assert!(sent.tokens <= MAX_TOKENS, "turn {turn}: {} tokens", sent.tokens);
             let text = asked.text();
             assert!(text.contains(&format!("turn {turn} of")), "the newest is always there");
             assert!(text.contains("Be brief."), "what the operator says is, too");

@@ -1,7 +1,7 @@
 //! Code that is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
 use super::pieces::{self, Piece};
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::collections::HashSet;
@@ -54,9 +54,9 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
                 HELPERS.into(),
             ));
         }
-        doubts.len() < MOST_TOLD
+        doubts.len() < MAX_PROBLEMS
     });
-    for (at, escape) in escapes_in_backticks(source).into_iter().take(MOST_TOLD) {
+    for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
         let told = Problem::of(
             Code::EscapeInBackticks,
             file,

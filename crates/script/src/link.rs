@@ -7,7 +7,7 @@
 use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
-use super::problem::{self, Code, MOST_TOLD, Problem};
+use super::problem::{self, Code, MAX_PROBLEMS, Problem};
 use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
@@ -118,7 +118,7 @@ impl<'a> Linker<'a> {
         let (written, wrong) = written_in(as_written, file, source);
         self.problems.extend(wrong);
         for Written { name, alias, position } in written {
-            if self.problems.len() > MOST_TOLD {
+            if self.problems.len() > MAX_PROBLEMS {
                 break;
             }
             let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
@@ -406,7 +406,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
     let mut at_top = HashSet::new();
     for statement in as_written.statements() {
         let Stmt::Import(import, position) = statement else { continue };
-        if problems.len() >= MOST_TOLD {
+        if problems.len() >= MAX_PROBLEMS {
             break;
         }
         at_top.insert(*position);
@@ -435,7 +435,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
             problems
                 .push(told.help("imports stand at the top of a file: nothing is read while a script runs"));
         }
-        problems.len() < MOST_TOLD
+        problems.len() < MAX_PROBLEMS
     });
     (written, problems)
 }

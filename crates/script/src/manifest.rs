@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::frontmatter::frontmatter;
 use super::hooks::HookFunction;
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use std::path::Path;
 use valvehouse_config::Capability;
@@ -133,7 +133,7 @@ pub(crate) fn read(
     }
     // No capability has a blank in its name, so that one does for a comma.
     let requirements = manifest.get("requirements").unwrap_or_default().replace(' ', ",");
-    for word in list(&requirements).iter().take(MOST_TOLD) {
+    for word in list(&requirements).iter().take(MAX_PROBLEMS) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
             Some(capability) if manifest.requirements.contains(&capability) => {}
             Some(capability) => manifest.requirements.push(capability),
@@ -206,7 +206,7 @@ pub(crate) fn read(
     };
     // Valves that could not be read have no known names.
     let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
-    for name in unknown.take(MOST_TOLD) {
+    for name in unknown.take(MAX_PROBLEMS) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
         let near =
             manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::package;
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::call_of;
 use regex::RegexBuilder;
@@ -135,7 +135,7 @@ pub(super) fn misused(
         {
             problems.push(Problem::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
         }
-        problems.len() < MOST_TOLD
+        problems.len() < MAX_PROBLEMS
     });
     problems
 }
@@ -205,7 +205,7 @@ pub(super) fn assigned(
         true
     });
     let of_file = |name: &str| constants.iter().any(|(constant, _)| constant == name) && !own.contains(name);
-    let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MOST_TOLD);
+    let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MAX_PROBLEMS);
     written
         .map(|(name, position)| {
             Problem::of(Code::ConstantWritten, file, format!("`{name}` is a constant and cannot be written"))

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Texts in code in texts that are looked into: nobody writes more.
-const MOST_NESTED: usize = 32;
+const MAX_NESTED: usize = 32;
 
 /// The kind of a script's piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Cutter<'_> {
                 self.at += 1;
                 break;
             }
-            if self.rest().starts_with("${") && self.nesting < MOST_NESTED {
+            if self.rest().starts_with("${") && self.nesting < MAX_NESTED {
                 self.end(Piece::Backticks);
                 self.at += 2;
                 self.nesting += 1;

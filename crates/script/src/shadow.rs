@@ -1,7 +1,7 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
 use super::functions;
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
@@ -63,7 +63,7 @@ pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Pr
             }
         }
     }
-    problems.truncate(MOST_TOLD);
+    problems.truncate(MAX_PROBLEMS);
     problems
 }
 

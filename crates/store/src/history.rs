@@ -10,7 +10,7 @@ use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 
 /// As many versions of a plugin are kept.
-pub const MOST_VERSIONS: u64 = 200;
+pub const MAX_VERSIONS: u64 = 200;
 
 /// The author of changes to a file by hand, as far as anybody can tell.
 pub const BY_FILE: &str = "file";
@@ -192,7 +192,7 @@ pub struct Span {
     pub is_gone: bool,
 }
 
-/// The past versions of plugins. Of each the last [`MOST_VERSIONS`] are stored.
+/// The past versions of plugins. Of each the last [`MAX_VERSIONS`] are stored.
 pub trait History: Send + Sync {
     /// The versions of a plugin, the newest first.
     fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>>;

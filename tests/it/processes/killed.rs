@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 /// Moments at which a host is killed, unless VALVEHOUSE_CASES asks for all.
-const FEW: usize = 15;
-const MANY: usize = 300;
+const MIN_MOMENTS: usize = 15;
+const MAX_MOMENTS: usize = 300;
 /// Hosts that are killed side by side.
 const LANES: usize = 3;
 /// The messages of a person, turn by turn.
@@ -27,7 +27,7 @@ struct Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_killed_at_any_moment_loses_nothing_and_does_nothing_twice() {
-    let moments = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MANY } else { FEW };
+    let moments = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_MOMENTS } else { MIN_MOMENTS };
     let began = Instant::now();
     let lanes = (0..LANES).map(|lane| {
         let moments = moments / LANES + usize::from(lane < moments % LANES);

@@ -12,10 +12,10 @@ use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
 
 /// As many events wait; more are lost, since a run waits for nobody who listens.
-const MOST: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 
 /// As long the end of a run waits for those who still listen.
-pub(super) const LONGEST: Duration = Duration::from_secs(5);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The events of one run, and the task that hands them on in order. It ends when this is dropped, after
 /// the last of them.
@@ -36,7 +36,7 @@ pub(super) type Place = (Arc<dyn Listener>, Json);
 impl Queue {
     /// Needs a runtime.
     pub(super) fn start(listeners: Vec<Place>, turn: Turn) -> Self {
-        Self::with_room(MOST, listeners, turn)
+        Self::with_room(MAX_EVENTS, listeners, turn)
     }
 
     pub(super) fn with_room(most: usize, listeners: Vec<Place>, turn: Turn) -> Self {

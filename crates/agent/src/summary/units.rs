@@ -85,7 +85,7 @@ pub(super) fn tokens_in(units: &[Unit]) -> usize {
 }
 
 /// Bytes that hardly any token has.
-const LONGEST_TOKEN: usize = 32;
+const MAX_TOKEN: usize = 32;
 
 /// Counts tokens, each message once a turn.
 pub(super) struct Counts {
@@ -125,7 +125,7 @@ impl Counts {
     /// A text cut to so many tokens.
     pub(super) fn cut(&self, text: &str, most: usize) -> String {
         // A text that is far too long is not worth counting.
-        let mut text = text[..text.floor_char_boundary(most.saturating_mul(LONGEST_TOKEN))].to_owned();
+        let mut text = text[..text.floor_char_boundary(most.saturating_mul(MAX_TOKEN))].to_owned();
         loop {
             let tokens = self.of_text(&text);
             if tokens <= most || text.is_empty() {

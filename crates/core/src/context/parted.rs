@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 /// The time for which a turn is kept after its last part.
 const KEPT: Duration = Duration::from_secs(600);
 /// Turns that are kept; of more the oldest go.
-const MOST_TURNS: usize = 10_000;
+const MAX_TURNS: usize = 10_000;
 /// The most bytes that the scripts of one turn may keep between its parts.
 const LARGEST_TURN: usize = 1 << 20;
 /// The most bytes that all turns may keep together.
@@ -178,7 +178,7 @@ impl PartedTurns {
         kept.weight += weight;
         kept.turns.insert(part, (turn.clone(), Instant::now(), weight));
         kept.forget_old();
-        while kept.turns.len() > MOST_TURNS || kept.weight > ALL_TURNS {
+        while kept.turns.len() > MAX_TURNS || kept.weight > ALL_TURNS {
             kept.forget_first();
         }
     }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn of_too_many_turns_the_oldest_go() {
         let turns = PartedTurns::default();
-        for number in 0..=MOST_TURNS {
+        for number in 0..=MAX_TURNS {
             turns.keep(part(&number.to_string()), &Parted::default());
         }
         assert!(turns.find(&part("0")).is_none());

@@ -285,12 +285,12 @@ impl Turn {
     /// this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is worth to weigh
     /// all of it.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
-        const WORTH_WEIGHING: u64 = 4 << 20;
+        const WEIGHING_THRESHOLD: u64 = 4 << 20;
         if kept == 0 {
             return false;
         }
         self.0.shared.size.fetch_add(usize::try_from(kept).unwrap_or(usize::MAX), Relaxed);
-        if self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+        if self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WEIGHING_THRESHOLD {
             return false;
         }
         self.0.shared.kept.store(0, Relaxed);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use valvehouse_json::Json;
 
 /// Most events that a hook makes of one: each goes on through the chain and to the client.
-const MOST_EVENTS: usize = 1_000;
+const MAX_EVENTS: usize = 1_000;
 /// The most memory that they may take, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
@@ -278,9 +278,9 @@ pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
     let is_event = |one: &Json| matches!(one, Json::Object(_) | Json::Text(_));
     match (hook, given) {
         (Hook::Stream | Hook::StreamEnd, Json::Array(events)) => events.with(|events| {
-            if events.len() > MOST_EVENTS {
+            if events.len() > MAX_EVENTS {
                 let count = events.len();
-                return Some(format!("returned {count} events; {MOST_EVENTS} may take the place of one"));
+                return Some(format!("returned {count} events; {MAX_EVENTS} may take the place of one"));
             }
             if let Some(odd) = events.iter().find(|one| !is_event(one)) {
                 let kind = article(odd);

@@ -1,6 +1,6 @@
 //! Running work on a lane.
 
-use super::error::{Abandoned, LaneError, MOST};
+use super::error::{Abandoned, LaneError, MAX_WAITING};
 use super::health::{Health, Pace};
 use super::lane::{self, Lane, Waiting};
 use super::stackful::Stackful;
@@ -114,12 +114,12 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
     pub(super) fn take() -> Result<Self, LaneError> {
-        Self::take_of(MOST)
+        Self::take_of(MAX_WAITING)
     }
 
     /// Takes a place for a part of a call: parts leave half of the places to calls.
     pub(super) fn take_for_part() -> Result<Self, LaneError> {
-        Self::take_of(MOST / 2)
+        Self::take_of(MAX_WAITING / 2)
     }
 
     fn take_of(most: usize) -> Result<Self, LaneError> {

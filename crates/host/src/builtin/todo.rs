@@ -19,9 +19,9 @@ const KEY: &str = "list";
 /// Chats end without a word; their lists end this long after the last change.
 const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Most items of a chat.
-const MOST: usize = 200;
+const MAX_TASKS: usize = 200;
 /// Longest content, in characters.
-const LONGEST: usize = 2_000;
+const MAX_LENGTH: usize = 2_000;
 
 const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
 
@@ -103,7 +103,7 @@ enum Refused {
     #[error("`content` is empty: say what is to be done")]
     Blank,
     #[error(
-        "`content` has {0} characters, at most {LONGEST} fit: say it shorter, or make several tasks of it"
+        "`content` has {0} characters, at most {MAX_LENGTH} fit: say it shorter, or make several tasks of it"
     )]
     Long(usize),
     #[error("`status` is `{0}`, which is none of: {list}", list = STATUSES.join(", "))]
@@ -112,7 +112,9 @@ enum Refused {
     Unknown(String, String),
     #[error("`todo_update` needs a `status` or a `content` to change")]
     NoChange,
-    #[error("there are {MOST} tasks already, which is the most: change one that is done with `todo_update`")]
+    #[error(
+        "there are {MAX_TASKS} tasks already, which is the most: change one that is done with `todo_update`"
+    )]
     Full,
     #[error(
         "the tasks of this chat take all the room there is for them (64 KiB): shorten some with `todo_update`"
@@ -138,7 +140,7 @@ fn add(map: &KvMap, args: &Json) -> Result<Json, Refused> {
     let mut added = Json::Null;
     map.update(KEY, Some(KEPT), |stored| {
         let mut items = stored.get("items").unwrap_or_default().items();
-        if items.len() >= MOST {
+        if items.len() >= MAX_TASKS {
             return Err(Refused::Full);
         }
         let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
@@ -205,7 +207,7 @@ fn content(args: &Json) -> Result<Option<String>, Refused> {
     let Some(content) = text(args, "content")? else { return Ok(None) };
     match content.chars().count() {
         0 => Err(Refused::Blank),
-        1..=LONGEST => Ok(Some(content)),
+        1..=MAX_LENGTH => Ok(Some(content)),
         more => Err(Refused::Long(more)),
     }
 }
@@ -288,7 +290,7 @@ mod tests {
         Chat::says(chat.call("todo_add", "{}").await, "`content` is required");
         Chat::says(chat.call("todo_add", r#"{"content": " "}"#).await, "is empty");
         Chat::says(chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await, "in_progress");
-        let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(LONGEST + 1));
+        let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(MAX_LENGTH + 1));
         Chat::says(chat.call("todo_add", &long).await, "has 2001 characters");
         Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "there are: 1");
         Chat::says(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
@@ -299,12 +301,12 @@ mod tests {
     async fn a_list_is_full_at_some_point() {
         let kv = Arc::new(Kv::default());
         let chat = Chat::new(&kv, "c");
-        for _ in 0..MOST {
+        for _ in 0..MAX_TASKS {
             chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
         }
         Chat::says(chat.call("todo_add", r#"{"content": "x"}"#).await, "200 tasks already");
         let chat = Chat::new(&kv, "long");
-        let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(LONGEST));
+        let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(MAX_LENGTH));
         for _ in 0..30 {
             chat.call("todo_add", &long).await.unwrap();
         }

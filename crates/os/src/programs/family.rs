@@ -111,7 +111,7 @@ mod group {
     use std::time::{Duration, Instant};
 
     /// The longest time for which a family is looked for.
-    const LONGEST: Duration = Duration::from_secs(2);
+    const MAX_TIME: Duration = Duration::from_secs(2);
     /// The number of looks in a row that must find nobody, where others come and go too fast to be sure at once.
     const SURE: u32 = 10;
 
@@ -144,7 +144,7 @@ mod group {
 
         /// Ends everybody, and those who are started meanwhile.
         pub(super) fn end(&self) {
-            let end = Instant::now() + LONGEST;
+            let end = Instant::now() + MAX_TIME;
             let (mut nobody, mut over) = (0, HashSet::new());
             self.signal();
             loop {

@@ -2,7 +2,7 @@
 
 use crate::hooks::{self, Param};
 use crate::manifest::Manifest;
-use crate::problem::{Code, MOST_TOLD, Problem};
+use crate::problem::{Code, MAX_PROBLEMS, Problem};
 use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::callback::Callback;
@@ -86,7 +86,7 @@ pub(crate) fn read(
         problems.push(empty.help(format!("the callbacks are {}", known())).warning());
     }
     found.sort_by_key(|function| function.callback as u8);
-    problems.truncate(MOST_TOLD);
+    problems.truncate(MAX_PROBLEMS);
     (found, problems)
 }
 

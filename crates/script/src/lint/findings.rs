@@ -2,7 +2,7 @@
 
 use super::view::View;
 use super::{answers, calls, capabilities, comparisons, flow, loops, quotes, returns, valves, words};
-use crate::problem::{MOST_TOLD, Problem};
+use crate::problem::{MAX_PROBLEMS, Problem};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
@@ -57,7 +57,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
         quotes::look,
         comparisons::look,
     ];
-    let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MOST_TOLD));
+    let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MAX_PROBLEMS));
     let mut found: Vec<Problem> = found.map(Problem::warning).collect();
     found.sort_by_key(|problem| (problem.line, problem.column));
     found.dedup_by(|a, b| a.code == b.code && a.place() == b.place());

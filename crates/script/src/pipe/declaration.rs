@@ -18,8 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 const OFFERS: &str = "`fn pipe(body)` answers as a model, for up to `timeout` milliseconds; `fn pipes()` lists several: \
                       [#{ id: \"small\", name: \"Small\" }]";
 /// Most models of one script, and longest name of one.
-const MOST_MODELS: usize = 1_000;
-const LONGEST_ID: usize = 256;
+const MAX_MODELS: usize = 1_000;
+const MAX_ID: usize = 256;
 
 /// Returns `true` if a file offers models.
 pub(crate) fn is_pipe(ast: &AST) -> bool {
@@ -88,8 +88,8 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
     let Ok(Json::Array(listed)) = json_of(&listed) else {
         return Err("must return a list, such as [#{ id: \"small\", name: \"Small\" }]".into());
     };
-    if listed.len() > MOST_MODELS {
-        return Err(format!("lists {} models; {MOST_MODELS} are the most", listed.len()));
+    if listed.len() > MAX_MODELS {
+        return Err(format!("lists {} models; {MAX_MODELS} are the most", listed.len()));
     }
     let mut offers: Vec<Offer> = Vec::new();
     for one in listed.items() {
@@ -100,11 +100,11 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
             })?,
         };
         if id.is_empty()
-            || id.len() > LONGEST_ID
+            || id.len() > MAX_ID
             || id.chars().any(|letter| letter.is_whitespace() || letter.is_control())
         {
             return Err(format!(
-                "lists the id {:?}; an id has 1 to {LONGEST_ID} characters, none of them blank",
+                "lists the id {:?}; an id has 1 to {MAX_ID} characters, none of them blank",
                 id
             ));
         }

@@ -13,7 +13,7 @@ pub enum Severity {
 }
 
 /// Most problems of one sort that a file is told: nobody reads more, and each costs a look at it.
-pub(crate) const MOST_TOLD: usize = 50;
+pub(crate) const MAX_PROBLEMS: usize = 50;
 
 /// Something wrong with a script file.
 #[derive(Debug, Clone, PartialEq)]

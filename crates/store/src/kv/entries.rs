@@ -1,6 +1,6 @@
 //! The entries of one plugin: what they take, when they end, which have changed.
 
-use super::error::{KvError, MOST_BYTES, MOST_KEYS};
+use super::error::{KvError, MAX_BYTES, MAX_KEYS};
 use crate::record::{KvChange, KvRow};
 use std::collections::{BTreeSet, HashMap};
 use valvehouse_json::Json;
@@ -52,13 +52,13 @@ impl Maps {
         }
         let before = self.scopes.get(scope).and_then(|entries| entries.get(key)).map(|entry| entry.bytes);
         let grows = (bytes_of(key, &value)).saturating_sub(before.unwrap_or(0));
-        if (before.is_none() && self.count >= MOST_KEYS) || self.bytes + grows > MOST_BYTES {
+        if (before.is_none() && self.count >= MAX_KEYS) || self.bytes + grows > MAX_BYTES {
             self.sweep(now);
         }
-        if before.is_none() && self.count >= MOST_KEYS {
+        if before.is_none() && self.count >= MAX_KEYS {
             return Err(KvError::Full);
         }
-        if grows > 0 && self.bytes + grows > MOST_BYTES {
+        if grows > 0 && self.bytes + grows > MAX_BYTES {
             return Err(KvError::Heavy);
         }
         self.put(scope, key, value, expires_at);

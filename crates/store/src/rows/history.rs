@@ -4,7 +4,7 @@ use super::json::AT_ONCE;
 use super::valves::{self, Change};
 use super::{guards, sealed, switches};
 use crate::clock::now;
-use crate::history::{Action, BY_FILE, Edit, FileEdit, MOST_VERSIONS, Seen, Source, Span, Version};
+use crate::history::{Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, Seen, Source, Span, Version};
 use crate::record::Confirmed;
 use crate::seal::SealKey;
 use crate::sql::{self, Row, Session, query, query_scalar};
@@ -322,13 +322,13 @@ async fn name(
 
 /// Drops what is too old, and texts that nobody names any more.
 async fn prune(transaction: &mut Session, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
-    if newest <= MOST_VERSIONS {
+    if newest <= MAX_VERSIONS {
         return Ok(());
     }
     let dropped: Vec<Option<String>> =
         query_scalar("DELETE FROM versions WHERE plugin = ? AND version <= ? RETURNING source")
             .bind(plugin)
-            .bind(signed(newest - MOST_VERSIONS))
+            .bind(signed(newest - MAX_VERSIONS))
             .fetch_all(transaction)
             .await?;
     for hash in dropped.into_iter().flatten() {

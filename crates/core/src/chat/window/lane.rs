@@ -203,7 +203,7 @@ impl Lane {
         look: &mut L,
     ) -> Result<(usize, CompactString), L::Error> {
         // Each place takes two looks at the text.
-        const NEAR: usize = 10;
+        const MAX_NEAR: usize = 10;
         const EDGES: usize = 6;
         let is_edge = |at: &usize| {
             let sides = (text[..*at].chars().next_back(), text[*at..].chars().next());
@@ -211,8 +211,8 @@ impl Lane {
             !(is_inner(sides.0) && is_inner(sides.1))
         };
         let ahead = || text[..wished].char_indices().rev().map(|(at, _)| at).take(self.longest);
-        let edges = ahead().skip(NEAR).filter(is_edge).take(EDGES);
-        for at in [wished].into_iter().chain(ahead().take(NEAR)).chain(edges) {
+        let edges = ahead().skip(MAX_NEAR).filter(is_edge).take(EDGES);
+        for at in [wished].into_iter().chain(ahead().take(MAX_NEAR)).chain(edges) {
             let out = look.changed(&text[..at])?;
             if let Some(rest) = changed.strip_prefix(out.as_str())
                 && rest == look.changed(&text[at..])?
