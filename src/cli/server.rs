@@ -176,7 +176,7 @@ impl Signals {
     }
 }
 
-/// Ctrl-C.
+/// The signal Ctrl-C.
 #[cfg(not(unix))]
 pub(super) struct Signals {
     /// A key that says the same.

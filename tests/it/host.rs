@@ -331,7 +331,7 @@ impl TestHost {
     }
 }
 
-/// Requests.
+/// The requests of tests.
 impl TestHost {
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.running().address)

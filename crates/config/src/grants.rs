@@ -20,7 +20,7 @@ pub struct Grants {
     pub http: Grant,
     /// Folders, as whole paths.
     pub files: Vec<PathBuf>,
-    /// Programs.
+    /// Programs, by name.
     pub shell: Grant,
     /// Environment variables.
     pub env: Grant,

@@ -78,7 +78,7 @@ pub(crate) struct Reach {
     pub(crate) models: Option<Arc<dyn Models>>,
     /// Other hosts.
     pub(crate) web: Web,
-    /// Files.
+    /// The files in granted folders.
     pub(crate) folders: Folders,
     /// Other programs.
     pub(crate) programs: Programs,

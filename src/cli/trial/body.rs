@@ -14,7 +14,7 @@ use valvehouse_net::sse::Parser;
 pub(in crate::cli) enum Body {
     /// A text alone.
     Text(String),
-    /// JSON.
+    /// A value in JSON.
     Value(Json),
     /// The events of a recorded answer.
     Events(Vec<Json>),

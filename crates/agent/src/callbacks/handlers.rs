@@ -39,7 +39,7 @@ impl<T, E: Display> Outcome for Result<T, E> {
 }
 
 impl Callbacks {
-    /// Nobody.
+    /// Returns callbacks without listeners.
     pub fn new() -> Self {
         Self::default()
     }

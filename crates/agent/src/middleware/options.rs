@@ -65,7 +65,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Text.
+    /// Returns a text, or the default.
     pub(crate) fn text(&mut self, key: &'static str, default: &str) -> String {
         let Some(given) = self.get(key) else { return default.to_owned() };
         given.as_str().map(str::to_owned).unwrap_or_else(|| {

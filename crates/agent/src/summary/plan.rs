@@ -12,7 +12,7 @@ use valvehouse_tokens::BESIDE;
 /// The next action. `from` is the first unit that stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Plan {
-    /// Nothing.
+    /// The conversation stays as it is.
     Leave,
     /// The summary there is, or a note, and what stays.
     Show { from: usize },

@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 /// The end of a call of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
-    /// Well.
+    /// The call ended well.
     Whole,
     /// It said no: 400 to 499.
     Refused,

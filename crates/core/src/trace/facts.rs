@@ -51,12 +51,12 @@ pub struct Ended {
 /// The plugins whose values are kept.
 #[derive(Debug, Clone, Default)]
 pub enum Contents {
-    /// Nobody's.
+    /// Values of no plugin.
     #[default]
     None,
     /// Those of these plugins.
     Of(Arc<BTreeSet<String>>),
-    /// Everybody's.
+    /// Values of all plugins.
     All,
 }
 

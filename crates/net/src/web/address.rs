@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The requests that may go to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Anybody.
+    /// Requests of any plugin.
     Public,
     /// A network whose grant is this word, which also describes it.
     Private(&'static str),

@@ -23,7 +23,7 @@ pub enum Type {
     Closure,
     /// `1..5`, and what else a loop runs over.
     Range,
-    /// Bytes.
+    /// A list of bytes.
     Blob,
     /// The result of `timestamp()`.
     Instant,
