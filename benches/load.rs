@@ -56,14 +56,14 @@ fn is_wanted(word: &str) -> bool {
 }
 
 /// One of those who are asked.
-enum Asked {
+enum Target {
     Model,
     Nginx(PathBuf, Project),
     Proxy,
     Host(usize, Project),
 }
 
-impl Asked {
+impl Target {
     fn name(&self) -> String {
         match self {
             Self::Model => "the model directly".into(),
@@ -83,16 +83,16 @@ impl Asked {
     }
 }
 
-fn all(service: &str) -> Vec<Asked> {
-    let mut all = vec![Asked::Model];
+fn all(service: &str) -> Vec<Target> {
+    let mut all = vec![Target::Model];
     match nginx() {
-        Some(nginx) => all.push(Asked::Nginx(nginx, Project::new())),
+        Some(nginx) => all.push(Target::Nginx(nginx, Project::new())),
         None => {
             println!("nginx is not installed: nothing is measured beside it (apt-get install nginx-light)")
         }
     }
-    all.push(Asked::Proxy);
-    all.extend([0, 1, 5, 10].map(|scripts| Asked::Host(scripts, project(service, scripts))));
+    all.push(Target::Proxy);
+    all.extend([0, 1, 5, 10].map(|scripts| Target::Host(scripts, project(service, scripts))));
     all
 }
 
@@ -124,13 +124,13 @@ async fn measure() {
         for (asked, rounds) in all.iter().zip(&mut seen) {
             let shown = measured(asked, &service.url, &phases).await;
             // Without a store yet, the first start says something else.
-            if round == 0 && matches!(asked, Asked::Host(..)) && is_wanted("start") {
+            if round == 0 && matches!(asked, Target::Host(..)) && is_wanted("start") {
                 println!("{}: {:.0?} for its first start, which makes its store", asked.name(), shown.start);
             }
             rounds.push(shown);
         }
     }
-    let names: Vec<String> = all.iter().map(Asked::name).collect();
+    let names: Vec<String> = all.iter().map(Target::name).collect();
     let table = Table { names, rounds: seen };
     if is_wanted("start") {
         table.starts();
@@ -141,7 +141,7 @@ async fn measure() {
     assert_eq!(table.lost(), 0, "requests were lost");
 }
 
-async fn measured(asked: &Asked, service: &str, phases: &[Phase]) -> Round {
+async fn measured(asked: &Target, service: &str, phases: &[Phase]) -> Round {
     let mut round = Round::default();
     use_core(0);
     let began = Instant::now();

@@ -41,7 +41,7 @@ fn main() {
 }
 
 /// One of the servers that are measured.
-struct Measured {
+struct Measurement {
     name: String,
     server: Server,
     resident: usize,
@@ -55,10 +55,10 @@ async fn measure() {
     let service = Server::start(&mut plays("service"));
     use_core(0);
     let mut all =
-        vec![Measured::new("a bare proxy", Server::start(plays("proxy").env("SERVICE", &service.url)))];
+        vec![Measurement::new("a bare proxy", Server::start(plays("proxy").env("SERVICE", &service.url)))];
     for filters in [0, 1, 10] {
         let name = format!("the host, stream filters: {filters}");
-        all.push(Measured::new(&name, Server::host(project(&service.url, filters))));
+        all.push(Measurement::new(&name, Server::host(project(&service.url, filters))));
     }
     use_core(1);
     println!("{} streams of {EVENTS} events at once, one every {} ms", streams(), PACE.as_millis());
@@ -89,7 +89,7 @@ async fn measure() {
     assert_eq!(lost, 0, "streams were lost");
 }
 
-impl Measured {
+impl Measurement {
     fn new(name: &str, server: Server) -> Self {
         Self { name: name.into(), server, resident: 0, rounds: Vec::new(), lost: 0 }
     }

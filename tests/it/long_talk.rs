@@ -53,36 +53,36 @@ fn model(asked: &Asked) -> Reply {
 }
 
 /// The messages that the model was sent in one call.
-struct Sent {
+struct ModelCall {
     bytes: usize,
     messages: usize,
     tokens: usize,
 }
 
-fn sent(asked: &Asked) -> Sent {
+fn sent(asked: &Asked) -> ModelCall {
     let body = asked.json();
     let messages = body["messages"].as_array().unwrap();
     let counter = Counter::of(MODEL).with_media();
     let tokens =
         messages.iter().map(|message| counter.message(&Json::parse(message.to_string().as_bytes()).unwrap()));
-    Sent { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
+    ModelCall { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
 }
 
 /// The store's rows of the conversation: those of checkpoints, the bytes of the largest new one, and the
 /// agent's values.
-struct Kept {
+struct StoreRows {
     checkpoints: usize,
     state: usize,
     lasting: usize,
 }
 
-async fn kept(host: &TestHost) -> Kept {
+async fn kept(host: &TestHost) -> StoreRows {
     let store = host.store();
     let all = store.checkpoints("long", 10_000).await.unwrap();
     let run = &store.runs(Some("long"), None, 1).await.unwrap()[0].id;
     let state = store.latest_checkpoint(run).await.unwrap().unwrap().state.to_string().len();
     let lasting = store.conversation("long").await.unwrap().unwrap().kept.to_string().len();
-    Kept { checkpoints: all.len(), state, lasting }
+    StoreRows { checkpoints: all.len(), state, lasting }
 }
 
 async fn talk(summarize: bool) {
@@ -119,7 +119,7 @@ async fn talk(summarize: bool) {
     }
     let (early, late) = by_turn.split_at(TURNS - SETTLED);
     let early = &early[early.len() - SETTLED..];
-    type Measure = fn(&(usize, Kept)) -> usize;
+    type Measure = fn(&(usize, StoreRows)) -> usize;
     let measures: [(&str, Measure); 3] = [
         ("bytes the model is sent", |turn| turn.0),
         ("bytes of a checkpoint", |turn| turn.1.state),

@@ -46,7 +46,7 @@ pub(crate) fn data_of(body: &str) -> Vec<String> {
 
 /// Returns the error in the events of a stream, if there is one.
 pub(crate) fn check(events: &[Value]) -> Result<(), String> {
-    let mut seen = Seen::default();
+    let mut seen = StreamState::default();
     for (place, event) in events.iter().enumerate() {
         seen.take(event).map_err(|wrong| format!("event {place}: {wrong}: {event}"))?;
     }
@@ -54,7 +54,7 @@ pub(crate) fn check(events: &[Value]) -> Result<(), String> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct StreamState {
     id: Option<String>,
     choices: BTreeMap<i64, Choice>,
     usage: bool,
@@ -67,7 +67,7 @@ struct Choice {
     ended: bool,
 }
 
-impl Seen {
+impl StreamState {
     fn take(&mut self, event: &Value) -> Result<(), String> {
         if event.get("event").is_some() {
             // The events that plugins emit are not part of the answer.

@@ -109,7 +109,7 @@ impl Differ {
 
     /// Equal elements stay; between them, those of one kind are taken for the same, changed.
     fn lists(&mut self, before: &[Json], after: &[Json]) {
-        let mut known = Known::default();
+        let mut known = Numbers::default();
         let (old, new) = (known.all(before), known.all(after));
         for (is_equal, from, to) in steps(&old, &new) {
             if !is_equal {
@@ -172,9 +172,9 @@ fn kind(value: &Json) -> String {
 
 /// Numbers for values, the same for equal ones.
 #[derive(Default)]
-struct Known(HashMap<usize, Vec<(usize, Json)>>, usize);
+struct Numbers(HashMap<usize, Vec<(usize, Json)>>, usize);
 
-impl Known {
+impl Numbers {
     fn all(&mut self, values: &[Json]) -> Vec<usize> {
         values.iter().map(|value| self.number(value)).collect()
     }

@@ -117,7 +117,7 @@ impl<'a> Linker<'a> {
         let mut aliases = HashMap::new();
         let (written, wrong) = written_in(as_written, file, source);
         self.problems.extend(wrong);
-        for Written { name, alias, position } in written {
+        for ImportStatement { name, alias, position } in written {
             if self.problems.len() > MAX_PROBLEMS {
                 break;
             }
@@ -222,7 +222,7 @@ impl<'a> Linker<'a> {
         source: &str,
     ) -> Result<Option<usize>, Problem> {
         let parse_problem = |error| problem::of_parse(&file.id, &file.path, source, &error);
-        let parsed = Parsed::of(source).map_err(parse_problem)?;
+        let parsed = ParsedModule::of(source).map_err(parse_problem)?;
         self.problems.extend(parsed.misplaced(file, source));
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
         self.problems.extend(doubts::about(&parsed.as_written, file, source));
@@ -283,7 +283,7 @@ impl<'a> Linker<'a> {
 fn public_module(
     prefix: &str,
     ast: &AST,
-    parsed: &Parsed,
+    parsed: &ParsedModule,
     values: &HashMap<String, Dynamic>,
 ) -> Shared<Module> {
     let mut public = Module::new();
@@ -308,7 +308,7 @@ fn public_module(
 }
 
 /// A module as it was parsed.
-struct Parsed {
+struct ParsedModule {
     as_written: AST,
     plain: AST,
     words: tokens::Words,
@@ -317,7 +317,7 @@ struct Parsed {
     functions: HashSet<(String, usize)>,
 }
 
-impl Parsed {
+impl ParsedModule {
     fn of(source: &str) -> Result<Self, rhai::ParseError> {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
@@ -393,14 +393,14 @@ fn strict(
 }
 
 /// An `import` as it was written.
-struct Written {
+struct ImportStatement {
     name: String,
     alias: String,
     position: Position,
 }
 
 /// The imports at the top of a file; what is wrong with others.
-fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written>, Vec<Problem>) {
+fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportStatement>, Vec<Problem>) {
     let problem = |what: &str, position| Problem::of(Code::BadImport, file, what).at(source, position);
     let (mut written, mut problems) = (Vec::new(), Vec::new());
     let mut at_top = HashSet::new();
@@ -416,7 +416,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
                 let told = problem("this import gives its module no name", *position);
                 problems.push(told.help("write `import \"lib/words\" as words;`"));
             }
-            Expr::StringConstant(name, place) => written.push(Written {
+            Expr::StringConstant(name, place) => written.push(ImportStatement {
                 name: name.to_string(),
                 alias: alias.name.to_string(),
                 position: *place,

@@ -124,9 +124,9 @@ fn project(url: &str) -> Project {
 
 /// All that anybody got to see, and of what.
 #[derive(Default)]
-struct Seen(Vec<(String, Vec<u8>)>);
+struct Sightings(Vec<(String, Vec<u8>)>);
 
-impl Seen {
+impl Sightings {
     fn see(&mut self, what: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         self.0.push((what.into(), bytes.into()));
     }
@@ -171,7 +171,7 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
     let upstream = Upstream::start().await;
     upstream.script(upstream_says);
     let project = project(&upstream.url());
-    let mut seen = Seen::default();
+    let mut seen = Sightings::default();
     seen.command(&project, &format!("valves set watcher stored={VALVE_STORED}"));
     seen.command(&project, &format!("valves set watcher own={VALVE_OF_USER} --user ann"));
     let server = project.serve("");

@@ -205,16 +205,16 @@ fn native(rng: &mut Rng, name: &str) -> (Filter, String) {
         Native::Counts => [Hook::Stream, Hook::StreamEnd].into_iter().collect(),
         Native::Signs => [Hook::Outlet].into_iter().collect(),
     };
-    let run = Named { name: name.to_owned(), native };
+    let run = NamedNative { name: name.to_owned(), native };
     (Filter::new(name, hooks, Arc::new(run)), format!("{native:?}"))
 }
 
-struct Named {
+struct NamedNative {
     name: String,
     native: Native,
 }
 
-impl Run for Named {
+impl Run for NamedNative {
     fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
         let text = event::text(&ctx.value);
         let state = ctx.turn.state(&self.name);

@@ -40,7 +40,7 @@ struct Acting<'a> {
 }
 
 /// The events that a filter makes of one; those that are final pass the next filter unseen.
-type Made = Vec<(Chunk, bool)>;
+type Events = Vec<(Chunk, bool)>;
 
 pub(super) fn expect(case: &Case) -> Expected {
     let mut acting = Acting { case, at: 0, kept: Default::default(), emitted: 0 };
@@ -130,7 +130,7 @@ fn of(said: &mut Vec<Choice>, choice: usize) -> &mut Choice {
 }
 
 /// Adds the events that go past the second filter to the client.
-fn take(case: &Case, said: &mut Vec<Choice>, made: Made, out: &mut Expected) {
+fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut Expected) {
     for (mut chunk, is_final) in made {
         if !is_final && !chunk.text.is_empty() {
             chunk.text.push('\'');
@@ -185,7 +185,7 @@ fn settle(case: &Case, out: &mut Expected, said: Vec<Choice>, goes_on: bool) {
 }
 
 impl Acting<'_> {
-    fn act(&mut self, event: &Chunk) -> Result<Made, Failure> {
+    fn act(&mut self, event: &Chunk) -> Result<Events, Failure> {
         let at = self.at;
         self.at += 1;
         let index = event.choice;
@@ -243,7 +243,7 @@ impl Acting<'_> {
         })
     }
 
-    fn end(&mut self) -> Result<Made, Failure> {
+    fn end(&mut self) -> Result<Events, Failure> {
         let kept = std::mem::take(&mut self.kept);
         let says = |choice: usize, text: &str| Chunk { choice, text: text.to_owned(), ..Chunk::default() };
         let mut out: Vec<Chunk> = kept.iter().enumerate().map(|(choice, text)| says(choice, text)).collect();

@@ -20,11 +20,11 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
 /// The events of one run, and the task that hands them on in order. It ends when this is dropped, after
 /// the last of them.
 pub(super) struct Queue {
-    sender: mpsc::Sender<Sent>,
+    sender: mpsc::Sender<Message>,
     lost: AtomicU64,
 }
 
-enum Sent {
+enum Message {
     Event(CallbackEvent),
     /// Everything before was handed on.
     Mark(oneshot::Sender<()>),
@@ -47,7 +47,7 @@ impl Queue {
 
     /// Never waits.
     pub(super) fn push(&self, event: CallbackEvent) {
-        if self.sender.try_send(Sent::Event(event)).is_err() {
+        if self.sender.try_send(Message::Event(event)).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
@@ -56,7 +56,7 @@ impl Queue {
     pub(super) async fn drain(&self, longest: Duration, run: &str) {
         let all = async {
             let (mark, handed_on) = oneshot::channel();
-            if self.sender.send(Sent::Mark(mark)).await.is_ok() {
+            if self.sender.send(Message::Mark(mark)).await.is_ok() {
                 // A task that is gone leaves nothing to wait for.
                 let _ = handed_on.await;
             }
@@ -72,10 +72,10 @@ impl Queue {
     }
 }
 
-async fn hand_on(mut sent: mpsc::Receiver<Sent>, listeners: Vec<Place>, turn: Turn) {
+async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn: Turn) {
     while let Some(next) = sent.recv().await {
         match next {
-            Sent::Event(event) => {
+            Message::Event(event) => {
                 for (listener, state) in listeners.iter().filter(|(one, _)| one.hears(event.callback)) {
                     let heard = listener.hear(event.callback, event.to_json(), state.clone(), turn.clone());
                     if let Err(why) = heard.await {
@@ -84,7 +84,7 @@ async fn hand_on(mut sent: mpsc::Receiver<Sent>, listeners: Vec<Place>, turn: Tu
                 }
             }
             // The one that waited may have gone on.
-            Sent::Mark(mark) => drop(mark.send(())),
+            Message::Mark(mark) => drop(mark.send(())),
         }
     }
 }

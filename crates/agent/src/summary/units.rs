@@ -91,11 +91,11 @@ const MAX_TOKEN: usize = 32;
 pub(super) struct Counts {
     model: String,
     counter: Counter,
-    known: Arc<Known>,
+    known: Arc<TokenCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct TokenCache {
     hasher: RandomState,
     tokens: Mutex<HashMap<u64, usize>>,
 }

@@ -32,17 +32,17 @@ pub struct Part {
 
 /// The state that the parts of one turn share. A clone is the same.
 #[derive(Debug, Clone, Default)]
-pub struct Parted(Arc<Shared>);
+pub struct Parted(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     states: States,
     metadata: Json,
-    ran: Mutex<Ran>,
+    ran: Mutex<Progress>,
     answer: Mutex<Option<(String, Json)>>,
 }
 
-impl Default for Shared {
+impl Default for Inner {
     fn default() -> Self {
         Self {
             states: States::default(),
@@ -54,7 +54,7 @@ impl Default for Shared {
 }
 
 #[derive(Debug, Default)]
-struct Ran {
+struct Progress {
     inlets: BTreeSet<String>,
     outlets: BTreeSet<String>,
     /// The numbers that tell apart the plugins that had an id one after the other.
@@ -145,10 +145,10 @@ impl Parted {
 
 /// The turns of which a part came lately.
 #[derive(Debug, Default)]
-pub struct PartedTurns(Mutex<Kept>);
+pub struct PartedTurns(Mutex<Cache>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Cache {
     /// The one whose last part is the oldest comes first.
     turns: IndexMap<Part, (Parted, Instant, usize)>,
     weight: usize,
@@ -184,7 +184,7 @@ impl PartedTurns {
     }
 }
 
-impl Kept {
+impl Cache {
     fn forget(&mut self, part: &Part) {
         if let Some((.., weight)) = self.turns.shift_remove(part) {
             self.weight -= weight;

@@ -155,11 +155,11 @@ pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
 pub struct Turn(Arc<InContext>);
 
 struct InContext {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     context: Context,
 }
 
-struct Shared {
+struct Inner {
     facts: TurnFacts,
     states: States,
     /// The exchange of a turn that no endpoint began.
@@ -203,7 +203,7 @@ impl Turn {
             client @ Json::Object(_) => context.with_client(client.copy()),
             _ => context,
         };
-        let shared = Shared {
+        let shared = Inner {
             facts,
             states,
             exchange: Exchange::default(),
@@ -466,7 +466,7 @@ impl<F: Future> Future for Lasting<F> {
 }
 
 /// Ends its turn when it is dropped, however the work on it ended.
-pub struct EndOfTurn(Arc<Shared>);
+pub struct EndOfTurn(Arc<Inner>);
 
 impl Drop for EndOfTurn {
     fn drop(&mut self) {

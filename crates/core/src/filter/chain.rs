@@ -19,10 +19,10 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// Filters in running order, and per moment those that act at it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Chain(Arc<Sorted>);
+pub struct Chain(Arc<FilterOrder>);
 
 #[derive(Debug, Default)]
-struct Sorted {
+struct FilterOrder {
     filters: Vec<Filter>,
     at: [Vec<usize>; Hook::ALL.len()],
     hooks: Hooks,
@@ -43,7 +43,7 @@ impl Chain {
     /// Filters in ascending priority; equal ones keep their order.
     pub fn new(mut filters: Vec<Filter>) -> Self {
         filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
-        let mut sorted = Sorted::default();
+        let mut sorted = FilterOrder::default();
         for (index, filter) in filters.iter().enumerate() {
             for hook in filter.hooks.iter() {
                 sorted.at[hook as usize].push(index);
@@ -159,7 +159,7 @@ pub struct Told {
 
 /// One filter's turn and how it went.
 pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told {
-    let Decided { outcome, passed_over } = decide(filter, hook, value, turn).await;
+    let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),
         (None, Ok(Outcome::Done(_))) => ("continue", None),
@@ -173,19 +173,19 @@ pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told
 }
 
 /// The outcome of a filter's turn.
-struct Decided {
+struct Decision {
     outcome: Result<Outcome, Fault>,
     /// The word and the reason for which it had no say, where it had none.
     passed_over: Option<(&'static str, String)>,
 }
 
-impl From<Result<Outcome, Fault>> for Decided {
+impl From<Result<Outcome, Fault>> for Decision {
     fn from(outcome: Result<Outcome, Fault>) -> Self {
         Self { outcome, passed_over: None }
     }
 }
 
-impl Decided {
+impl Decision {
     /// It failed, and the value goes on without it.
     fn forgiven(outcome: Outcome, cause: String) -> Self {
         Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
@@ -193,7 +193,7 @@ impl Decided {
 }
 
 /// One filter's turn: its verdict, or what its policy makes of its breakage.
-async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decided {
+async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
     let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
     if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
         return resting(filter, hook, value, breaker.refusal(rest), turn);
@@ -228,7 +228,7 @@ fn settled(
     before: Option<Before>,
     admission: Admission,
     turn: &Turn,
-) -> Decided {
+) -> Decision {
     if turn.is_paused() {
         // The result of that is dropped: it runs again when somebody has answered.
         return Err(Fault::Paused).into();
@@ -250,7 +250,7 @@ fn settled(
         (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)).into(),
         (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
-            Decided::forgiven(without(filter, hook, before.again(), turn), refusal.message)
+            Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
         (Ok(Verdict::Error(refusal)), _) => {
             Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
@@ -260,7 +260,7 @@ fn settled(
             tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
             match before {
                 Some(before) => {
-                    Decided::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
+                    Decision::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
                 }
                 None => Err(Fault::Broken(breakage)).into(),
             }
@@ -316,7 +316,7 @@ fn article(value: &Json) -> String {
 
 /// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
 /// otherwise not at all.
-fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decided {
+fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
     filter.run.rests(hook);
     let passed_over = Some(("rests", instead.message.clone()));
     let outcome = match filter.on_break {
@@ -325,7 +325,7 @@ fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Tu
             Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
         }
     };
-    Decided { outcome, passed_over }
+    Decision { outcome, passed_over }
 }
 
 /// The value that goes on in place of what a filter would have made.

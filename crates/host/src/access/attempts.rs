@@ -19,9 +19,9 @@ const MAX_ADDRESSES: usize = 4096;
 /// A wrong key that comes again is not counted again: a client with an old key guesses nothing, and
 /// others at its address need not suffer.
 #[derive(Default)]
-pub struct Attempts(Mutex<HashMap<IpAddr, Tried>>);
+pub struct Attempts(Mutex<HashMap<IpAddr, Guesses>>);
 
-struct Tried {
+struct Guesses {
     since: Instant,
     keys: HashSet<Digest>,
 }
@@ -46,7 +46,7 @@ impl Attempts {
 
     fn failed_at(&self, now: Instant, from: IpAddr, key: &str) {
         let mut all = self.0.lock();
-        let is_over = |tried: &Tried| now.saturating_duration_since(tried.since) >= WITHIN;
+        let is_over = |tried: &Guesses| now.saturating_duration_since(tried.since) >= WITHIN;
         if all.len() >= MAX_ADDRESSES {
             all.retain(|_, tried| !is_over(tried));
         }
@@ -54,9 +54,9 @@ impl Attempts {
             let oldest = all.iter().min_by_key(|(_, tried)| tried.since).map(|(address, _)| *address);
             oldest.and_then(|address| all.remove(&address));
         }
-        let tried = all.entry(of_one(from)).or_insert_with(|| Tried { since: now, keys: HashSet::new() });
+        let tried = all.entry(of_one(from)).or_insert_with(|| Guesses { since: now, keys: HashSet::new() });
         if is_over(tried) {
-            *tried = Tried { since: now, keys: HashSet::new() };
+            *tried = Guesses { since: now, keys: HashSet::new() };
         }
         tried.keys.insert(Digest::of(key));
     }

@@ -67,7 +67,7 @@ pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
 }
 
 /// The work of a tool on the map of a chat.
-type Act = fn(&KvMap, &Json) -> Result<Json, Refused>;
+type Act = fn(&KvMap, &Json) -> Result<Json, TodoError>;
 
 struct Todo {
     kv: Arc<Kv>,
@@ -97,7 +97,7 @@ impl Handler for Todo {
 
 /// The reason for which a list stays as it is, for the model.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum TodoError {
     #[error("`{0}` must be a text")]
     NoText(&'static str),
     #[error("`content` is empty: say what is to be done")]
@@ -124,7 +124,7 @@ enum Refused {
     Kv(KvError),
 }
 
-impl From<KvError> for Refused {
+impl From<KvError> for TodoError {
     fn from(error: KvError) -> Self {
         match error {
             KvError::Value => Self::NoRoom,
@@ -133,15 +133,15 @@ impl From<KvError> for Refused {
     }
 }
 
-fn add(map: &KvMap, args: &Json) -> Result<Json, Refused> {
-    let content = content(args)?.ok_or(Refused::NoText("content"))?;
+fn add(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
+    let content = content(args)?.ok_or(TodoError::NoText("content"))?;
     let status = status(args)?.unwrap_or_else(|| STATUSES[0].to_owned());
     let priority = text(args, "priority")?;
     let mut added = Json::Null;
     map.update(KEY, Some(KEPT), |stored| {
         let mut items = stored.get("items").unwrap_or_default().items();
         if items.len() >= MAX_TASKS {
-            return Err(Refused::Full);
+            return Err(TodoError::Full);
         }
         let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
         added = Json::from([
@@ -158,10 +158,10 @@ fn add(map: &KvMap, args: &Json) -> Result<Json, Refused> {
     Ok(added)
 }
 
-fn update(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+fn update(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let (status, content) = (status(args)?, content(args)?);
     if status.is_none() && content.is_none() {
-        return Err(Refused::NoChange);
+        return Err(TodoError::NoChange);
     }
     let id = args.get("id").unwrap_or_default();
     let mut updated = Json::Null;
@@ -175,21 +175,21 @@ fn update(map: &KvMap, args: &Json) -> Result<Json, Refused> {
             }
         }
         updated = item.copy();
-        Ok::<_, Refused>(stored)
+        Ok::<_, TodoError>(stored)
     })?;
     Ok(updated)
 }
 
-fn unknown(id: &Json, items: &[Json]) -> Refused {
+fn unknown(id: &Json, items: &[Json]) -> TodoError {
     let ids: Vec<String> = items.iter().filter_map(|item| Some(item.get("id")?.to_string())).collect();
     let there_are = match ids.as_slice() {
         [] => "; the list is empty".to_owned(),
         ids => format!("; there are: {}", ids.join(", ")),
     };
-    Refused::Unknown(id.to_string(), there_are)
+    TodoError::Unknown(id.to_string(), there_are)
 }
 
-fn list(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+fn list(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let wanted = status(args)?;
     let items = map.get(KEY).unwrap_or_default().get("items").unwrap_or_default().items();
     let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
@@ -203,27 +203,27 @@ fn list(map: &KvMap, args: &Json) -> Result<Json, Refused> {
     Ok(Json::from([("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())]))
 }
 
-fn content(args: &Json) -> Result<Option<String>, Refused> {
+fn content(args: &Json) -> Result<Option<String>, TodoError> {
     let Some(content) = text(args, "content")? else { return Ok(None) };
     match content.chars().count() {
-        0 => Err(Refused::Blank),
+        0 => Err(TodoError::Blank),
         1..=MAX_LENGTH => Ok(Some(content)),
-        more => Err(Refused::Long(more)),
+        more => Err(TodoError::Long(more)),
     }
 }
 
-fn status(args: &Json) -> Result<Option<String>, Refused> {
+fn status(args: &Json) -> Result<Option<String>, TodoError> {
     match text(args, "status")? {
-        Some(status) if !STATUSES.contains(&status.as_str()) => Err(Refused::Status(status)),
+        Some(status) if !STATUSES.contains(&status.as_str()) => Err(TodoError::Status(status)),
         status => Ok(status),
     }
 }
 
-fn text(args: &Json, key: &'static str) -> Result<Option<String>, Refused> {
+fn text(args: &Json, key: &'static str) -> Result<Option<String>, TodoError> {
     match args.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => Ok(Some(text.trim().to_owned())),
-        Some(_) => Err(Refused::NoText(key)),
+        Some(_) => Err(TodoError::NoText(key)),
     }
 }
 

@@ -8,10 +8,10 @@ pub(super) const MAX: usize = 102_400;
 
 /// One output of a program.
 #[derive(Debug, Default)]
-pub(super) struct Capture(Mutex<Heard>);
+pub(super) struct Capture(Mutex<Output>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Output {
     kept: Vec<u8>,
     left_out: u64,
 }
@@ -29,7 +29,7 @@ impl Capture {
 
     /// The text, with a mark where something was left out; and whether something was.
     pub(super) fn finish(&self) -> (String, bool) {
-        let Heard { mut kept, left_out } = std::mem::take(&mut *self.0.lock());
+        let Output { mut kept, left_out } = std::mem::take(&mut *self.0.lock());
         if left_out == 0 {
             return (String::from_utf8_lossy(&kept).into_owned(), false);
         }
@@ -40,7 +40,7 @@ impl Capture {
     }
 }
 
-impl Heard {
+impl Output {
     fn take(&mut self, bytes: &[u8]) {
         let fit = bytes.len().min(MAX - self.kept.len());
         self.kept.extend_from_slice(&bytes[..fit]);

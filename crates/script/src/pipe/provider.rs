@@ -115,7 +115,7 @@ impl Provider for Pipes {
 }
 
 /// A message of a script to its reader.
-enum Sent {
+enum Message {
     Whole(Json),
     Piece(Json),
 }
@@ -146,8 +146,8 @@ impl Pipe {
             ended = &mut work => (sent.next().await, std::future::ready(ended).boxed()),
         };
         let first = match first {
-            Some(Sent::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
-            Some(Sent::Piece(first)) => first,
+            Some(Message::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
+            Some(Message::Piece(first)) => first,
             None => return work.await.and(Err(Fault::Host("a pipe ended without a word".into()))),
         };
         let pieces = pieces(first, sent, work);
@@ -158,7 +158,7 @@ impl Pipe {
     }
 
     /// One call, unless the script rests since it broke again and again.
-    fn run(&self, request: &Request, sender: Sender<Sent>) -> Result<(), Fault> {
+    fn run(&self, request: &Request, sender: Sender<Message>) -> Result<(), Fault> {
         let turn = request.turn.clone().unwrap_or_default();
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
@@ -184,7 +184,7 @@ impl Pipe {
         Fault::Refused(Refusal { plugin: self.script.id().into(), ..refusal })
     }
 
-    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Sent>) -> Result<(), Fault> {
+    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Message>) -> Result<(), Fault> {
         let Some(pipe) = &self.script.pipe else { return Ok(()) };
         let params = pipe.params.iter().map(|param| match param {
             Param::Subject => live(&request.body, Shape::Body),
@@ -218,9 +218,13 @@ impl Pipe {
 }
 
 /// The pieces as they come; the script runs as long as somebody reads.
-fn pieces(first: Json, sent: Receiver<Sent>, work: Work) -> stream::BoxStream<'static, Result<Piece, Fault>> {
+fn pieces(
+    first: Json,
+    sent: Receiver<Message>,
+    work: Work,
+) -> stream::BoxStream<'static, Result<Piece, Fault>> {
     let sent = sent.map(|sent| match sent {
-        Sent::Piece(piece) | Sent::Whole(piece) => Ok(Piece::new(piece)),
+        Message::Piece(piece) | Message::Whole(piece) => Ok(Piece::new(piece)),
     });
     let failed = stream::once(work).filter_map(|ended| std::future::ready(ended.err().map(Err)));
     stream::once(std::future::ready(Ok(Piece::new(first)))).chain(sent).chain(failed).boxed()
@@ -229,14 +233,14 @@ fn pieces(first: Json, sent: Receiver<Sent>, work: Work) -> stream::BoxStream<'s
 /// The receiver of one call's answer.
 struct Out {
     turn: Turn,
-    sender: Sender<Sent>,
+    sender: Sender<Message>,
     head: Head,
-    written: Mutex<Written>,
+    written: Mutex<Progress>,
 }
 
 /// The parts of an answer that have been sent.
 #[derive(Default)]
-struct Written {
+struct Progress {
     begun: bool,
     /// `true` if a piece has said why the answer ended.
     ended: bool,
@@ -275,14 +279,14 @@ impl PieceSink for Out {
         };
         if begins {
             let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
-            self.send(Sent::Piece(self.head.chunk(delta, None)))?;
+            self.send(Message::Piece(self.head.chunk(delta, None)))?;
         }
-        self.send(Sent::Piece(piece))
+        self.send(Message::Piece(piece))
     }
 }
 
 impl Out {
-    fn send(&self, sent: Sent) -> Result<(), Box<EvalAltResult>> {
+    fn send(&self, sent: Message) -> Result<(), Box<EvalAltResult>> {
         // A reader that has gone has ended the turn, or will now.
         let mut sender = self.sender.clone();
         budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("nobody reads the answer any more"))
@@ -298,17 +302,17 @@ impl Out {
             (written.begun, written.ended, written.calls)
         };
         if !begun {
-            return self.send(Sent::Whole(self.head.text("")));
+            return self.send(Message::Whole(self.head.text("")));
         }
         if ended {
             return Ok(());
         }
         let why = if calls > 0 { "tool_calls" } else { "stop" };
-        self.send(Sent::Piece(self.head.chunk(Json::object(), Some(why))))
+        self.send(Message::Piece(self.head.chunk(Json::object(), Some(why))))
     }
 }
 
-impl Written {
+impl Progress {
     /// Calls that do not say which one they are come one after the other.
     fn number(&mut self, delta: &Json) {
         for call in delta.get("tool_calls").unwrap_or_default().items() {
@@ -362,7 +366,7 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
             out.piece(&piece_of(&value))?;
             out.end()
         }
-        Json::Text(_) | Json::Object(_) => out.send(Sent::Whole(answer_of(&value, &out.head.model))),
+        Json::Text(_) | Json::Object(_) => out.send(Message::Whole(answer_of(&value, &out.head.model))),
         other => Err(error(format!(
             "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that gives one after the other",
             other.kind()

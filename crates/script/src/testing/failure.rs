@@ -32,11 +32,11 @@ pub(super) struct Wrong {
 /// The end of a test that no `catch` sees: where it was ended. Rhai gives such an error the place of every
 /// call on its way out.
 #[derive(Debug, Clone)]
-struct Ended(Position);
+struct TestEnd(Position);
 
 /// Ends the running test.
 pub(super) fn end(position: Position) -> Box<EvalAltResult> {
-    EvalAltResult::ErrorTerminated(Dynamic::from(Ended(position)), position).into()
+    EvalAltResult::ErrorTerminated(Dynamic::from(TestEnd(position)), position).into()
 }
 
 /// Returns `true` if nobody but the runner may see an error: a failed assertion, a used-up budget.
@@ -49,7 +49,7 @@ pub(super) fn told(tests: &Script, function: &str, error: &EvalAltResult, wrong:
     let text = &tests.file.text;
     let plain = |message: String| Problem::of(Code::TestFailed, &tests.file, message);
     if let EvalAltResult::ErrorTerminated(token, _) = error.unwrap_inner() {
-        if let (Some(Ended(position)), Some(wrong)) = (token.clone().try_cast(), wrong) {
+        if let (Some(TestEnd(position)), Some(wrong)) = (token.clone().try_cast(), wrong) {
             return Failed { problem: plain(wrong.message).at(text, position), compared: wrong.compared };
         }
         let ended = plain(problem::summary_of_run(error)).at_function(text, function);

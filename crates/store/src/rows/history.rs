@@ -55,7 +55,7 @@ pub(crate) async fn record(
     seen: &[Seen],
 ) -> Result<Vec<String>, sqlx::Error> {
     let mut late = Vec::new();
-    let mut known = Known::of(seen, transaction, key).await?;
+    let mut known = Facts::of(seen, transaction, key).await?;
     let mut versions = Vec::new();
     // A version of the future is a clock's fault, and keeps nothing back.
     let now = now();
@@ -211,12 +211,12 @@ impl New<'_> {
 }
 
 /// The facts about the plugins that were seen: of many, they are read at once.
-struct Known {
+struct Facts {
     newest: HashMap<String, Version>,
     settings: HashMap<String, Settings>,
 }
 
-impl Known {
+impl Facts {
     async fn of(seen: &[Seen], transaction: &mut Session, key: &SealKey) -> Result<Self, sqlx::Error> {
         let mut known = Self { newest: HashMap::new(), settings: HashMap::new() };
         if seen.len() > AT_ONCE {

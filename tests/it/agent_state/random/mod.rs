@@ -59,7 +59,7 @@ enum Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Storage {
     Nowhere,
     WhenAsked,
     Always,
@@ -67,7 +67,7 @@ enum Kept {
 
 #[derive(Debug, Clone)]
 struct Plan {
-    kept: Kept,
+    kept: Storage,
     window: u64,
     threshold: u64,
     /// `true` if the model that writes summaries can.
@@ -110,7 +110,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    let kept = prop_oneof![Just(Kept::Nowhere), Just(Kept::WhenAsked), Just(Kept::Always)];
+    let kept = prop_oneof![Just(Storage::Nowhere), Just(Storage::WhenAsked), Just(Storage::Always)];
     let actions = prop::collection::vec(action(), 1..14);
     (kept, 1..5_u64, 2..8_u64, any::<bool>(), actions).prop_map(
         |(kept, window, threshold, writes, actions)| Plan { kept, window, threshold, writes, actions },
