@@ -1,4 +1,4 @@
-//! What a memory costs: a conversation of a thousand turns, by hundreds of turns, with summaries and with a
+//! The costs of a memory: a conversation of a thousand turns, by hundreds of turns, with summaries and with a
 //! window alone; and a remembered turn beside one that nobody keeps. `cargo bench --bench agent`; of times
 //! only ratios mean anything, the rest are counts.
 

@@ -1,4 +1,4 @@
-//! What grows, and how: chains, bodies, folders of scripts, streams at once, conversations in the store.
+//! Growth by size: chains, bodies, folders of scripts, streams at once, conversations in the store.
 //!
 //! `cargo bench --bench growth` measures all, `-- chains bodies scripts streams conversations` some of it, and
 //! `VALVEHOUSE=path` another build of the host. Each table ends with the power of its size that its cost grows
@@ -88,7 +88,7 @@ impl Table {
         self.rows.push((size, cells));
     }
 
-    /// How each column grew, over all sizes and between the last two.
+    /// Prints the growth of each column, over all sizes and between the last two.
     fn end(self) {
         let (Some(first), [.., before, last]) = (self.rows.first(), self.rows.as_slice()) else { return };
         for (word, from) in [("power", first), ("at the end", before)] {
@@ -110,7 +110,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What the threads of a process that live had of the processors, as exactly as it is known.
+/// Returns the processor time of the live threads of a process, as exactly as it is known.
 fn busy(server: &Server) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| {
@@ -170,7 +170,7 @@ impl Asking {
         }
     }
 
-    /// What a request costs the host, of so many.
+    /// Returns the host's cost of a request, of so many.
     async fn cost(&mut self, server: &Server, body: &[u8], count: u32) -> Duration {
         for _ in 0..(count / 10).max(3) {
             let answer = self.ask(body).await;
@@ -264,7 +264,7 @@ async fn scripts() {
             std::fs::rename(&new, &file).unwrap();
         };
         change(0);
-        // What was just written is read twice.
+        // A file that was just written is read twice.
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         let (first, server) = start(project.path());
         drop(server);
@@ -340,7 +340,7 @@ async fn streams() {
     table.end();
 }
 
-/// How many events came of one.
+/// Returns the number of events that came of one.
 async fn one_stream(address: &str) -> usize {
     // Not all at the same moment: who connects waits in a queue that is not endless.
     tokio::time::sleep(PACE.mul_f64(fastrand::f64())).await;

@@ -1,4 +1,4 @@
-//! What the host adds to asking a model directly, under load: `cargo bench --bench load`.
+//! The overhead of the host over asking a model directly, under load: `cargo bench --bench load`.
 //!
 //! The real binary with 0, 1, 5 and 10 scripts in front of a canned model on loopback, beside a bare proxy of the
 //! same libraries and, where it is installed, nginx; each in turn, so many rounds, the middle of which counts. The
@@ -56,14 +56,14 @@ fn is_wanted(word: &str) -> bool {
 }
 
 /// One of those who are asked.
-enum Asked {
+enum Target {
     Model,
     Nginx(PathBuf, Project),
     Proxy,
     Host(usize, Project),
 }
 
-impl Asked {
+impl Target {
     fn name(&self) -> String {
         match self {
             Self::Model => "the model directly".into(),
@@ -83,16 +83,16 @@ impl Asked {
     }
 }
 
-fn all(service: &str) -> Vec<Asked> {
-    let mut all = vec![Asked::Model];
+fn all(service: &str) -> Vec<Target> {
+    let mut all = vec![Target::Model];
     match nginx() {
-        Some(nginx) => all.push(Asked::Nginx(nginx, Project::new())),
+        Some(nginx) => all.push(Target::Nginx(nginx, Project::new())),
         None => {
             println!("nginx is not installed: nothing is measured beside it (apt-get install nginx-light)")
         }
     }
-    all.push(Asked::Proxy);
-    all.extend([0, 1, 5, 10].map(|scripts| Asked::Host(scripts, project(service, scripts))));
+    all.push(Target::Proxy);
+    all.extend([0, 1, 5, 10].map(|scripts| Target::Host(scripts, project(service, scripts))));
     all
 }
 
@@ -104,7 +104,7 @@ fn project(service: &str, scripts: usize) -> Project {
     (0..scripts).fold(project, |project, n| project.with(&format!("filters/field_{n}.rhai"), FILTER))
 }
 
-/// What one of them showed in one round.
+/// The measurements of one of them in one round.
 #[derive(Default)]
 struct Round {
     /// From its start to its first answer.
@@ -124,13 +124,13 @@ async fn measure() {
         for (asked, rounds) in all.iter().zip(&mut seen) {
             let shown = measured(asked, &service.url, &phases).await;
             // Without a store yet, the first start says something else.
-            if round == 0 && matches!(asked, Asked::Host(..)) && is_wanted("start") {
+            if round == 0 && matches!(asked, Target::Host(..)) && is_wanted("start") {
                 println!("{}: {:.0?} for its first start, which makes its store", asked.name(), shown.start);
             }
             rounds.push(shown);
         }
     }
-    let names: Vec<String> = all.iter().map(Asked::name).collect();
+    let names: Vec<String> = all.iter().map(Target::name).collect();
     let table = Table { names, rounds: seen };
     if is_wanted("start") {
         table.starts();
@@ -141,7 +141,7 @@ async fn measure() {
     assert_eq!(table.lost(), 0, "requests were lost");
 }
 
-async fn measured(asked: &Asked, service: &str, phases: &[Phase]) -> Round {
+async fn measured(asked: &Target, service: &str, phases: &[Phase]) -> Round {
     let mut round = Round::default();
     use_core(0);
     let began = Instant::now();
@@ -236,7 +236,7 @@ impl Load<'_> {
         let [p50, p99] = [0.5, 0.99]
             .map(|part| format!("{:.0} us", table.of_rounds(|round| self.added(round, place, part))));
         let times = |figure: &dyn Fn(usize, usize) -> f64| {
-            // Where the first adds nothing that can be seen, there is nothing to be so many times of.
+            // A first that adds nothing visible has no multiple.
             let times = |round| (figure(round, place) / figure(round, 1), figure(round, 1) > 0.0);
             let times = table.of_rounds(|round| if times(round).1 { times(round).0 } else { f64::NAN });
             if times.is_nan() { "-".into() } else { format!("{times:.2}x") }
@@ -267,13 +267,13 @@ impl Load<'_> {
         if self.is_streamed { seen.events as f64 } else { seen.answers.len() as f64 }
     }
 
-    /// What this part of the answers took longer at most than asking the model directly.
+    /// Returns the time that this part of the answers took longer at most than asking the model directly.
     fn added(&self, round: usize, place: usize, part: f64) -> f64 {
         let of = |place: usize| self.answer(&self.table.rounds[place][round], part);
         of(place) - of(0)
     }
 
-    /// How long so large a part of the answers took at most, in microseconds.
+    /// Returns the time that so large a part of the answers took at most, in microseconds.
     fn answer(&self, round: &Round, part: f64) -> f64 {
         quantile(&mut round.phases[self.at].0.answers.clone(), part).as_secs_f64() * 1e6
     }

@@ -1,6 +1,6 @@
-//! What a runaway script costs everybody else: 50 chats a second through a pure filter, alone and beside
-//! a script that computes until its budget ends it, again and again. The host is the real binary in a
-//! process of its own. `cargo bench --bench runaway`; only ratios mean anything.
+//! The cost of a runaway script for everybody else: 50 chats a second through a pure filter, alone and beside
+//! a script that computes until its budget ends it, again and again. The host is the real binary in a process
+//! of its own. `cargo bench --bench runaway`; only ratios mean anything.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -63,7 +63,7 @@ async fn beside(what: &str, runaway: &str, breaks: usize) {
     );
 }
 
-/// How long chats take that come at a steady pace, whether or not the last one is answered.
+/// Returns the times of chats that come at a steady pace, whether or not the last one is answered.
 async fn paced(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Duration> {
     let mut pace = tokio::time::interval(PACE);
     let end = Instant::now() + length;

@@ -1,4 +1,4 @@
-//! What the spine costs: hook calls, bodies, events, reloads; side by side in one run.
+//! The costs of the spine: hook calls, bodies, events, reloads; side by side in one run.
 //!
 //! `cargo bench` prints, per row, the time it takes, the floor measured for the same work with nothing
 //! around it (`floor`, from the research this design stands on), the ratio to it, and where there
@@ -66,7 +66,7 @@ fn dump(folder: &std::path::Path) {
     std::fs::write(folder.join("event.json"), EVENT).unwrap();
 }
 
-/// What it takes when nobody else wants the machine: the lower tenth of 1 000 batches of 0.2 ms.
+/// Returns the time of work when nobody else wants the machine: the lower tenth of 1 000 batches of 0.2 ms.
 fn time(mut work: impl FnMut()) -> Duration {
     time_both(&mut work, || {}).0
 }
@@ -84,7 +84,7 @@ fn time_both(mut one: impl FnMut(), mut other: impl FnMut()) -> (Duration, Durat
     (batches.0[100], batches.1[100])
 }
 
-/// How often work fits into 0.2 ms.
+/// Returns the number of times that work fits into 0.2 ms.
 fn fits(work: &mut impl FnMut()) -> u32 {
     let began = Instant::now();
     let mut count = 0;
@@ -213,7 +213,7 @@ fn hooks() {
     );
 }
 
-/// What it costs to hold scripts to their budgets: operations, memory, time.
+/// Measures the cost of holding scripts to their budgets: operations, memory, time.
 fn guard() {
     let turn = Turn::default();
     let event = Json::parse(EVENT.as_bytes()).unwrap();

@@ -1,6 +1,7 @@
-//! What a thousand streams at once cost: 200 events each, through a host with no, one and ten stream filters,
-//! beside a bare proxy of the same libraries in the same run. `cargo bench --bench streams`; only ratios mean
-//! anything. What is measured has one core for itself; the model's service and the clients share the other.
+//! The costs of a thousand streams at once: 200 events each, through a host with no, one and ten stream
+//! filters, beside a bare proxy of the same libraries in the same run. `cargo bench --bench streams`; only
+//! ratios mean anything. The measured process has one core for itself; the model's service and the clients
+//! share the other.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -21,7 +22,7 @@ use tokio::net::TcpStream;
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
 const EVENTS: usize = 200;
-/// What comes besides: the role and the finish.
+/// The number of other events: the role and the finish.
 const AROUND: usize = 2;
 /// Between two events of a stream that takes its time.
 const PACE: Duration = Duration::from_millis(50);
@@ -30,7 +31,7 @@ const ROUNDS: usize = 5;
 /// Reads every event and changes none.
 const FILTER: &str = "fn stream(event) { if event.text.contains(\"secret\") { event.text = \"***\"; } }";
 
-/// How many at once; fewer to try the bench itself.
+/// Returns the number of streams at once; fewer to try the bench itself.
 fn streams() -> usize {
     std::env::var("STREAMS").ok().and_then(|streams| streams.parse().ok()).unwrap_or(1_000)
 }
@@ -40,7 +41,7 @@ fn main() {
 }
 
 /// One of the servers that are measured.
-struct Measured {
+struct Measurement {
     name: String,
     server: Server,
     resident: usize,
@@ -54,10 +55,10 @@ async fn measure() {
     let service = Server::start(&mut plays("service"));
     use_core(0);
     let mut all =
-        vec![Measured::new("a bare proxy", Server::start(plays("proxy").env("SERVICE", &service.url)))];
+        vec![Measurement::new("a bare proxy", Server::start(plays("proxy").env("SERVICE", &service.url)))];
     for filters in [0, 1, 10] {
         let name = format!("the host, stream filters: {filters}");
-        all.push(Measured::new(&name, Server::host(project(&service.url, filters))));
+        all.push(Measurement::new(&name, Server::host(project(&service.url, filters))));
     }
     use_core(1);
     println!("{} streams of {EVENTS} events at once, one every {} ms", streams(), PACE.as_millis());
@@ -88,7 +89,7 @@ async fn measure() {
     assert_eq!(lost, 0, "streams were lost");
 }
 
-impl Measured {
+impl Measurement {
     fn new(name: &str, server: Server) -> Self {
         Self { name: name.into(), server, resident: 0, rounds: Vec::new(), lost: 0 }
     }
@@ -141,7 +142,7 @@ impl Measured {
     }
 }
 
-/// What a client saw of a stream.
+/// The events of a stream that a client saw.
 #[derive(Default)]
 struct Stream {
     events: usize,

@@ -1,5 +1,5 @@
-//! What waiting tools cost others: 64 turns that each wait 200 ms in an `http` tool, and what a chat
-//! through a pure filter takes meanwhile. `cargo bench --bench waiting`; only ratios mean anything.
+//! The cost of waiting tools for others: 64 turns that each wait 200 ms in an `http` tool, and the time of a
+//! chat through a pure filter meanwhile. `cargo bench --bench waiting`; only ratios mean anything.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -67,7 +67,7 @@ async fn measure() {
     println!("and while they come and go at once   {busy:>10.1?}   {:.2}x of idle", ratio(busy, idle));
 }
 
-/// How much longer than its 50 ms a tool takes that does not end by itself.
+/// Measures the time beyond its 50 ms of a tool that does not end by itself.
 async fn timeouts(service: &str) {
     const LIMIT: Duration = Duration::from_millis(50);
     let grants = format!(
@@ -97,7 +97,7 @@ async fn timeouts(service: &str) {
     app.close().await;
 }
 
-/// What it takes to ask thousands of people something and wait for all of them.
+/// Measures the cost of asking thousands of people something and waiting for all of them.
 async fn asked() {
     const PEOPLE: usize = 5_000;
     let source = "fn inlet(body) { body.said = ask(#{ type: \"input\", timeout: 600_000 }); body }";
@@ -142,7 +142,7 @@ fn threads() -> usize {
 #[derive(Clone, Copy)]
 struct Sample {
     took: Duration,
-    /// Whether every waiting turn waited all the while.
+    /// `true` if every waiting turn waited all the while.
     all_waited: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What the host is measured beside: a bare proxy of the same libraries, and nginx where it is installed.
+//! The references that the host is measured beside: a bare proxy of the same libraries, and nginx where it is
+//! installed.
 
 use super::{Project, Server};
 use axum::Router;

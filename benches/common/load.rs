@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// Events of a stream, besides its beginning and end.
 pub(crate) const EVENTS: usize = 200;
 
-/// What so many connections saw in a while.
+/// The measurements of so many connections in a while.
 #[derive(Default, Clone)]
 pub(crate) struct Seen {
     pub(crate) took: Duration,
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Where a sign ends that comes after a place.
+    /// Returns the end of the first sign after a place.
     async fn line_ends(&mut self, from: usize, sign: &[u8]) -> io::Result<usize> {
         loop {
             let found = memchr::memmem::find(&self.came[from..], sign);
@@ -163,7 +163,7 @@ pub(crate) async fn service() {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
-        // Whoever goes in the middle of an answer need not be told.
+        // A client that goes in the middle of an answer needs no error.
         tokio::spawn(async move { drop(answers(stream).await) });
     }
 }

@@ -1,5 +1,5 @@
-//! What benches share: a project in a folder of its own, a host in a process of its own, chats, and how to
-//! read what was measured.
+//! The parts that benches share: a project in a folder of its own, a host in a process of its own, chats, and
+//! the reading of measurements.
 
 #![allow(dead_code)] // each bench uses its part
 
@@ -56,7 +56,7 @@ pub(crate) fn binary() -> std::path::PathBuf {
 pub(crate) struct Server {
     child: Child,
     pub(crate) url: String,
-    /// What it runs on lasts as long as it.
+    /// The project it runs on, which lasts as long as it.
     project: Option<Project>,
 }
 
@@ -73,7 +73,7 @@ impl Server {
         Self::start(Command::new(binary()).args(["serve", "--port", "0", "--project"]).arg(project))
     }
 
-    /// Whatever listens at an address without saying so.
+    /// Starts a program that listens at an address without saying so.
     pub(crate) fn at(command: &mut Command, address: &str) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
@@ -84,7 +84,7 @@ impl Server {
         Self { child, url: format!("http://{address}"), project: None }
     }
 
-    /// Whatever says on stderr at which `http://…` it listens.
+    /// Starts a program that says on stderr at which `http://…` it listens.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -103,7 +103,8 @@ impl Server {
         self.child.id()
     }
 
-    /// What all its threads had of the processors, those that are gone included; in hundredths of a second.
+    /// Returns the processor time of all its threads, those that are gone included; in hundredths of a
+    /// second.
     pub(crate) fn processor_time(&self) -> Duration {
         processor_time(&self.child.id().to_string())
     }
@@ -134,7 +135,7 @@ pub(crate) fn resident(process: &str) -> usize {
     pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
 }
 
-/// What all threads of a process (`self`, or its number) had of the processors, in hundredths of a second.
+/// Returns the processor time of all threads of a process (`self`, or its number), in hundredths of a second.
 pub(crate) fn processor_time(process: &str) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // After the name, which may have spaces in it, the twelfth and thirteenth.
@@ -150,7 +151,7 @@ pub(crate) async fn chat(client: &reqwest::Client, url: &str, model: &str, text:
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
-/// What so large a part of the samples stays below.
+/// Returns the value that so large a part of the samples stays below.
 pub(crate) fn quantile<T: Ord + Copy + Default>(samples: &mut [T], part: f64) -> T {
     samples.sort();
     let place = (samples.len() as f64 * part) as usize;

@@ -66,7 +66,7 @@ fn check(problem: &Problem, text: &str, severity: Severity) {
     if text.replace("\r\n", "").contains('\r') {
         return;
     }
-    // What is missing at the end is missing behind the last line.
+    // A missing end is missing behind the last line.
     let text = text.trim_start_matches('\u{feff}');
     let lines: Vec<&str> = text.split('\n').collect();
     assert!((1..=lines.len() + 1).contains(&line), "line {line} of {}: {problem}", lines.len());

@@ -19,7 +19,7 @@ const HANDLES: usize = 32;
 const VALUES: usize = 20_000;
 
 fuzz_target!(|input: &[u8]| {
-    // What stands behind the first NUL, which is no JSON, says what is changed.
+    // The text behind the first NUL, which is not JSON, says what is changed.
     let end = input.iter().position(|&byte| byte == 0).unwrap_or(input.len());
     let (text, changes) = (&input[..end], input.get(end + 1..).unwrap_or_default());
     let theirs = serde_json::from_slice::<Value>(text);

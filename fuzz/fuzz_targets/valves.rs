@@ -7,7 +7,7 @@ use serde_json::Value;
 use valvehouse::json::Json;
 use valvehouse::valve::{Field, Kind, MASK, Schema};
 
-/// What nobody may see, unlike anything else in the input.
+/// The value that nobody may see, unlike anything else in the input.
 const SECRET: &str = "sEcReT/7";
 
 fuzz_target!(|input: &[u8]| {
@@ -64,7 +64,7 @@ fn in_force(schema: &Schema, described: &jsonschema::Validator, layers: &[&Json]
     values
 }
 
-/// What is declared, looked at without the code that checks.
+/// Checks a value against its declaration, without the code that checks.
 fn keeps_to(field: &Field, value: &Json) {
     if value.is_null() {
         assert!(field.optional);
@@ -109,7 +109,8 @@ fn each_value(schema: &Schema, sent: &Json) {
     }
 }
 
-/// What an update stores is in force, and a page that sends back what it was shown changes nothing.
+/// Checks that the values that an update stores are in force, and that a page that sends back the values it
+/// was shown changes nothing.
 fn update(schema: &Schema, described: &jsonschema::Validator, sent: &Json) {
     let Ok(stored) = schema.check_update(sent) else { return };
     let (_, problems) = schema.effective(&[&stored]);

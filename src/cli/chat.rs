@@ -31,8 +31,8 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Resu
         out.say(&report::shown(&problem, out.talk()));
     }
     let lines = match &said {
-        Said::Piped(_) => Lines::none(),
-        Said::Once(_) | Said::AtTerminal => Lines::of_stdin(),
+        Input::Piped(_) => Lines::none(),
+        Input::Once(_) | Input::AtTerminal => Lines::of_stdin(),
     };
     let done = talk(&app, asked, said, lines, out).await;
     app.close().await;
@@ -42,7 +42,7 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Resu
 async fn talk(
     app: &Arc<App>,
     asked: args::Chat,
-    said: Said,
+    said: Input,
     lines: Lines,
     out: &Output,
 ) -> Result<(), Failure> {
@@ -55,8 +55,8 @@ async fn talk(
         conversation.show_last(before).await?;
     }
     let done = match said {
-        Said::Once(text) | Said::Piped(text) => conversation.say(&text).await,
-        Said::AtTerminal => conversation.at_terminal().await,
+        Input::Once(text) | Input::Piped(text) => conversation.say(&text).await,
+        Input::AtTerminal => conversation.at_terminal().await,
     };
     conversation.say_how_to_continue();
     done
@@ -77,7 +77,7 @@ async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conve
 }
 
 /// The source of the words.
-enum Said {
+enum Input {
     /// From the command line; stdin is left for answers.
     Once(String),
     /// From stdin, which is at its end then.
@@ -86,11 +86,11 @@ enum Said {
     AtTerminal,
 }
 
-fn said(words: &[String]) -> Result<Said, Failure> {
+fn said(words: &[String]) -> Result<Input, Failure> {
     let mut text = words.join(" ");
     if words.is_empty() {
         if io::stdin().is_terminal() {
-            return Ok(Said::AtTerminal);
+            return Ok(Input::AtTerminal);
         }
         io::stdin()
             .read_to_string(&mut text)
@@ -98,8 +98,8 @@ fn said(words: &[String]) -> Result<Said, Failure> {
     }
     match text.trim() {
         "" => Err(Failure::usage("there is nothing to say: valvehouse chat \"hello\"")),
-        text if words.is_empty() => Ok(Said::Piped(text.to_owned())),
-        text => Ok(Said::Once(text.to_owned())),
+        text if words.is_empty() => Ok(Input::Piped(text.to_owned())),
+        text => Ok(Input::Once(text.to_owned())),
     }
 }
 
@@ -240,7 +240,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn body(&self, ready: &Ready) -> Json {
-        // Who remembers gets what is new.
+        // A model that remembers gets only the new messages.
         let new = if ready.memory { self.messages.len().saturating_sub(1) } else { 0 };
         let messages: Vec<Json> = self.messages.iter().skip(new).map(Json::copy).collect();
         let body = Json::from([

@@ -170,7 +170,7 @@ impl Findings {
                 let quarantined = Quarantine::of(&config.project).of_plugin(&file.id);
                 let ends = Problem::of_quarantine(&file, &quarantined);
                 match ends.or_else(|| self.loads.problem_of(&file)) {
-                    // What ended a host would end this command too.
+                    // Code that ended a host would end this command too.
                     Some(problem) => vec![problem],
                     None => {
                         let settings = app::settings_of(config, &self.granted, file.kind, &file.id);

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it could not do.
+//! The end of a command: its exit code, and its error.
 
 use std::io;
 use std::process::{ExitCode, Termination};
@@ -11,7 +11,7 @@ use valvehouse_store::StoreError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
+    /// The command has done its work.
     Done = 0,
     /// Done, and something was found or refused.
     Findings = 1,

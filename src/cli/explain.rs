@@ -24,13 +24,13 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
     let rests = |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.rests.clone());
     let parts = project.snapshot.parts(model, &[], rests);
     let own = project.snapshot.host_parts(model, &[]);
-    let mut filters: Vec<Told> = parts.iter().map(|part| Told::new(part, user)).collect();
-    filters.extend(own.iter().map(Told::of_host));
+    let mut filters: Vec<FilterReport> = parts.iter().map(|part| FilterReport::new(part, user)).collect();
+    filters.extend(own.iter().map(FilterReport::of_host));
     // A refusal comes before everything else; what does not run has its place all the same.
     filters.sort_by(|a, b| a.place().total_cmp(&b.place()));
     let offered: Vec<&str> = project.snapshot.offered(model).iter().map(Tool::name).collect();
     if out.is_json() {
-        let filters: Vec<Json> = filters.iter().map(Told::as_json).collect();
+        let filters: Vec<Json> = filters.iter().map(FilterReport::as_json).collect();
         let tools: Vec<Json> = offered.into_iter().map(Json::from).collect();
         out.json(&Json::from([
             ("model", model.as_str().into()),
@@ -61,7 +61,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
 }
 
 /// One filter and its part in a request, fit for a terminal.
-struct Told {
+struct FilterReport {
     id: String,
     mark: Mark,
     /// The name of the decision for programs.
@@ -81,7 +81,7 @@ enum Mark {
     None,
 }
 
-impl Told {
+impl FilterReport {
     fn new(part: &Part, user: Option<&str>) -> Self {
         let plugin = &part.plugin;
         Self {
@@ -132,7 +132,7 @@ impl Told {
     }
 }
 
-fn as_table(filters: &[Told], paint: Paint) -> String {
+fn as_table(filters: &[FilterReport], paint: Paint) -> String {
     let (mut running, mut others) = (Vec::new(), Vec::new());
     for filter in filters {
         let priority = filter.priority.map_or_else(String::new, |priority| format!("priority {priority}"));
@@ -151,7 +151,7 @@ fn as_table(filters: &[Told], paint: Paint) -> String {
     tables.join("\n").trim_matches('\n').to_owned()
 }
 
-fn with_user_valves(filter: &Told) -> String {
+fn with_user_valves(filter: &FilterReport) -> String {
     match &filter.user_valves {
         Json::Null => filter.reason.clone(),
         valves => format!("{}; user valves {valves}", filter.reason),

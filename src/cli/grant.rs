@@ -53,7 +53,7 @@ fn words(texts: &[String]) -> Result<Vec<GrantWord>, Failure> {
 async fn take_all_back(id: &str, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let store = store::open(&config.store).await?;
     let subject = Subject { id, config, store };
-    // What cannot be read is there.
+    // A plugin that cannot be read is there.
     let stored = subject.store.grants().await.ok();
     if stored.as_ref().is_some_and(|stored| stored.iter().all(|(own, _)| own != id)) {
         let ids = stored.iter().flatten().map(|(id, _)| id.as_str());

@@ -35,7 +35,7 @@ async fn invoke(
     let ready = asked.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
     if kernel.find_tool(&asked.tool).is_none() {
-        // What is wrong with its file says more than that there is no such tool.
+        // The problem of its file says more than that there is no such tool.
         let about = |problem: &valvehouse_script::Problem| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
@@ -46,7 +46,7 @@ async fn invoke(
     let (events, questions) = questions::listening(Some(&app.questions), out);
     let model = ready.map(|ready| ready.facts).unwrap_or_default();
     let turn = Turn::new(TurnFacts { model, ..facts(asked, &snapshot) }, context, events);
-    // When the arguments came from stdin nobody is left there to answer.
+    // Arguments from stdin leave nobody there to answer.
     let mut lines = if asked.args.as_deref() == Some("-") { Lines::none() } else { Lines::of_stdin() };
     let Invoked { value, context } = tokio::select! {
         done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|fault| failed(&asked.tool, fault))?,

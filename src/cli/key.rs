@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
 
 /// No key is longer.
-const LONGEST: u64 = 64 * 1024;
+const MAX_BYTES: u64 = 64 * 1024;
 
 pub(super) fn run(asked: &args::Key, out: &Output) -> Result<Exit, Failure> {
     let made = (!asked.hash).then(|| format!("vh-{}", random_word()));
@@ -37,7 +37,7 @@ pub(super) fn run(asked: &args::Key, out: &Output) -> Result<Exit, Failure> {
 /// The key on stdin, without the line's end.
 fn given() -> Result<String, Failure> {
     let mut key = String::new();
-    let read = std::io::stdin().take(LONGEST).read_to_string(&mut key);
+    let read = std::io::stdin().take(MAX_BYTES).read_to_string(&mut key);
     read.map_err(|error| Failure::data(format!("failed to read the key from stdin: {error}")))?;
     match key.trim() {
         "" => Err(Failure::usage("there is no key on stdin: valvehouse key --hash < key.txt")),

@@ -1,4 +1,4 @@
-//! What the host logs, as it is read on stderr.
+//! The log of the host, as it is read on stderr.
 
 use super::args::Line;
 use super::output::{Output, Paint, clean};
@@ -15,7 +15,7 @@ const VARIABLE: &str = "VALVEHOUSE_LOG";
 
 /// Begins to write the log.
 pub(super) fn start(line: &Line, out: &Output) {
-    // Where something else shows what scripts write and break with, it keeps to warnings of the host.
+    // The log keeps to the host's warnings if something else shows the scripts' lines and errors.
     let is_shown = line.command.is_shown();
     // Scripts break in tests because somebody wants to see them break.
     let is_tested = line.command.is_tested();

@@ -53,7 +53,7 @@ pub(super) async fn run(
     served.map(|()| Exit::Done).map_err(|error| Failure::new(Exit::Unavailable, error))
 }
 
-/// Whoever started this process.
+/// Returns the user who started this process.
 fn caller(app: &App, user: Option<&str>) -> Caller {
     let request = Json::from([
         ("method", "MCP".into()),

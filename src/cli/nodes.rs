@@ -8,7 +8,7 @@ use valvehouse_store::{self as store, HostSeen, now};
 
 pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> {
     let (stored, hosts) = if config.store.address.is_new() {
-        // Whoever looks makes no store.
+        // A command that only looks makes no store.
         (0, Vec::new())
     } else {
         let store = store::open(&config.store).await?;

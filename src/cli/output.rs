@@ -1,4 +1,4 @@
-//! Where results and talk go, and how they look there.
+//! The streams of results and talk, and their look there.
 
 use super::args::{Format, Global};
 use super::exit::{Exit, Failure};
@@ -16,12 +16,12 @@ pub(super) struct Output {
     is_terminal: bool,
     results: Paint,
     talk: Paint,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<WaitingLines>>,
 }
 
 /// The lines that wait while a person is asked something, in their order.
 #[derive(Debug, Default)]
-struct Held {
+struct WaitingLines {
     questions: usize,
     waiting: Vec<(Stream, Vec<u8>)>,
 }
@@ -32,7 +32,7 @@ enum Stream {
     Talk,
 }
 
-impl Held {
+impl WaitingLines {
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         if self.questions == 0 {
             return stream.write(bytes);
@@ -57,7 +57,7 @@ impl Stream {
 }
 
 /// While it lives, nothing is written but what a question needs.
-pub(super) struct Quiet(Arc<Mutex<Held>>);
+pub(super) struct Quiet(Arc<Mutex<WaitingLines>>);
 
 impl Drop for Quiet {
     fn drop(&mut self) {
@@ -73,7 +73,7 @@ impl Drop for Quiet {
 }
 
 /// The log's way to stderr.
-pub(super) struct Log(Arc<Mutex<Held>>);
+pub(super) struct Log(Arc<Mutex<WaitingLines>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_is_written_during_a_question_waits_for_its_end() {
-        let held = Arc::new(Mutex::new(Held { questions: 2, waiting: Vec::new() }));
+        let held = Arc::new(Mutex::new(WaitingLines { questions: 2, waiting: Vec::new() }));
         let (one, two) = (Quiet(held.clone()), Quiet(held.clone()));
         Log(held.clone()).write_all(b"first").unwrap();
         held.lock().write(Stream::Talk, b"second").unwrap();

@@ -1,4 +1,4 @@
-//! What commands share: a look at the project, a plugin by its id, word from the hosts that run.
+//! The parts that commands share: a look at the project, a plugin by its id, reports from the hosts that run.
 
 use super::exit::{Exit, Failure};
 use super::report;

@@ -135,7 +135,7 @@ impl Question {
             "confirmation" if line.is_empty() => Some(false.into()),
             "confirmation" => yes_or_no(line).map(Json::from),
             "input" => Some(self.choice(line).unwrap_or_else(|| line.into())),
-            // What another question wants is between the plugin and the person: JSON where it is some.
+            // The answer to another question is between the plugin and the person: JSON where it is some.
             _ => Some(Json::parse(line.as_bytes()).unwrap_or_else(|_| line.into())),
         }
     }

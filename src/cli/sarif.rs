@@ -1,4 +1,4 @@
-//! What `check` finds in the form that services for code scanning read: SARIF 2.1.0.
+//! The findings of `check` in the form that services for code scanning read: SARIF 2.1.0.
 
 use super::report::near;
 use std::collections::BTreeSet;

@@ -18,7 +18,7 @@ use valvehouse_script::{Kind, Problem};
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
     let serving = Serving::open(&config).await?;
-    // Deleted when this function ends: whatever loads or runs is attributed from here on.
+    // The record is deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;
     greet(&app, serving.address, out);

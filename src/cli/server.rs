@@ -68,7 +68,7 @@ impl Serving {
         systemd::tell(&Word::Ready);
         let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
         pulse.abort();
-        // Whoever asked for the end twice does not wait for a disk.
+        // A user who asked for the end twice does not wait for a disk.
         let _ = timeout(CLOSING, app.close()).await;
         ended
     }
@@ -93,7 +93,7 @@ async fn serve(
 ) -> Result<Exit, Failure> {
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async {
-        // Sent or dropped, both mean the end.
+        // The end comes either way, sent or dropped.
         let _ = stopped.await;
     };
     let mut serving = tokio::spawn(server::serve(listener, app.clone(), until));
@@ -176,7 +176,7 @@ impl Signals {
     }
 }
 
-/// Ctrl-C.
+/// The signal Ctrl-C.
 #[cfg(not(unix))]
 pub(super) struct Signals {
     /// A key that says the same.

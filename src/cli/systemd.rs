@@ -1,4 +1,4 @@
-//! What systemd is told, where it started us and listens.
+//! The notifications to systemd, where it started us and listens.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn watched() -> Option<Duration> {
 
 #[cfg(target_os = "linux")]
 fn pulse_once() {
-    // Whoever does not hear it starts us again.
+    // A service manager that does not hear it starts us again.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
 }
 

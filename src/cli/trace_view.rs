@@ -3,7 +3,7 @@
 use super::output::{Paint, clean, table};
 use valvehouse_json::Json;
 
-/// Changed values of one step that are shown.
+/// The number of changed values of one step that are shown.
 const SHOWN: usize = 10;
 
 /// All of a request.

@@ -120,7 +120,7 @@ impl<'a> Valves<'a> {
     async fn reset(&self, keys: &[String], out: &Output) -> Result<Exit, Failure> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         for key in keys {
-            // What an older version of the script left behind may go too.
+            // Values that an older version of the script left behind may go too.
             if stored.get(key).is_none() {
                 self.check_key(key)?;
             }

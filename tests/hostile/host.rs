@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 /// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
 const ADDRESS_SPACE: u64 = 6 << 20;
-/// What a process may have resident on top of a harmless one.
+/// The bytes that a process may have resident on top of a harmless one.
 const RESIDENT: u64 = 128 << 20;
-/// How long an answer may take before the host counts as hung.
+/// The time that an answer may take before the host counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Of a flood of talk the end counts.
 const TALK: usize = 256 * 1024;
@@ -42,10 +42,10 @@ global: false
 */
 fn outlet(body) { body.messages[-1].text = "still here"; body }"#;
 
-/// What a host may take.
+/// The limits of a host.
 pub(super) struct Limits {
     pub(super) resident: u64,
-    /// What a request takes in which nothing hostile happens.
+    /// The time of a request in which nothing hostile happens.
     harmless: Duration,
 }
 
@@ -204,7 +204,7 @@ impl Host {
         ask(&self.address, model, text, stream)
     }
 
-    /// What all its threads had of the processors.
+    /// Returns the processor time of all its threads.
     pub(super) fn processor_time(&self) -> Duration {
         let tasks =
             std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
@@ -213,7 +213,7 @@ impl Host {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// What it had resident at its most, in bytes.
+    /// Returns its peak of resident memory, in bytes.
     pub(super) fn resident(&self) -> u64 {
         self.status("VmHWM:")
     }

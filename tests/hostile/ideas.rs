@@ -9,7 +9,7 @@ use Comes::{Breaks, Ends, NotLoaded, Refuses, ToolFails, Well};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Held by whichever limit is reached first: the log names the script.
+/// The log's words: whichever limit is reached first, the log names the script.
 const LIMITS: &[&str] = &["hostile"];
 
 /// The constants of a file are too large where they are used.
@@ -100,7 +100,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "for p in [\"a\", \"aA\", \"0\", \"\\n\", \" \", \"语\", \"🤦🏽\\u200d♂️\", \"'s\"] { let t = \"\"; t.pad(900_000, p); tokens::count(t); }",
         Ends(LIMITS),
     ),
-    // What natives call back, and what they are called upon.
+    // Functions that natives call back, and their receivers.
     (
         "a replacement that searches",
         "let f = |f| regex::replace(\"aaaa\", \"a\", |g| { regex::find_all(s, \"a\"); f.call(f) }); f.call(f);",
@@ -131,7 +131,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "let all = []; all.pad(90_000, 0); for i in 0..90_000 { all[i] = s; } try { throw \"x\"; } catch (e) { e = #{ error: \"E\", message: all, line: 1 }; let m = e; `${m}`; e.message; }",
         Ends(LIMITS),
     ),
-    // What goes out.
+    // Values that go out.
     ("denies with the status of a half answer", "deny(\"x\", 101);", Refuses(500)),
     ("denies with the status of no content", "deny(\"x\", 204);", Refuses(500)),
     ("denies with the status of nothing new", "throw #{ status: 304, message: \"x\" };", Refuses(500)),
@@ -165,7 +165,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "for k in [\"__proto__\", \"\\u0000\", \"\", \".\", \"a.b\", \"\\ud7ff\", s] { try { state[k] = k; } catch {} try { __metadata__[k] = k; } catch {} try { body[k] = k; } catch {} }",
         Ends(LIMITS),
     ),
-    // Kept between calls.
+    // Values that are kept between calls.
     (
         "names of half a kilobyte",
         "let k = \"\"; k.pad(505, \"k\"); let i = 0; loop { kv::set(k + i, 1, 0.000_001); kv::incr(k + i, 9223372036854775807); kv::keys(\"\"); i += 1; }",

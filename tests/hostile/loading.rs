@@ -138,7 +138,7 @@ fn time_to_load(kind: Kind, text: &str) -> Duration {
 const MAX_RATIO: u32 = 30;
 /// The smallest load time that ratios are computed with: shorter times are dominated by fixed costs.
 const FLOOR: Duration = Duration::from_millis(10);
-/// How often both are loaded until a ratio counts as wrong: what else runs on a machine disturbs single ones.
+/// The number of loads of both until a ratio counts as wrong: other work on the machine disturbs single ones.
 const TRIES: usize = 5;
 
 /// Loads every shape of file as a filter and as a tool and returns what `wrong` says of them.

@@ -2,7 +2,7 @@
 //! as its line says, with an error that names it; and the host answers the next request. A test program of
 //! its own, so that nothing else runs beside it that would be held up, or would hold it up.
 
-// What limits and measures a process here is there on Linux only; a helper that fails is a failed test.
+// The limits and measures of a process here are there on Linux only; a helper that fails is a failed test.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What must come of a script.
+/// The expected result of a script.
 #[derive(Clone, Copy, Debug)]
 enum Comes {
     /// It is allowed to do this, and the request is answered.
@@ -36,7 +36,7 @@ enum Comes {
     Refuses(u16),
     /// It is not loaded, the host says why in one of these words, and requests go by without it.
     NotLoaded(&'static [&'static str]),
-    /// What it leaves behind is refused with this status before it goes any further.
+    /// The request is refused with this status: the script's value goes no further.
     Fails(u16),
     /// It comes to an end, answered or refused; or it breaks, on a slower machine, as above.
     Ends(&'static [&'static str]),
@@ -52,7 +52,7 @@ const DEPTH: &str = "stack overflow";
 const SIZE: &str = "ength of string too large";
 const LENGTH: &str = "ize of array/BLOB too large";
 const BUDGET: &[&str] = &[OPERATIONS, TIME, MEMORY];
-/// What nests too deep, unless building it was too much already.
+/// The limits of a value that nests too deep, unless building it was too much already.
 const DEEP: &[&str] = &["128 deep", OPERATIONS, TIME, MEMORY];
 
 /// A script, where it lies, and what is asked for to make it run.
@@ -61,11 +61,11 @@ struct Hostile {
     /// `filters/hostile.rhai` or `tools/hostile.rhai`.
     file: &'static str,
     text: String,
-    /// What the first request says.
+    /// The text of the first request.
     says: String,
     streams: bool,
     comes: Comes,
-    /// What its deadline is.
+    /// Its deadline.
     deadline: Duration,
 }
 
@@ -118,7 +118,7 @@ impl Hostile {
         wrong.into_iter().map(|wrong| format!("{}: {wrong}", self.name)).collect()
     }
 
-    /// How the answer differs from what must come.
+    /// Returns the difference between an answer and the expected result.
     fn misses(&self, answer: &Answer, log: &str) -> Option<String> {
         let says_one = |text: &str, words: &[&str]| words.iter().any(|word| text.contains(word));
         let named = |words: &[&str]| log.lines().any(|line| line.contains("hostile")) && says_one(log, words);
@@ -128,7 +128,7 @@ impl Hostile {
             Comes::Refuses(status) | Comes::Fails(status) => answer.is(status),
             Comes::Ends(words) => matches!(answer.status, 200 | 400) || (answer.is(500) && named(words)),
             Comes::NotLoaded(words) => answer.is(200) && named(words),
-            // Where the machine is slow, a tool's own timeout may come first.
+            // A tool's own timeout may come first on a slow machine.
             Comes::ToolFails(words) => {
                 answer.is(200)
                     && answer.text.contains("hostile")

@@ -7,7 +7,7 @@ use super::{BUDGET, Comes, DEPTH, Hostile};
 use Comes::{Breaks, Ends, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
 
-/// Held by whichever limit is reached first: the log names the script.
+/// The log's words: whichever limit is reached first, the log names the script.
 const LIMITS: &[&str] = &["hostile"];
 
 const LARGE: &str = "let s = \"\"; s.pad(4_000_000, \"a\");";
@@ -110,7 +110,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "ALL body.l = []; for i in 0..5_000 { body.l.push(0); } for i in 0..5_000 { body.l[i] = s; } loop { body.l == all; all == body.l; body.l in [all]; }",
         Ends(LIMITS),
     ),
-    // Compared, hashed, sorted, searched.
+    // Values that are compared, hashed, sorted, searched.
     (
         "switch over a closure of references",
         "ALL let f = || all; switch f { 1 => 2, _ => 3 }; switch [f] { 1 => 2, _ => 3 };",

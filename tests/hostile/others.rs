@@ -146,7 +146,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         "fn inlet(body) { let m = body; for i in 0..20_000 { m.x = #{}; m = m.x; } body }",
         Ends(BUDGET),
     ),
-    // What is thrown.
+    // Values that are thrown.
     (
         "throws odd statuses",
         "fn inlet(body) { for s in [\"abc\", -1, 1.0e300, [1], #{}, 9223372036854775807, true, ()] { try { throw #{ status: s, message: #{ a: s }, retry_after: s, fatal: s }; } catch (e) { `${e}`; e.status; e.line; } } throw #{ status: \"429\", message: [[[1]]], retry_after: \"x\" } }",
@@ -196,7 +196,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         "fn inlet(body, state) { state.f = Fn(\"inlet\"); body }",
         Breaks(&["a function is no JSON"]),
     ),
-    // Kept between calls.
+    // Values that are kept between calls.
     (
         "kv flood",
         "/*\nrequirements: kv\n*/\nfn inlet(body) { let s = \"\"; s.pad(60_000, \"x\"); let i = 0; loop { kv::set(`k${i}`, s); i += 1; } }",
@@ -485,7 +485,7 @@ const ODD: &[&str] = &[
 
 pub(super) fn all() -> impl Iterator<Item = Hostile> {
     let filters = FILTERS.iter().map(|(name, text, comes)| Hostile::filter(name, (*text).to_owned(), *comes));
-    // What does not break sees every event of the answer, and has its time for each.
+    // A script that does not break sees every event of the answer, and has its time for each.
     let events = |comes: &Comes| if matches!(comes, Ends(_)) { 50 } else { 1 };
     let streams = STREAMS.iter().map(move |(name, text, comes)| Hostile {
         says: "many words ".repeat(25),

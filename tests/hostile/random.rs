@@ -77,7 +77,7 @@ impl<'a> Program<'a> {
             code.push_str(&self.statement());
         }
         if !matches!(position, Position::Inlet | Position::Outlet) {
-            // What else has no messages has other lists.
+            // Another hook without messages has other lists.
             code = code.replace("body.messages", "body.l").replace("body.texts", "body.l");
         }
         Case { family: name, position, code }

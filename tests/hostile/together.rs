@@ -32,8 +32,8 @@ fn asks(tool: &str) -> String {
     format!("llm::chat(#{{ messages: [#{{ role: \"user\", content: \"please call {tool}\" }}] }}).text")
 }
 
-/// What a host had resident at its most while it answered one request that calls a tool, above a harmless one; others
-/// ask all the while, and all are answered.
+/// Returns the peak of a host's resident memory while it answered one request that calls a tool, above a
+/// harmless one; others ask all the while, and all are answered.
 fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, asked: &str) -> u64 {
     let limits = Limits::beside_harmless();
     let tools: Vec<_> = tools.into_iter().collect();

@@ -43,7 +43,7 @@ fn a_run_pauses_in_one_process_and_goes_on_in_another() {
     shown.prints(&chat).prints("calls pay {\"amount\":10}").says(&format!("resume {run} --approve"));
     project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
     assert_eq!(text(&only_run(&project), "status"), "done");
-    // What is over cannot be decided again.
+    // A run that is over cannot be decided again.
     project.run(&format!("resume {run} --approve")).ends(2).says("waits for nothing");
     project.run("resume none").ends(2).says("there is no run `none`");
 }
@@ -179,7 +179,7 @@ fn a_host_sees_what_a_process_beside_it_decided() {
 }
 
 impl Project {
-    /// How a command ends that is answered; none where there is no such command.
+    /// Returns the end of a command whose question is answered; none where there is no such command.
     #[cfg(target_os = "linux")]
     fn answering(mut command: Command, answer: &str) -> Option<Ran> {
         use std::io::Write;

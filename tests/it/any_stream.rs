@@ -1,5 +1,5 @@
-//! Whatever a service sends, in whatever order, and whatever filters make of it: the client has one
-//! well-formed stream, or one error at its end.
+//! Any events of a service, in any order, and with any filters: the client has one well-formed stream, or one
+//! error at its end.
 
 use crate::kernel::{asking, echo, json, script, stream_body};
 use crate::well_formed;
@@ -13,7 +13,7 @@ use valvehouse::provider::Reply;
 /// Asks for usage, and brings a tool of its own.
 const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
 
-/// What filters do to events, sensible and not.
+/// The changes of filters to events, sensible and not.
 const FILTERS: [&str; 17] = [
     "fn stream(event) { event }",
     "fn stream(event) { [] }",
@@ -96,7 +96,7 @@ fn call() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// What a service sends one after the other.
+/// Returns a strategy for the events of a service.
 fn events() -> impl Strategy<Value = Vec<String>> {
     let some = prop_oneof![6 => event().prop_map(|event| vec![event]), 1 => call()];
     prop::collection::vec(some, 1..12).prop_map(|events| events.concat())

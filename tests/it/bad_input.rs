@@ -1,4 +1,4 @@
-//! Whatever is put in: a clear word in the right place, and nothing else is disturbed.
+//! Any bad input: a clear word in the right place, and nothing else is disturbed.
 
 use crate::host::{Answer, TestHost, saying};
 use crate::upstream::{MODEL, Reply};

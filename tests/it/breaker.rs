@@ -111,7 +111,7 @@ async fn with_no_breaker_it_is_tried_every_time() {
     assert_eq!(host.ask("hello").await.status, 200);
 }
 
-/// What a host tells of a plugin, once it has told this.
+/// Returns a plugin's report once it is as asked.
 async fn told(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
     let ask = || async { Standing::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
     until("the host tells", || async { ask().await.is_some_and(|told| is_so(&told)) }).await;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
 const EVENTS: &str = "text/event-stream";
 
-/// What a client made of an answer.
+/// The parts of an answer that a client read.
 #[derive(Debug, PartialEq)]
 enum Got {
     /// A whole answer of this text.
@@ -29,7 +29,7 @@ impl Got {
         if !answer.is_stream() {
             return Self::Text(answer.text());
         }
-        // Where nobody looks only the end is ours.
+        // The end alone is ours where nobody looks.
         let events = if looked { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
         let words = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
         let text: String = words.collect();
@@ -74,7 +74,7 @@ async fn both(what: &str, reply: Reply, expected: Got) {
     each(what, reply, &expected, &expected).await;
 }
 
-/// What comes where nobody looks, and what where somebody does.
+/// Checks the answer where nobody looks, and the one where somebody does.
 async fn each(what: &str, reply: Reply, relayed: &Got, looked_at: &Got) {
     for (looked, expected) in [(false, relayed), (true, looked_at)] {
         let host = host(looked).await;
@@ -263,7 +263,7 @@ async fn packed_answers_are_unpacked_or_refused() {
         host.upstream.reply(torn.clone());
         let got = Got::of(&host.stream("hi").await, looked);
         assert!(!matches!(got, Got::Text(_)), "{got:?}");
-        // Whether or not the client can unpack.
+        // The client may or may not be able to unpack.
         host.upstream.reply(packed(EVENTS, &one()));
         let request = host.posting(crate::host::streaming(crate::upstream::MODEL, "hi").to_string());
         let answer = Answer::of(request.header("accept-encoding", "gzip, br")).await;

@@ -51,7 +51,7 @@ fn inlet(body) {
 const SIGNS: &str =
     "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].text += \" -- signed\";\n    body\n}\n";
 
-/// How long the model `mock-1` takes: long enough to be seen.
+/// The time of the model `mock-1`: long enough to be seen.
 const SLOW: Duration = Duration::from_secs(3);
 
 /// One browser at a time: several would leave each other no processor.

@@ -170,7 +170,7 @@ fn signal(id: u32, name: &str) {
     Command::new("kill").args([name, &id.to_string()]).status().unwrap();
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -245,12 +245,12 @@ impl Server {
         heard.join("\n")
     }
 
-    /// Where it listens.
+    /// Returns the URL it listens at.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address it listens at.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -502,7 +502,7 @@ fn check_tells_code_scanning_what_it_needs() {
     let (rules, results) = (report.at_path("runs.0.tool.driver.rules"), report.at_path("runs.0.results"));
     assert_eq!((rules.items().len(), results.items().len()), (3, 3), "{report}");
     for result in results.items() {
-        // What GitHub asks for: a rule that is there, a level, a message, one place with a relative URI.
+        // GitHub asks for a rule that is there, a level, a message, one place with a relative URI.
         let rule = rules.at(result.at_path("ruleIndex").as_i64().unwrap()).unwrap();
         assert_eq!(rule.text("id"), result.text("ruleId"));
         for words in ["shortDescription.text", "fullDescription.text", "help.text", "help.markdown"] {
@@ -691,7 +691,7 @@ fn grants_are_taken_back_one_by_one_or_all_at_once() {
     project.run("grant weather --revoke shell").ends(2).says("`shell` is not granted to `weather`");
     project.run("grant weather --revoke http").ends(0).prints("http = api.example.com (valvehouse.toml) — ");
     project.run("grant weather --revoke http").ends(2).says("by valvehouse.toml; take it out there");
-    // What is gone can still lose its grants.
+    // A plugin that is gone can still lose its grants.
     std::fs::remove_file(project.path("filters/weather.rhai")).unwrap();
     project.run("grant weahter --revoke").ends(2).says("did you mean `weather`?");
     project.run("grant weather --revoke").ends(0).prints("nothing is stored for weather any more");

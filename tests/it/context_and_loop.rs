@@ -19,7 +19,7 @@ async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<Chatted, Fau
     kernel.chat_with_tools(vec![message::user("hi")], options).await
 }
 
-/// What the model reads of calls, after it made them.
+/// Returns the results of calls that the model reads after it made them.
 async fn told(tools: impl IntoIterator<Item = Tool>, asked: &[(&str, &str)]) -> Vec<String> {
     let (builder, model) = asking([calls("", asked), "done".into()]);
     chat(&builder.tools(tools).build(), "hi").await.unwrap();
@@ -307,7 +307,7 @@ async fn calls_of_the_clients_tools_pass_through() {
     let names: Vec<_> = offered.iter().map(|tool| tool.at_path("function.name").to_string()).collect();
     assert_eq!(names, [r#""open_door""#, r#""echo""#]);
 
-    // Mixed with ours, theirs cannot run within the turn, and the model is told.
+    // Their calls cannot run within the turn when they are mixed with ours, and the model is told.
     let (builder, model) = asking([calls("", &[("open_door", "{}"), ("echo", "{}")]), "done".into()]);
     chat_with(&builder.tool(echo()).build(), options()).await.unwrap();
     let told = said(&model.requests()[1], "tool");

@@ -20,11 +20,11 @@ const LOOKS: &str = "fn stream(event) { event }";
 /// Between two cuts, unless VALVEHOUSE_CASES asks for every byte.
 const STRIDE: usize = 37;
 /// Longer ones say nothing new: they are cut at as many places as one of this length.
-const LONGEST: usize = 4_000;
+const MAX_LENGTH: usize = 4_000;
 /// Chats at once.
 const AT_ONCE: usize = 16;
 
-/// How a stream ends before its time.
+/// The way in which a stream ends before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum End {
     /// The service says that this was all.
@@ -34,28 +34,28 @@ enum End {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Cut {
+struct CutPoint {
     recording: usize,
     at: usize,
     end: End,
 }
 
-impl Cut {
+impl CutPoint {
     fn chat(&self) -> String {
         format!("{}-{}-{:?}", self.recording, self.at, self.end)
     }
 }
 
-/// What came of a chat.
+/// The result of a chat.
 #[derive(Debug, PartialEq)]
-struct Came {
+struct Outcome {
     text: String,
     error: Option<String>,
     run: Option<String>,
     remembered: Vec<Value>,
 }
 
-async fn ask(host: &TestHost, chat: &str) -> Came {
+async fn ask(host: &TestHost, chat: &str) -> Outcome {
     let mut body = streaming("assistant", chat);
     body["chat_id"] = chat.into();
     let answer = host.chat(&body).await;
@@ -69,7 +69,7 @@ async fn ask(host: &TestHost, chat: &str) -> Came {
         }
         _ => (String::new(), Some(answer.message())),
     };
-    Came { text, error, run, remembered: remembered(host, chat).await }
+    Outcome { text, error, run, remembered: remembered(host, chat).await }
 }
 
 async fn remembered(host: &TestHost, chat: &str) -> Vec<Value> {
@@ -77,16 +77,16 @@ async fn remembered(host: &TestHost, chat: &str) -> Vec<Value> {
     messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
 }
 
-/// Where recordings are cut.
-fn cuts(all: &[Recording]) -> Vec<Cut> {
+/// Returns the places at which recordings are cut.
+fn cuts(all: &[Recording]) -> Vec<CutPoint> {
     let everywhere = std::env::var_os("VALVEHOUSE_CASES").is_some();
     let mut cuts = Vec::new();
     for (recording, Recording { body, .. }) in all.iter().enumerate() {
-        let longer = body.len().div_ceil(LONGEST).max(1);
+        let longer = body.len().div_ceil(MAX_LENGTH).max(1);
         let stride = if everywhere { longer } else { STRIDE * longer };
         for (turn, at) in (0..body.len()).step_by(stride).enumerate() {
             let end = if turn % 2 == 0 { End::Breaks } else { End::Well };
-            cuts.push(Cut { recording, at, end });
+            cuts.push(CutPoint { recording, at, end });
         }
     }
     cuts
@@ -99,7 +99,7 @@ async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_trie
     all.retain(|recording| recording.is("chat.") && recording.is_stream() && !recording.fails());
     let all = Arc::new(all);
     let cuts = cuts(&all);
-    let by_chat: HashMap<String, Cut> = cuts.iter().map(|cut| (cut.chat(), cut.clone())).collect();
+    let by_chat: HashMap<String, CutPoint> = cuts.iter().map(|cut| (cut.chat(), cut.clone())).collect();
     let (asked, known) = (Mutex::new(HashSet::new()), all.clone());
     host.upstream.script(move |question| {
         let said = question.said();
@@ -133,7 +133,7 @@ async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_trie
 }
 
 /// One cut; whether nothing was lost by it.
-async fn check(host: &TestHost, all: &[Recording], wholes: &[Came], cut: &Cut) -> bool {
+async fn check(host: &TestHost, all: &[Recording], wholes: &[Outcome], cut: &CutPoint) -> bool {
     let (chat, whole) = (cut.chat(), &wholes[cut.recording]);
     let came = ask(host, &chat).await;
     let what = format!("{} {cut:?}: {came:?}, whole: {:?}", all[cut.recording].name, whole.text);

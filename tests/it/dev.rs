@@ -56,7 +56,7 @@ fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
     assert_eq!(server.says("hi").0, 403);
     assert!(server.hears("#2  chat  demo  403").ends_with("  !"));
     server.hears("polite inlet  refused  closed");
-    // Where it breaks, the line is shown.
+    // The line of an error is shown.
     project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
     server.hears("reloaded polite");
     assert_eq!(server.says("hi").0, 500);
@@ -100,7 +100,7 @@ fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now(
     let replay = event(&server, "replay");
     assert_eq!(replay.at_path("asked.0.after").to_string(), r#""ho""#, "{replay}");
     assert_eq!(replay.at_path("answer").items().len(), 0, "{replay}");
-    // Compared with what it came to the last time.
+    // The request is compared with the last time.
     project.write("filters/polite.rhai", &POLITE.replace("-- yours", "-- ours"));
     let replay = event(&server, "replay");
     assert_eq!(replay.at_path("asked.0.after").to_string(), r#""hi""#, "{replay}");
@@ -144,7 +144,7 @@ fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
         let replay = event(&server, "replay");
         let answer = replay.at_path("answer.0.after").to_string();
         let said = if word == "lower" { "you said: hi" } else { "YOU SAID: HI" };
-        // What filters see is what the model said, not what filters made of it before.
+        // Filters see the words of the model, not those that filters made of them before.
         assert!(answer.contains(said) && answer.contains(&format!("({count})")), "{replay}");
     }
     assert!(server.says("hi").1.contains("(2)"));
@@ -170,13 +170,13 @@ fn test_the_answer_is_signed() {
     server.hears(r#"- "Be polite.""#);
     server.hears(r#"+ "Be rude.""#);
     server.hears("looking");
-    // Saved tests run as well.
+    // Tests run when they are saved, too.
     project.write("filters/polite.test.rhai", &TESTS.replace("Be polite", "Be rude"));
     server.hears("tests of polite: 2 tests passed");
     project.write("filters/polite.test.rhai", "fn test_x() { let x = ; }");
     server.hears("tests of polite do not compile");
     server.hears("filters/polite.test.rhai:1:");
-    // What a script imports is its own.
+    // The module that a script imports is its own.
     project.write("filters/_words.rhai", "fn word() { \"polite\" }");
     project.write(
         "filters/said.rhai",

@@ -134,7 +134,7 @@ impl Running {
 
     fn shut_down(&mut self) {
         if let Some(shutdown) = self.shutdown.take() {
-            // Whoever ended by itself hears no more of it.
+            // A host that ended by itself takes no more signals.
             let _ = shutdown.send(());
         }
     }
@@ -150,7 +150,7 @@ impl Running {
     }
 }
 
-/// What stands in the folder, and what becomes of it.
+/// The files of the folder, and their state in the host.
 impl TestHost {
     fn running(&self) -> &Running {
         self.running.as_ref().expect("the host runs")
@@ -265,7 +265,7 @@ impl TestHost {
         }
     }
 
-    /// What `/readyz` says.
+    /// Returns the body of `/readyz`.
     pub(crate) async fn ready(&self) -> Value {
         let answer = self.get("/readyz").await;
         assert_eq!(answer.status, 200, "{}", answer.body());
@@ -331,7 +331,7 @@ impl TestHost {
     }
 }
 
-/// Requests.
+/// The requests of tests.
 impl TestHost {
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.running().address)
@@ -387,7 +387,7 @@ pub(crate) fn streaming(model: &str, text: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": text}], "stream": true})
 }
 
-/// What came back, whole.
+/// The whole of an answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -427,7 +427,7 @@ impl Answer {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
-    /// What the model said, streamed or not.
+    /// Returns the model's text, streamed or not.
     pub(crate) fn text(&self) -> String {
         assert_eq!(self.status, 200, "{}", self.body());
         if self.is_stream() {
@@ -438,7 +438,7 @@ impl Answer {
         self.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Why a streamed answer ended, as often as it says so.
+    /// Returns the finish reasons of a streamed answer, each as often as it comes.
     pub(crate) fn finishes(&self) -> Vec<String> {
         let events = self.events();
         let reasons = events.iter().filter_map(|event| event["choices"][0]["finish_reason"].as_str());
@@ -464,7 +464,7 @@ impl Answer {
         self.error()["message"].as_str().expect("an error says what is wrong").to_owned()
     }
 
-    /// Refused by us, in OpenAI's shape.
+    /// Checks that an answer is a refusal of ours in OpenAI's shape.
     pub(crate) fn refused(&self, status: u16, message: &str) {
         assert_eq!(self.status, status, "{}", self.body());
         let error = self.error();

@@ -1,5 +1,5 @@
-//! What the tests of the kernel have in common: scripts as filters, models that call tools, turns
-//! with a client at the other end.
+//! The parts that tests of the kernel have in common: scripts as filters, models that call tools, turns with
+//! a client at the other end.
 
 use std::sync::Arc;
 use valvehouse::chat::{Call, ChatRequest, message};
@@ -67,7 +67,7 @@ pub fn note(ctx: &FilterContext, word: &str) {
     notes.as_array().unwrap().push(word.into()).unwrap();
 }
 
-/// What filters wrote down, as one line.
+/// Returns the notes of filters, as one line.
 pub fn notes(context: &Context) -> String {
     let notes = context.metadata().get("notes").unwrap_or_default();
     notes.items().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
@@ -126,7 +126,7 @@ pub fn said(request: &Json, role: &str) -> Vec<String> {
     of_role.map(|message| message::text_of(message).into()).collect()
 }
 
-/// Who refused, with which words and status.
+/// Returns the plugin that refused, with its words and status.
 pub fn refusal<T>(result: Result<T, Fault>) -> (String, String, u16) {
     match result {
         Err(Fault::Refused(refusal)) => (refusal.plugin, refusal.message, refusal.status),
@@ -135,7 +135,7 @@ pub fn refusal<T>(result: Result<T, Fault>) -> (String, String, u16) {
     }
 }
 
-/// Which plugin broke, in which hook, and why.
+/// Returns the plugin that broke, the hook, and the reason.
 pub fn breakage<T>(result: Result<T, Fault>) -> (String, String, String) {
     match result {
         Err(Fault::Broken(breakage)) => (breakage.plugin, breakage.hook, breakage.cause),
@@ -144,7 +144,7 @@ pub fn breakage<T>(result: Result<T, Fault>) -> (String, String, String) {
     }
 }
 
-/// What a streaming client got, and how the turn ended.
+/// The events that a streaming client got, and the end of the turn.
 pub struct Streamed {
     pub pieces: Vec<Piece>,
     pub answer: Result<Json, Fault>,

@@ -12,7 +12,7 @@ const TURNS: usize = 100;
 const SETTLED: usize = 40;
 const WINDOW: usize = 6;
 const THRESHOLD: usize = 10;
-const MOST_TOKENS: usize = 900;
+const MAX_TOKENS: usize = 900;
 
 const LOOK: &str = r#"
 const parameters = #{ at: #{ type: "integer", required: true } };
@@ -24,11 +24,11 @@ fn config(summarize: bool) -> String {
         "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"look\"]\n\
          system_prompt = \"Be brief.\"\n\
          middleware = {{ summarization = {{ window_size = {WINDOW}, compress_threshold = {THRESHOLD}, \
-         token_threshold = 700, max_tokens = {MOST_TOKENS}, summarize = {summarize} }} }}"
+         token_threshold = 700, max_tokens = {MAX_TOKENS}, summarize = {summarize} }} }}"
     )
 }
 
-/// Whether a model call is one for a summary.
+/// Returns `true` if a model call is one for a summary.
 fn is_for_summary(asked: &Asked) -> bool {
     asked.text().contains("You keep the memory of a conversation")
 }
@@ -52,37 +52,37 @@ fn model(asked: &Asked) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
 }
 
-/// What the model was sent in one call.
-struct Sent {
+/// The messages that the model was sent in one call.
+struct ModelCall {
     bytes: usize,
     messages: usize,
     tokens: usize,
 }
 
-fn sent(asked: &Asked) -> Sent {
+fn sent(asked: &Asked) -> ModelCall {
     let body = asked.json();
     let messages = body["messages"].as_array().unwrap();
     let counter = Counter::of(MODEL).with_media();
     let tokens =
         messages.iter().map(|message| counter.message(&Json::parse(message.to_string().as_bytes()).unwrap()));
-    Sent { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
+    ModelCall { bytes: asked.body.len(), messages: messages.len(), tokens: tokens.sum() }
 }
 
-/// What the store has of the conversation: rows of checkpoints, the bytes of the largest new one, and what
-/// the agent keeps.
-struct Kept {
+/// The store's rows of the conversation: those of checkpoints, the bytes of the largest new one, and the
+/// agent's values.
+struct StoreRows {
     checkpoints: usize,
     state: usize,
     lasting: usize,
 }
 
-async fn kept(host: &TestHost) -> Kept {
+async fn kept(host: &TestHost) -> StoreRows {
     let store = host.store();
     let all = store.checkpoints("long", 10_000).await.unwrap();
     let run = &store.runs(Some("long"), None, 1).await.unwrap()[0].id;
     let state = store.latest_checkpoint(run).await.unwrap().unwrap().state.to_string().len();
     let lasting = store.conversation("long").await.unwrap().unwrap().kept.to_string().len();
-    Kept { checkpoints: all.len(), state, lasting }
+    StoreRows { checkpoints: all.len(), state, lasting }
 }
 
 async fn talk(summarize: bool) {
@@ -101,7 +101,7 @@ async fn talk(summarize: bool) {
         for asked in asked.iter().filter(|asked| !is_for_summary(asked)) {
             let sent = sent(asked);
             assert!(sent.messages <= THRESHOLD + 3, "turn {turn}: {} messages", sent.messages);
-            assert!(sent.tokens <= MOST_TOKENS, "turn {turn}: {} tokens", sent.tokens);
+            assert!(sent.tokens <= MAX_TOKENS, "turn {turn}: {} tokens", sent.tokens);
             let text = asked.text();
             assert!(text.contains(&format!("turn {turn} of")), "the newest is always there");
             assert!(text.contains("Be brief."), "what the operator says is, too");
@@ -119,7 +119,7 @@ async fn talk(summarize: bool) {
     }
     let (early, late) = by_turn.split_at(TURNS - SETTLED);
     let early = &early[early.len() - SETTLED..];
-    type Measure = fn(&(usize, Kept)) -> usize;
+    type Measure = fn(&(usize, StoreRows)) -> usize;
     let measures: [(&str, Measure); 3] = [
         ("bytes the model is sent", |turn| turn.0),
         ("bytes of a checkpoint", |turn| turn.1.state),

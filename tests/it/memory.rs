@@ -192,7 +192,7 @@ async fn who_says_something_else_instead_leaves_the_call_cancelled() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();
-    // What stood in the answer's place comes back from clients that send everything.
+    // The text in the answer's place comes back from clients that send everything.
     let text = waits.text();
     let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "never mind")];
     assert_eq!(host.chat(&says("a", &all)).await.text(), "answer 2");

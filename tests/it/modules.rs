@@ -25,7 +25,7 @@ fn compile(folder: &Path, name: &str) -> Result<Script, Vec<Problem>> {
     Script::compile(&read.file, &Settings::default())
 }
 
-/// What is wrong with `x.rhai` in a folder.
+/// Returns the problems of `x.rhai` in a folder.
 fn told(files: &[(&str, &str)]) -> String {
     let folder = folder(files);
     let problems = match compile(folder.path(), "x.rhai") {
@@ -288,7 +288,7 @@ async fn a_script_waits_because_its_module_does() {
     let chain = Chain::new(vec![script.into_filter(Arc::default())]);
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::from([("messages", Json::array())]);
-    // Refused, and nothing panicked: it ran where it may wait.
+    // The call is refused, and nothing panicked: it ran where it may wait.
     let error = chain.run(Hook::Inlet, body, &turn).await.err().map(|fault| format!("{fault:?}")).unwrap();
     assert!(error.contains("lib/a.rhai:1:") && error.contains("127.0.0.1"), "{error}");
 }

@@ -54,7 +54,7 @@ async fn a_script_is_a_model_and_every_filter_runs_around_it() {
 
     host.update("echo", "fn pipe(body) { \"another one\" }").await;
     assert_eq!(host.chat(&asking("echo")).await.text(), "ANOTHER ONE");
-    // What does not load leaves the last good one.
+    // A script that does not load leaves the last good one.
     host.save("echo", "fn pipe(body) { ");
     host.stands("echo", "stale").await;
     assert_eq!(host.chat(&asking("echo")).await.text(), "ANOTHER ONE");

@@ -515,7 +515,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
             });
             for body in [saying(MODEL, "hi"), streaming(MODEL, "hi"), saying("assistant", "hi")] {
                 let answer = host.chat(&body).await;
-                // What nobody looks at and calls itself a success is the service's own word.
+                // A success that nobody looks at is the service's own word.
                 if looks || status != 200 {
                     assert!(!answer.body().contains(KEY), "{status}: {}", answer.body());
                 }

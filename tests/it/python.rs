@@ -37,7 +37,7 @@ pub(crate) fn python() -> Option<PathBuf> {
     None
 }
 
-/// What official clients are tried against: a host that refuses in several ways, runs tools and has a
+/// Starts the host that official clients are tried against: it refuses in several ways, runs tools and has a
 /// service behind it that fails at times.
 pub(crate) async fn host() -> TestHost {
     // A second service, so that a mistyped model is nobody's.

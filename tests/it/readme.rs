@@ -1,4 +1,4 @@
-//! What the README and the manual's pages show works as it is shown.
+//! The examples of the README and of the manual's pages work as shown.
 
 use crate::kernel::*;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ fn the_configuration_is_one() {
     let approval = model("helper").middleware.get("human_approval").unwrap();
     Middleware::of("human_approval", &approval, &Parts::default()).unwrap();
     let groq = &config.providers[1];
-    // What it shows as defaults is the default.
+    // The defaults that it shows are the defaults.
     assert_eq!((groq.retry, groq.breaker), (Retry::default(), BreakerSettings::default()));
     assert_eq!(Timeouts { total: None, ..groq.timeouts }, Timeouts::default());
     let text = page("docs/providers.md");

@@ -50,7 +50,7 @@ impl Recording {
         self.name.ends_with(".sse") || self.name.ends_with(".jsonl")
     }
 
-    /// Whether an error is among the events.
+    /// Returns `true` if an error is among the events.
     pub(crate) fn fails(&self) -> bool {
         self.name.contains("error")
     }
@@ -128,8 +128,8 @@ fn folded(events: &[Value]) -> Value {
     whole
 }
 
-/// What a client reads that adds up texts by itself: per choice content, reasoning, refusal and the
-/// arguments of calls, and why it ended.
+/// Returns the answer of a client that adds up texts by itself: per choice content, reasoning, refusal and
+/// the arguments of calls, and the reason it ended.
 fn said(events: &[Value]) -> Value {
     let mut said = json!({});
     for choice in events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten()) {

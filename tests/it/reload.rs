@@ -78,7 +78,7 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
         "{told}"
     );
 
-    // Broken in another way: the newest reason is shown.
+    // The newest reason is shown when it breaks in another way.
     host.save("word", "fn outlet(body, bodi) { body }");
     until("the new reason is shown", || async { host.problems("word")[0].to_string().contains("bodi") })
         .await;
@@ -204,7 +204,7 @@ async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() 
     host.stands("guard", "missing").await;
     host.ask("good").await.refused(503, "confirm-removal guard");
 
-    // Put back, it guards again.
+    // The guard is back, and guards again.
     host.save("guard", GUARD);
     host.stands("guard", "live").await;
     host.ask("bad").await.refused(403, "guarded");

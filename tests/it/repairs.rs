@@ -1,5 +1,5 @@
-//! What services leave out, say twice or put elsewhere reaches a streaming client in the one form
-//! that it reads.
+//! The repairs of answers in which services leave out, repeat or misplace things: a streaming client reads
+//! the one form.
 
 use crate::kernel::{Streamed, asking, echo, json, script, stream};
 use valvehouse::chat::Fold;

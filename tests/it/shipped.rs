@@ -474,7 +474,7 @@ async fn what_is_sent_to_the_model_has_no_secrets() {
     let expected = request.to_string().replace("a@b.example", "***").replace("AKIAIOSFODNN7EXAMPLE", "***");
     assert_eq!(changed.to_string(), expected.replace("10.0.0.7", "***"));
 
-    // What a tool says between two rounds.
+    // The output of a tool between two rounds.
     let (builder, model) = asking([calls("", &[("echo", r#"{"mail":"a@b.example"}"#)]), "done".into()]);
     let kernel = builder.tool(echo()).filter(filter).build();
     chat(&kernel, "hi").await.unwrap();

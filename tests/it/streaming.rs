@@ -1,4 +1,4 @@
-//! What a streaming client sees of a turn, and what filters do to a stream.
+//! The events of a turn that a streaming client sees, and the changes of filters to a stream.
 
 use crate::kernel::*;
 use futures::StreamExt;

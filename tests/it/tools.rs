@@ -57,7 +57,7 @@ fn calls_once(host: &TestHost, wanted: &'static [(&'static str, &'static str)]) 
     });
 }
 
-/// What the tools answered, as the model read it.
+/// Returns the results of the tools, as the model read them.
 fn results(host: &TestHost) -> Vec<String> {
     let messages = host.upstream.last().json()["messages"].clone();
     let messages = messages.as_array().cloned().unwrap_or_default();
@@ -211,7 +211,7 @@ async fn which_tools_a_model_sees_is_said_by_name_module_tag_and_request() {
         assert_eq!(host.chat(&saying(model, "hi")).await.status, 200);
         assert_eq!(offered(&host), expected, "{model}");
     }
-    // Passed through: none.
+    // The call is passed through: there are none.
     host.ask("hi").await;
     assert!(offered(&host).is_empty());
     // A request narrows, and never widens.

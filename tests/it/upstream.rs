@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 /// The model it lists, and that tests ask for.
 pub(crate) const MODEL: &str = "mock-1";
 
-/// What it was asked, as it came.
+/// The request, as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) path: String,
@@ -215,7 +215,7 @@ struct Inner {
     port: u16,
     script: Mutex<Script>,
     asked: Mutex<Vec<Asked>>,
-    /// How many callers went away before they had their whole answer.
+    /// The number of callers that went away before they had their whole answer.
     deserted: watch::Sender<usize>,
     server: Mutex<Option<AbortHandle>>,
 }
@@ -352,7 +352,7 @@ async fn play(part: &Part) -> Option<Result<Bytes, std::io::Error>> {
         Part::Pause(pause) => tokio::time::sleep(*pause).await,
         Part::Gate(gate) => drop(gate.0.acquire().await),
         Part::Cut => {
-            // What came before has to be on its way, or it would be lost with the connection.
+            // The parts before have to be on their way, or they would be lost with the connection.
             tokio::time::sleep(Duration::from_millis(20)).await;
             return Some(Err(std::io::Error::other("cut by the test")));
         }

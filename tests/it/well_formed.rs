@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What every event is that says what it is.
+/// The shape of every event that says what it is.
 static CHUNK: LazyLock<Value> = LazyLock::new(|| Value::from("chat.completion.chunk"));
 
 /// A stream as a client has to find it: its events, `[DONE]` left out.
@@ -44,9 +44,9 @@ pub(crate) fn data_of(body: &str) -> Vec<String> {
     all
 }
 
-/// What is wrong with the events of a stream, if anything is.
+/// Returns the error in the events of a stream, if there is one.
 pub(crate) fn check(events: &[Value]) -> Result<(), String> {
-    let mut seen = Seen::default();
+    let mut seen = StreamState::default();
     for (place, event) in events.iter().enumerate() {
         seen.take(event).map_err(|wrong| format!("event {place}: {wrong}: {event}"))?;
     }
@@ -54,7 +54,7 @@ pub(crate) fn check(events: &[Value]) -> Result<(), String> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct StreamState {
     id: Option<String>,
     choices: BTreeMap<i64, Choice>,
     usage: bool,
@@ -67,10 +67,10 @@ struct Choice {
     ended: bool,
 }
 
-impl Seen {
+impl StreamState {
     fn take(&mut self, event: &Value) -> Result<(), String> {
         if event.get("event").is_some() {
-            // What plugins emit is no part of the answer.
+            // The events that plugins emit are not part of the answer.
             return Ok(());
         }
         ensure(!self.error, "comes after an error")?;

@@ -1,4 +1,4 @@
-//! Which file uses which.
+//! The uses between files.
 
 use crate::Uses;
 use crate::modules::{File, ModulePath, Modules};

@@ -1,4 +1,4 @@
-//! What is kept of a run while it goes, and where.
+//! The records of a run while it goes, and their store.
 
 use super::saved::Saved;
 use futures::future::BoxFuture;

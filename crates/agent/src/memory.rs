@@ -1,4 +1,4 @@
-//! What a conversation remembers, and what of it the model sees.
+//! The memory of a conversation, and the part of it that the model sees.
 //!
 //! The store has every message once. A request brings along what is new, or the whole conversation as
 //! its client knows it: a beginning that repeats what was said is recognised and not said again. What
@@ -52,7 +52,7 @@ pub(super) async fn recall(
             kind: RequestFault::Forbidden,
         });
     }
-    let repeats = own.iter().rev().find_map(|line| Some((*line, Seen::of(&line.kept).rest_of(&said)?)));
+    let repeats = own.iter().rev().find_map(|line| Some((*line, Watermark::of(&line.kept).rest_of(&said)?)));
     let knows_answers = said.iter().any(|message| is_role(message, "assistant"));
     let said: Vec<Json> = said.into_iter().filter(|message| !is_told(message)).collect();
     let (line, rest, systems) = match repeats {
@@ -185,7 +185,7 @@ impl Past {
 /// The values that go on after a run has added messages.
 pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
     let kept = if kept.as_object().is_some() { kept.copy() } else { Json::object() };
-    let seen = new.iter().fold(Seen::of(&kept), Seen::and);
+    let seen = new.iter().fold(Watermark::of(&kept), Watermark::and);
     let systems = new.iter().filter(|message| is_system(message)).cloned();
     let systems: Vec<Json> =
         kept.get("system").unwrap_or_default().items().into_iter().chain(systems).collect();
@@ -228,14 +228,14 @@ pub(super) fn variables(kept: &Json, given: &Json) -> Json {
 /// Answers do not count: a streamed one has more of a run's words than the one that is kept, and a client may never
 /// have seen the one that came after a pause.
 #[derive(Clone, Default)]
-struct Seen {
+struct Watermark {
     count: usize,
     hash: String,
     /// Is `true` if what was said last has its answer.
     answered: bool,
 }
 
-impl Seen {
+impl Watermark {
     fn of(kept: &Json) -> Self {
         let seen = kept.get("seen").unwrap_or_default();
         let count = seen.get("count").and_then(|count| count.as_i64()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a paused run waits for, and what a person may say to it.
+//! The question that a paused run waits for, and the answers a person may give.
 
 use super::saved::Saved;
 use valvehouse_core::chat::response::Head;
@@ -29,7 +29,7 @@ pub enum Decision {
     },
     /// The answer to a question, or the result of a tool whose own is not known.
     Answer(Json),
-    /// Run the step again, also a tool of which nobody knows whether it ran.
+    /// Repeats the step, also a tool of which nobody knows whether it ran.
     Retry,
 }
 

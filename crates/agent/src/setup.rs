@@ -1,4 +1,4 @@
-//! What an agent runs with.
+//! The settings of an agent's runs.
 
 use crate::callbacks::Callbacks;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ pub struct State {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Sent first in every model call, never stored.
+    /// The text that is sent first in every model call and never stored.
     pub system_prompt: String,
     /// The tools as the model reads them: `{type, function}`.
     pub tools: Vec<Json>,

@@ -1,4 +1,4 @@
-//! What only shows when the settings are looked at together.
+//! Errors that only show when the settings are looked at together.
 
 use super::fallbacks;
 use super::reader::Log;

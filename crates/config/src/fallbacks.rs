@@ -1,4 +1,4 @@
-//! Who answers where a model cannot: names of other models here, or `provider/model`.
+//! The models that answer where another cannot: names of other models here, or `provider/model`.
 
 use super::reader::Log;
 use crate::settings::{Config, ModelSettings};

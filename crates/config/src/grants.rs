@@ -1,4 +1,4 @@
-//! What a plugin or a native tool may reach of the world.
+//! The grants of a plugin or a native tool.
 //!
 //! ```
 //! use valvehouse_config::{GrantWord, Grants};
@@ -20,7 +20,7 @@ pub struct Grants {
     pub http: Grant,
     /// Folders, as whole paths.
     pub files: Vec<PathBuf>,
-    /// Programs.
+    /// Programs, by name.
     pub shell: Grant,
     /// Environment variables.
     pub env: Grant,

@@ -1,4 +1,4 @@
-//! Where a setting came from.
+//! The origin of a setting.
 
 use std::fmt;
 

@@ -147,7 +147,7 @@ fn is_azure(base_url: &str) -> bool {
 pub enum Offered {
     /// `"*"`: whatever it has.
     All,
-    /// These.
+    /// The models of this list.
     Listed(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! What people notice when they configure the host, well or badly.
+//! The results of configuring the host, well or badly.
 
 use super::*;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What went wrong with a request: whose fault it is, and what may be told about it.
+//! The error of a request: whose fault it is, and the text that may be shown.
 
 use std::fmt;
 use std::time::Duration;
@@ -232,7 +232,7 @@ impl std::error::Error for Fault {}
 /// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFault {
-    /// Malformed.
+    /// A request that is malformed.
     Invalid,
     /// No or a wrong key.
     Unauthenticated,

@@ -1,5 +1,5 @@
-//! What a value must keep to beyond its type: one set of words for the settings of plugins and the
-//! arguments of tools.
+//! The limits on a value beyond its type: one set of words for the settings of plugins and the arguments of
+//! tools.
 //!
 //! Only the limits are shared. What is turned into which type is not: a form sends `on` for true and
 //! `a, b` for a list, a model sends lists and objects as JSON in a string.
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use valvehouse_json::{Json, Number};
 
 /// The most memory that one compiled pattern may need, in bytes; a larger one takes long to compile.
-const MOST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN: usize = 1 << 20;
 
 /// Allowed values that a sentence names; more would bury it.
 const NAMED: usize = 20;
@@ -160,7 +160,7 @@ fn pattern(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Opti
         problems.push(format!("has {} as its `pattern`: give a regular expression as text", clipped(&given)));
         return None;
     };
-    let compiled = RegexBuilder::new(text).size_limit(MOST_PATTERN).build();
+    let compiled = RegexBuilder::new(text).size_limit(MAX_PATTERN).build();
     if let Err(error) = &compiled {
         let (shown, reason) = (shortened(text), reason_of(error));
         problems.push(format!("has a `pattern` that is no regular expression: {shown}: {reason}"));

@@ -1,7 +1,7 @@
 //! Small things about words: the one that was probably meant, and names made fit to read.
 
 /// Names and allowed values are shorter; whole texts are not compared.
-const LONGEST_WORD: usize = 256;
+const MAX_WORD: usize = 256;
 
 /// The word that was probably meant by a misspelt one; none when nothing is near.
 ///
@@ -15,7 +15,7 @@ const LONGEST_WORD: usize = 256;
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Comparing takes room for the lengths of both, multiplied.
-    if word.len() > LONGEST_WORD {
+    if word.len() > MAX_WORD {
         return None;
     }
     let word = normal(word);

@@ -47,7 +47,7 @@ impl Snapshot {
     pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {
         let is_blind = |id: &str| match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
             Some(plugin) => plugin.security && !plugin.covers(endpoint),
-            // Listed by the model, and not there.
+            // The model lists it, and it is not there.
             None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
         };
         let chosen = match model {

@@ -51,7 +51,7 @@ impl Host {
         });
         let kv = Arc::new(kv);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
-        // What operators set has to be known from the first request on: guards may hang on it.
+        // The operators' settings have to be known from the first request on: guards may hang on them.
         writer.read_store().await?;
         let first = writer.look(None).await;
         let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
@@ -207,7 +207,7 @@ impl Host {
             writer.save(&snapshot, &report.changes).await;
         } else {
             self.looks.looked(None);
-            // What could not be written down by the look before.
+            // This saves the state that the look before could not.
             writer.save(&current, &[]).await;
         }
         if let Some(applied) = outcome.stored_generation {

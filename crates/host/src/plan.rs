@@ -1,4 +1,4 @@
-//! What the configuration says the host shall be: plugins' settings, providers, models.
+//! The plan of the host from the configuration: plugins' settings, providers, models.
 
 use crate::plugin::Plugin;
 use std::collections::HashMap;

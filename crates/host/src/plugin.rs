@@ -277,7 +277,7 @@ fn is_nothing(value: &Json) -> bool {
     value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// Made when it is first asked for. A copy of a plugin is another plugin: it makes its own.
+/// A value that is made when it is first asked for. A copy of a plugin is another plugin: it makes its own.
 pub(crate) struct Kept<T>(OnceLock<T>);
 
 impl<T> Kept<T> {

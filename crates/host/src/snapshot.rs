@@ -1,4 +1,4 @@
-//! What a turn takes once and keeps to its end: plugins, chains, models. Never changed.
+//! The state that a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
 use crate::catalog::Offered;
 use crate::decision::Decision;

@@ -41,7 +41,7 @@ impl Plugin {
 
     /// The problems of its file or, where that runs, its warnings.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
-        // What is stale has its problems in the file, not in the version that runs.
+        // A stale plugin has its problems in the file, not in the version that runs.
         let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
         self.state.problems().iter().chain(warnings.into_iter().flat_map(|script| &script.warnings))
     }

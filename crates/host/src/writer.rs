@@ -1,4 +1,4 @@
-//! Whoever holds the host's writer may change files and store without anything going live in between.
+//! The host's writer: its holder may change files and store without anything going live in between.
 
 use crate::plan::Plan;
 use crate::plugin::Given;
@@ -13,14 +13,14 @@ use valvehouse_script::{Kind, Problem, Read, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The writer of a host, or one that stands in for it where no host is.
-pub struct Writer<'a>(Held<'a>);
+pub struct Writer<'a>(Lock<'a>);
 
-enum Held<'a> {
+enum Lock<'a> {
     Hosts(MutexGuard<'a, Reload>),
     Own(Box<Reload>),
 }
 
-impl Deref for Held<'_> {
+impl Deref for Lock<'_> {
     type Target = Reload;
 
     fn deref(&self) -> &Reload {
@@ -34,14 +34,14 @@ impl Deref for Held<'_> {
 impl<'a> Writer<'a> {
     pub(super) async fn held(mut reload: MutexGuard<'a, Reload>) -> Result<Self, StoreError> {
         reload.read_store().await?;
-        Ok(Self(Held::Hosts(reload)))
+        Ok(Self(Lock::Hosts(reload)))
     }
 
     /// One of its own, for commands: hosts that run follow by themselves.
     pub async fn alone(plan: Arc<Plan>, store: Arc<dyn Store>) -> Result<Writer<'static>, StoreError> {
         let mut reload = Reload::new(plan, store, Arc::<Kv>::default()).await?;
         reload.read_store().await?;
-        Ok(Writer(Held::Own(Box::new(reload))))
+        Ok(Writer(Lock::Own(Box::new(reload))))
     }
 
     /// The plan of the configuration.

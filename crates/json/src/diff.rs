@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Pairs of values that are looked at. Beyond it whole values take each other's place: one container may
 /// stand in more places than anybody has time for.
-const MOST_PAIRS: usize = 20_000;
+const MAX_PAIRS: usize = 20_000;
 
 /// The operation at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Differ {
         if before == after {
             return;
         }
-        let is_bounded = self.pairs < MOST_PAIRS && self.path.len() < MAX_DEPTH;
+        let is_bounded = self.pairs < MAX_PAIRS && self.path.len() < MAX_DEPTH;
         match (before, after) {
             (Json::Object(_), Json::Object(_)) if is_bounded => self.objects(before, after),
             (Json::Array(_), Json::Array(_)) if is_bounded => self.lists(&before.items(), &after.items()),
@@ -109,7 +109,7 @@ impl Differ {
 
     /// Equal elements stay; between them, those of one kind are taken for the same, changed.
     fn lists(&mut self, before: &[Json], after: &[Json]) {
-        let mut known = Known::default();
+        let mut known = Numbers::default();
         let (old, new) = (known.all(before), known.all(after));
         for (is_equal, from, to) in steps(&old, &new) {
             if !is_equal {
@@ -172,9 +172,9 @@ fn kind(value: &Json) -> String {
 
 /// Numbers for values, the same for equal ones.
 #[derive(Default)]
-struct Known(HashMap<usize, Vec<(usize, Json)>>, usize);
+struct Numbers(HashMap<usize, Vec<(usize, Json)>>, usize);
 
-impl Known {
+impl Numbers {
     fn all(&mut self, values: &[Json]) -> Vec<usize> {
         values.iter().map(|value| self.number(value)).collect()
     }

@@ -15,7 +15,7 @@ impl Unread {
     }
 
     fn read(&self) -> Vec<(CompactString, Json)> {
-        // What a script reads of a body is the body's, and no memory of the script's.
+        // The parts that a script reads of a body are the body's, and not memory of the script.
         memory::uncounted(|| parse::entries(&self.spelling))
     }
 }

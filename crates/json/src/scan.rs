@@ -1,4 +1,4 @@
-//! Where strings end: sixteen bytes at a time, in safe arithmetic.
+//! The ends of strings: sixteen bytes at a time, in safe arithmetic.
 
 use wide::u8x16;
 

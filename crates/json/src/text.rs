@@ -11,15 +11,15 @@ use valvehouse_memory as memory;
 /// A string. A long one stays in the document that it came in, as it is spelt there: it is read when
 /// somebody asks what it says, and can be passed on as it came.
 #[derive(Clone)]
-pub struct Text(Kept);
+pub struct Text(Repr);
 
 #[derive(Clone)]
-enum Kept {
+enum Repr {
     Said(CompactString),
-    Spelt(Arc<Spelt>),
+    Spelt(Arc<Spelling>),
 }
 
-struct Spelt {
+struct Spelling {
     /// A string of JSON, with its quotes.
     spelling: Bytes,
     said: OnceLock<Box<str>>,
@@ -28,28 +28,28 @@ struct Spelt {
 impl Text {
     /// A string of JSON, with its quotes, that was found to be one.
     pub(super) fn spelt(spelling: Bytes) -> Self {
-        Self(Kept::Spelt(Arc::new(Spelt { spelling, said: OnceLock::new() })))
+        Self(Repr::Spelt(Arc::new(Spelling { spelling, said: OnceLock::new() })))
     }
 
     /// An empty one, before anything is known.
     pub(super) const fn empty() -> Self {
-        Self(Kept::Said(CompactString::const_new("")))
+        Self(Repr::Said(CompactString::const_new("")))
     }
 
     /// The text, to be written there; `None` where it is spelt already.
     pub(super) fn said_mut(&mut self) -> Option<&mut CompactString> {
         match &mut self.0 {
-            Kept::Said(said) => Some(said),
-            Kept::Spelt(_) => None,
+            Repr::Said(said) => Some(said),
+            Repr::Spelt(_) => None,
         }
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Kept::Said(said) => said,
-            // What a script reads of a body is the body's, and no memory of the script's.
-            Kept::Spelt(spelt) => {
+            Repr::Said(said) => said,
+            // The text that a script reads of a body is the body's, and not memory of the script.
+            Repr::Spelt(spelt) => {
                 spelt.said.get_or_init(|| memory::uncounted(|| string::said(&spelt.spelling)))
             }
         }
@@ -58,24 +58,24 @@ impl Text {
     /// Returns `true` if it says nothing.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
-            Kept::Said(said) => said.is_empty(),
-            Kept::Spelt(spelt) => spelt.spelling.len() <= 2,
+            Repr::Said(said) => said.is_empty(),
+            Repr::Spelt(spelt) => spelt.spelling.len() <= 2,
         }
     }
 
     /// About how many bytes it takes: of one that nobody has read yet, to spell.
     pub(super) fn weight(&self) -> usize {
         match &self.0 {
-            Kept::Said(said) => said.len(),
-            Kept::Spelt(spelt) => spelt.spelling.len() + spelt.said.get().map_or(0, |said| said.len()),
+            Repr::Said(said) => said.len(),
+            Repr::Spelt(spelt) => spelt.spelling.len() + spelt.said.get().map_or(0, |said| said.len()),
         }
     }
 
     /// As it is spelt in the document that it came in.
     pub(super) fn spelling(&self) -> Option<&Bytes> {
         match &self.0 {
-            Kept::Said(_) => None,
-            Kept::Spelt(spelt) => Some(&spelt.spelling),
+            Repr::Said(_) => None,
+            Repr::Spelt(spelt) => Some(&spelt.spelling),
         }
     }
 }
@@ -97,7 +97,7 @@ impl AsRef<str> for Text {
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kept::Spelt(one), Kept::Spelt(other)) if Arc::ptr_eq(one, other) => true,
+            (Repr::Spelt(one), Repr::Spelt(other)) if Arc::ptr_eq(one, other) => true,
             _ => self.as_str() == other.as_str(),
         }
     }
@@ -131,27 +131,27 @@ impl fmt::Display for Text {
 
 impl From<&str> for Text {
     fn from(said: &str) -> Self {
-        Self(Kept::Said(said.into()))
+        Self(Repr::Said(said.into()))
     }
 }
 
 impl From<String> for Text {
     fn from(said: String) -> Self {
-        Self(Kept::Said(said.into()))
+        Self(Repr::Said(said.into()))
     }
 }
 
 impl From<CompactString> for Text {
     fn from(said: CompactString) -> Self {
-        Self(Kept::Said(said))
+        Self(Repr::Said(said))
     }
 }
 
 impl From<Text> for CompactString {
     fn from(text: Text) -> Self {
         match text.0 {
-            Kept::Said(said) => said,
-            Kept::Spelt(_) => text.as_str().into(),
+            Repr::Said(said) => said,
+            Repr::Spelt(_) => text.as_str().into(),
         }
     }
 }
@@ -159,8 +159,8 @@ impl From<Text> for CompactString {
 impl From<Text> for String {
     fn from(text: Text) -> Self {
         match text.0 {
-            Kept::Said(said) => said.into_string(),
-            Kept::Spelt(_) => text.as_str().to_owned(),
+            Repr::Said(said) => said.into_string(),
+            Repr::Spelt(_) => text.as_str().to_owned(),
         }
     }
 }

@@ -9,9 +9,9 @@ type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState
 type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 
 /// As deep as is looked into containers from within others.
-const NEAR: usize = 16;
+const MAX_NESTING: usize = 16;
 /// Values for which it is worth to try.
-const FEW: usize = 10_000;
+const MAX_VALUES: usize = 10_000;
 /// So many values are looked through again faster than a container is found again.
 const QUICK: usize = 16;
 
@@ -53,7 +53,7 @@ impl Json {
 
     /// Returns `true` if anything in it was changed since it was read; a look at each of its containers.
     pub fn is_changed(&self) -> bool {
-        self.is_changed_within(NEAR, &mut { FEW }).unwrap_or_else(|| self.is_changed_anywhere())
+        self.is_changed_within(MAX_NESTING, &mut { MAX_VALUES }).unwrap_or_else(|| self.is_changed_anywhere())
     }
 
     /// The same where that is a short way: nothing is made for it, and what stands in several places is
@@ -180,7 +180,7 @@ pub struct Repeats(HashSet<usize>);
 impl Repeats {
     /// Returns `true` if this container has come before.
     pub fn is_repeated(&mut self, value: &Json) -> bool {
-        // What has one place only cannot come again.
+        // A value that has one place only cannot come again.
         value.is_shared() && value.address().is_some_and(|address| !self.0.insert(address))
     }
 }

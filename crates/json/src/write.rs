@@ -56,7 +56,7 @@ impl Json {
     /// was spelt there; texts are, read or not.
     pub fn encode_as_spelt(&self) -> Result<Vec<u8>, Unwritable> {
         // A long body would grow by doubling, and be copied each time.
-        let length = self.spelt_length(NEAR, &mut { FEW });
+        let length = self.spelt_length(MAX_NESTING, &mut { MAX_VALUES });
         let mut out = Vec::with_capacity(256 + (length + length / 64).min(REPEATED));
         Writer { as_spelt: true, ..Writer::new(&mut out, usize::MAX) }.value(self, 0)?;
         Ok(out)
@@ -84,8 +84,8 @@ impl Json {
 }
 
 /// As deep as is looked for what is long, and into so many values.
-const NEAR: usize = 4;
-const FEW: usize = 10_000;
+const MAX_NESTING: usize = 4;
+const MAX_VALUES: usize = 10_000;
 
 impl Json {
     /// The number of its bytes that are written as they are spelt, as far as that is quickly known.

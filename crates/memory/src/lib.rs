@@ -1,4 +1,5 @@
-//! What a thread has allocated: a global allocator that counts, so that a call can be held to a limit.
+//! The bytes that a thread has allocated: a global allocator that counts, so that a call can be held to a
+//! limit.
 //!
 //! The binary installs it; a program that embeds the library does so too, or its scripts' memory is
 //! not bounded:

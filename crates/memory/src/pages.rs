@@ -1,4 +1,5 @@
-//! What the system keeps in memory for this program: small pages, and no code that nobody runs any more.
+//! The pages that the system keeps in memory for this program: small ones, without code that nobody runs any
+//! more.
 
 // The one call that the system offers only to those who vouch for the place.
 #![allow(unsafe_code)]

@@ -151,7 +151,7 @@ pub(super) fn settings(timeouts: Timeouts) -> reqwest::ClientBuilder {
         .connect_timeout(timeouts.connect)
         .tcp_nodelay(true)
         .tcp_keepalive(KEEP_ALIVE)
-        // Where TLS offers HTTP/2 one connection carries all calls: one that died must be noticed.
+        // One connection carries all calls if TLS offers HTTP/2: one that died must be noticed.
         .http2_keep_alive_interval(Duration::from_secs(30))
         .http2_keep_alive_timeout(Duration::from_secs(10))
         // A redirect could carry the key to somebody else, and turns POST into GET.

@@ -25,7 +25,7 @@ impl From<reqwest::Error> for Failed {
     }
 }
 
-/// Whom a call goes to, as errors name it.
+/// The target of a call, as errors name it.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     /// The provider's configured name, where the call is for one.
@@ -52,7 +52,7 @@ impl Peer {
                 let hint = self.hint(&reason);
                 format!("{reason}; {hint}")
             };
-            // What the system says may name hosts and certificates.
+            // The system's text may name hosts and certificates.
             let public = match timeout {
                 true => format!("cannot reach {}: {why}", self.public()),
                 false => format!("cannot reach {}", self.public()),

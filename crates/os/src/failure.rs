@@ -1,4 +1,4 @@
-//! Why something on this machine was not done.
+//! The reason something on this machine was not done.
 
 /// The action that failed and the reason; and the grant that would allow it, where one would.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What plugins may reach of this machine, as far as an operator granted it: folders, programs,
+//! The resources of this machine that plugins may reach, as far as an operator granted it: folders, programs,
 //! environment variables.
 
 mod failure;

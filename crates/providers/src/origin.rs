@@ -1,4 +1,4 @@
-//! Where an answer comes from, as errors name it, and what services' own errors become.
+//! The origin of an answer, as errors name it, and the form of services' own errors.
 
 use bytes::Bytes;
 use std::ops::RangeInclusive;

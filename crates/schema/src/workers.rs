@@ -7,14 +7,14 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 /// As long a client's schema may take.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// As many that take too long may go on at a time: a thread cannot be ended.
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
 
 /// Does some work with a schema, or says why it was not done.
 pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    run_within(LONGEST, work).await
+    run_within(MAX_TIME, work).await
 }
 
 async fn run_within<T: Send + 'static>(
@@ -29,7 +29,7 @@ async fn run_within<T: Send + 'static>(
     // Not one of the runtime's: its end would wait for it.
     let started = std::thread::Builder::new().name("schema".into()).spawn(move || {
         let _place = place;
-        // Where nobody waits any more, nobody is told.
+        // The value is dropped if nobody waits any more.
         let _ = done.send(work());
     });
     started.map_err(|error| format!("it cannot be checked now: {error}"))?;

@@ -1,4 +1,4 @@
-//! How scripts answer and refuse: `skip`, `error`, `ok`, `deny`, `throw`, and what `catch` gets.
+//! The answers and refusals of scripts: `skip`, `error`, `ok`, `deny`, `throw`, and what `catch` gets.
 
 use super::standard::shortened_text;
 use super::value::{json_of, live};
@@ -183,7 +183,7 @@ pub(crate) fn own_throw(engine: &mut Engine) {
         .expect("`throw` is disabled, so it is free for a syntax of ours");
 }
 
-/// What Rhai gives a `catch` for its own errors, turned into the one form.
+/// Turns the value that Rhai gives a `catch` for its own errors into the one form.
 pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     let map = value.as_map_ref().ok()?;
     let is_ours = map.get("error").is_some_and(|name| name.is_string()) && map.contains_key("message");

@@ -1,4 +1,4 @@
-//! What a function of a script is handed in for each parameter it asks for by name.
+//! The values that a script's function gets for each parameter it asks for by name.
 
 use super::hooks::Param;
 use super::package;
@@ -38,7 +38,7 @@ impl Script {
         let facts = turn.facts();
         let plain = |json: &Json| live(json, Shape::Plain);
         match param {
-            // Whoever calls knows what the call is about.
+            // The caller knows the subject of the call.
             Param::Subject => Dynamic::UNIT,
             Param::Context => live(&turn.context().as_json(), Shape::Context),
             Param::Valves => plain(&self.valves),

@@ -1,5 +1,5 @@
-//! How much of one kind a file may have: what takes Rhai's parser, or ours, more than its share of
-//! time when there is much of it. Counted while a file is parsed, which ends there.
+//! Limits on how much of one kind a file may have: much of it takes Rhai's parser, or ours, more than its
+//! share of time. Counted while a file is parsed, which ends there.
 
 use rhai::{LexError, Position, Token};
 
@@ -18,11 +18,11 @@ const VARIABLES: usize = 256;
 /// Most comparisons of names: each key of a map with those before it, each name with all variables.
 const COMPARISONS: usize = 4_000_000;
 
-/// What has been seen of a file.
+/// The parts of a file that have been seen.
 #[derive(Default)]
 pub(super) struct Bounds {
     open: Vec<Open>,
-    /// What the bracket that comes next belongs to.
+    /// The owner of the bracket that comes next.
     next: Round,
     cases: usize,
     constants: usize,
@@ -50,7 +50,7 @@ enum Bracket {
     Other,
 }
 
-/// What a round bracket opens.
+/// The construct that a round bracket opens.
 #[derive(Default, Clone, Copy, PartialEq)]
 enum Round {
     /// `fn name(` and `fn type.name(`
@@ -60,7 +60,7 @@ enum Round {
 }
 
 impl Bounds {
-    /// Whether what is open innermost is a map literal.
+    /// Returns `true` if the innermost open construct is a map literal.
     pub(super) fn in_map(&self) -> bool {
         self.open.last().is_some_and(|open| open.what == Bracket::Map)
     }

@@ -14,13 +14,13 @@ use valvehouse_core::context::{Claim, Refused, Share, Turn};
 use valvehouse_core::valve::Redactor;
 use valvehouse_json::Json;
 
-/// Who calls: the same for all calls of a script.
+/// The caller, the same for all calls of a script.
 pub(crate) struct Caller {
     pub(crate) plugin: Arc<str>,
     /// The script, once it is called by a host.
     pub(super) script: OnceLock<Weak<dyn Later>>,
     pub(super) breaker: Arc<Breaker>,
-    /// Which version of it, as a crash is laid to it.
+    /// The version of it that a crash is attributed to.
     pub(super) version: Version,
     /// Takes what its secret valves are set to out of what it prints or breaks with.
     pub(super) secrets: Redactor,
@@ -35,14 +35,14 @@ pub(crate) trait Later: Send + Sync {
     fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), String>;
 }
 
-/// Whose call it is.
+/// The owner of a call.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) caller: Arc<Caller>,
     pub(crate) turn: Turn,
-    /// What the plugin may reach beyond its turn.
+    /// The resources that the plugin may reach beyond its turn.
     pub(crate) reach: Arc<Reach>,
-    /// Where the answer of a pipe goes.
+    /// The receiver of a pipe's answer.
     pub(crate) out: Option<Arc<dyn PieceSink>>,
     printed: u32,
     captured: Captured,
@@ -50,7 +50,7 @@ pub(crate) struct Call {
     built: Built,
 }
 
-/// Where the pieces of a pipe's answer go.
+/// Receives the pieces of a pipe's answer.
 pub(crate) trait PieceSink: Send + Sync {
     /// Sends a text or a map as the next piece; waits where who reads is slow.
     ///
@@ -179,7 +179,7 @@ pub(crate) fn plugin() -> String {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_default())
 }
 
-/// Whether nobody waits for the running call any more.
+/// Returns `true` if nobody waits for the running call any more.
 pub(super) fn is_over() -> bool {
     CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.turn.is_over()))
 }

@@ -29,7 +29,7 @@ impl Drop for Variables {
     fn drop(&mut self) {
         for mut shared in self.0.drain(..) {
             let held = shared.write_lock::<Dynamic>().map(|mut place| std::mem::take(&mut *place));
-            // Freed when the lock is released: it may hold the last reference to others.
+            // The lock is released first: the value may hold the last reference to others.
             drop(held);
         }
     }

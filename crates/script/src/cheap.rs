@@ -1,4 +1,4 @@
-//! Which functions are proven to be over at once: from their syntax alone, before they ever ran.
+//! The functions that are proven to be over at once: from their syntax alone, before they ever ran.
 //!
 //! A hook that is not proven runs its first calls where they hold up nobody (see [`super::filter`]).
 

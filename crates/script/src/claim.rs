@@ -5,7 +5,7 @@
 
 use super::frontmatter;
 use super::pieces::{self, Piece};
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::reference;
 use super::source::SourceFile;
 use std::collections::HashSet;
@@ -229,7 +229,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Proble
     let opening = frontmatter::opening_comment(source);
     let inside = opening.as_ptr() as usize - source.as_ptr() as usize;
     for (at, line) in lines(header) {
-        if problems.len() == MOST_TOLD {
+        if problems.len() == MAX_PROBLEMS {
             break;
         }
         let indent = line.len() - line.trim_start_matches(is_decoration).len();

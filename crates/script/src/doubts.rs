@@ -1,7 +1,7 @@
-//! What is legal Rhai and surely not meant: warnings of `valvehouse check`.
+//! Code that is legal Rhai and surely not meant: warnings of `valvehouse check`.
 
 use super::pieces::{self, Piece};
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::collections::HashSet;
@@ -54,9 +54,9 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
                 HELPERS.into(),
             ));
         }
-        doubts.len() < MOST_TOLD
+        doubts.len() < MAX_PROBLEMS
     });
-    for (at, escape) in escapes_in_backticks(source).into_iter().take(MOST_TOLD) {
+    for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
         let told = Problem::of(
             Code::EscapeInBackticks,
             file,
@@ -68,7 +68,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
     doubts
 }
 
-/// Whether what stands around a chain of dots takes its value.
+/// Returns `true` if the code around a chain of dots takes its value.
 fn is_used_as_value(above: &[ASTNode<'_>]) -> bool {
     let is_chain = |node: &&ASTNode<'_>| matches!(node, ASTNode::Expr(Expr::Dot(..) | Expr::Index(..)));
     let user = above.iter().rev().find(|node| !is_chain(node));
@@ -98,7 +98,8 @@ fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
     of_messages && roles == 1 && others == 0 && branch.branch.is_empty()
 }
 
-/// Whether a call of `regex::` is still open behind this text, as far as its end tells: each text of a file is looked at.
+/// Returns `true` if a call of `regex::` is still open behind this text, as far as its end shows: each text
+/// of a file is looked at.
 fn is_in_regex(before: &str) -> bool {
     const WINDOW: usize = 1_024;
     let before = &before[before.ceil_char_boundary(before.len().saturating_sub(WINDOW))..];

@@ -1,4 +1,4 @@
-//! What a hook's last line gives when a `;` stands behind it: nothing, where it is called for what it does.
+//! The value of a hook's last line when a `;` stands behind it: nothing, where it is called for its effect.
 //!
 //! Rhai gives the value of the last statement, with a `;` or without. `body.messages.keep_last(9);` at the end
 //! of an `inlet` would hand on a list in place of the body, and `body.remove("tools");` whatever was removed. So

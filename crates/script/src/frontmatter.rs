@@ -32,8 +32,8 @@ pub(super) fn every_pair(source: &str) -> Vec<(&str, String)> {
     pairs
 }
 
-/// What stands in the block comment that a file opens with. A comment may hold others, as in Rhai, so
-/// that what is read here is what the compiler passes over.
+/// Returns the block comment that a file opens with. A comment may hold others, as in Rhai, so that the
+/// comment read here is the one that the compiler passes over.
 pub(super) fn opening_comment(source: &str) -> &str {
     let text = source.trim_start_matches('\u{feff}').trim_start();
     let Some(rest) = text.strip_prefix("/*") else { return &text[..0] };

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 /// Functions by their names, and how many arguments each takes.
 pub(super) type Functions = HashMap<String, BTreeSet<usize>>;
 
-/// How many arguments the host's functions of a name take; none where it has no such function.
+/// Returns the numbers of arguments that the host's functions of a name take; none where it has no such
+/// function.
 pub(super) fn arities(name: &str) -> Option<&'static BTreeSet<usize>> {
     all().get("")?.get(name)
 }

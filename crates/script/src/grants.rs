@@ -1,4 +1,4 @@
-//! What a script is granted: what an operator granted, and what it declared itself where that is enough.
+//! The grants of a script: those of an operator, and its own declaration where that is enough.
 
 use super::manifest::Manifest;
 use super::problem::{Code, Problem};
@@ -12,12 +12,13 @@ use valvehouse_os::{Folders, Programs, Variables};
 
 /// Most hosts that a script may name: they are gone through for each request.
 const MAX_HOSTS: usize = 256;
-/// How hosts are named.
+/// The syntax of hosts.
 const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
                      whose value is a host";
 
 impl Reach {
-    /// What a script may reach; `Err` says what it lacks, and the command that grants it.
+    /// Returns the resources that a script may reach; `Err` names the missing grant, and the command that
+    /// adds it.
     pub(crate) fn of(
         manifest: &Manifest,
         valves: &Json,

@@ -11,7 +11,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::nearest;
 
-/// What a parameter asks for.
+/// The value that a parameter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Param {
     /// The value the call is about: body, event or ctx; a tool's args.
@@ -58,7 +58,7 @@ const PARAMS: [(&str, Param); 13] = [
 pub(crate) const OF_TOOLS: (&str, Param) = ("__messages__", Param::Messages);
 pub(crate) const OF_PIPES: (&str, Param) = ("__tools__", Param::Tools);
 
-/// What the hook's own value is called.
+/// Returns the parameter name of the hook's own value.
 pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
     match hook {
         Hook::Inlet | Hook::Outlet => Some("body"),
@@ -142,7 +142,7 @@ pub(crate) fn read_done(ast: &AST, file: &SourceFile, source: &str) -> Result<Op
     Ok(Some(params))
 }
 
-/// What a parameter that every function of ours may have asks for.
+/// Returns the value that a parameter asks for which every function of ours may have.
 pub(crate) fn param(name: &str) -> Option<Param> {
     PARAMS.iter().find(|(known, _)| *known == name).map(|(_, param)| *param)
 }
@@ -152,8 +152,8 @@ pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
     PARAMS.iter().map(|(name, _)| *name)
 }
 
-/// What the parameters of a function ask for, where its own value has this name; or the first that is
-/// unknown, and what may have been meant.
+/// Reads the parameters of a function, where its own value has this name; fails with the first that is
+/// unknown, and a similar name.
 pub(super) fn read_params(
     function: &str,
     subject: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What a script imports: found and read when its file is, and kept with its text.
+//! The imports of a script: found and read when its file is, and kept with its text.
 //!
 //! `import "lib/words" as words;` names a file below the plugin folder: looked for beside the
 //! importing file first, then from the folder's top. Only `_name.rhai` and what lies in a folder
@@ -30,7 +30,7 @@ pub(super) struct ModuleFile {
     pub(super) text: Arc<str>,
 }
 
-/// What one `import` leads to.
+/// The target of one `import`.
 #[derive(Debug, Clone, PartialEq)]
 struct Import {
     /// The module it stands in; "" for the script.
@@ -40,7 +40,7 @@ struct Import {
     found: Result<ModuleFile, Problem>,
 }
 
-/// What the imports of a script and of its modules lead to.
+/// The targets of the imports of a script and of its modules.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imports(Arc<Vec<Import>>);
 
@@ -92,7 +92,7 @@ impl Imports {
         self.0.iter().filter_map(|import| import.found.as_ref().ok()).map(|module| &*module.text)
     }
 
-    /// What an `import` in a module (or in the script: "") leads to; None where it was not seen.
+    /// Returns the target of an `import` in a module (or in the script: ""); None where it was not seen.
     pub(super) fn get(&self, from: &str, name: &str) -> Option<&Result<ModuleFile, Problem>> {
         let import = self.0.iter().find(|import| import.from == from && import.name == name)?;
         Some(&import.found)
@@ -144,7 +144,7 @@ impl Imports {
     }
 }
 
-/// Whether a file below a plugin folder is for importing, and no plugin.
+/// Returns `true` if a file below a plugin folder is for importing, and not a plugin.
 pub fn is_module(root: &Path, path: &Path) -> bool {
     is_module_key(&key_of(root, path))
 }
@@ -172,7 +172,7 @@ impl<'a> Finding<'a> {
         Self { root, found: HashMap::new() }
     }
 
-    /// Whether there was everything that was looked for.
+    /// Returns `true` if every file that was looked for exists.
     pub(super) fn found_all(&self) -> bool {
         self.found.values().all(Result::is_ok)
     }
@@ -193,7 +193,7 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// Which module a name means: its path within the plugin folder.
+/// Resolves a module's name to its path within the plugin folder.
 fn find(root: &Path, folder: &str, name: &str) -> Result<String, Problem> {
     let problem = |message: String| Problem::new(Code::NoModule, "", Path::new(""), message);
     if !is_name(name) {

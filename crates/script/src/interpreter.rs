@@ -37,7 +37,7 @@ const FINDINGS: usize = 1_024;
 pub(super) struct Interpreter {
     #[allow(clippy::vec_box)] // a seat is large, and moves at every call
     seats: Mutex<Vec<Box<Seat>>>,
-    /// What was ever called.
+    /// All functions that were ever called.
     functions: Mutex<Vec<Arc<Function>>>,
 }
 
@@ -91,10 +91,10 @@ impl Function {
     }
 }
 
-/// Where one function is called, by one caller at a time.
+/// The place at which one function is called, by one caller at a time.
 struct Seat {
     function: Arc<Function>,
-    /// What was found out.
+    /// The findings of earlier calls.
     caches: Caches,
     global: GlobalRuntimeState,
     /// Its parameters, which have no value between calls.
@@ -116,7 +116,7 @@ impl Seat {
     fn call(&mut self, engine: &Engine, mut args: Args) -> Answer {
         budget::called()?;
         self.set(&mut args);
-        // What lies within a function: a level below all that is called, and above no block.
+        // The scope of a function: a level below all that is called, and above no block.
         (self.global.level, self.global.scope_level) = (OWN_LEVELS, 1);
         self.global.always_search_scope = false;
         #[allow(deprecated)] // volatile, and the version of Rhai is pinned
@@ -140,7 +140,7 @@ impl Seat {
         }
     }
 
-    /// Whether a later call meets nothing of this one but a few findings.
+    /// Returns `true` if a later call meets nothing of this one but a few findings.
     fn is_left_as_found(&mut self) -> bool {
         self.caches.rewind_fn_resolution_caches(1);
         let findings = self.caches.fn_resolution_cache_mut().dict.len();

@@ -7,7 +7,7 @@
 use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::manifest::Manifest;
-use super::problem::{self, Code, MOST_TOLD, Problem};
+use super::problem::{self, Code, MAX_PROBLEMS, Problem};
 use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
@@ -28,12 +28,12 @@ const MAX_CHAIN: usize = 8;
 pub(super) struct Linked {
     /// All their functions.
     pub(super) functions: AST,
-    /// What names in them stand for.
+    /// The values of names in them.
     pub(super) values: HashMap<String, Dynamic>,
     /// Each as it was written.
     pub(super) as_written: Vec<AST>,
     pub(super) sources: Sources,
-    /// What stands before `::`, in the script and in modules.
+    /// The names before `::`, in the script and in modules.
     modules: Vec<(String, Shared<Module>)>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn link(
     (linker.linked, linker.problems)
 }
 
-/// What is wrong with a module that is looked at by itself.
+/// Finds problems of a module that is looked at by itself.
 pub(super) fn check(file: &SourceFile, key: &str) -> Vec<Problem> {
     let mut linker = Linker::new(file, &file.text, None);
     let module = ModuleFile { key: key.to_owned(), path: file.path.clone(), text: file.text.clone() };
@@ -78,7 +78,7 @@ struct Linker<'a> {
     linked: Linked,
     /// In the order of their prefixes.
     compiled: Vec<Shared<Module>>,
-    /// Where modules stand in `compiled`; None where one does not compile.
+    /// The indexes of modules in `compiled`; None where one does not compile.
     indexes: HashMap<String, Option<usize>>,
     /// The modules that are being compiled, each imported by the one before.
     chain: Vec<String>,
@@ -117,8 +117,8 @@ impl<'a> Linker<'a> {
         let mut aliases = HashMap::new();
         let (written, wrong) = written_in(as_written, file, source);
         self.problems.extend(wrong);
-        for Written { name, alias, position } in written {
-            if self.problems.len() > MOST_TOLD {
+        for ImportStatement { name, alias, position } in written {
+            if self.problems.len() > MAX_PROBLEMS {
                 break;
             }
             let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
@@ -152,7 +152,7 @@ impl<'a> Linker<'a> {
                 Some(Err(wrong)) => {
                     self.problems.push(Problem { id: self.script.id.to_string(), ..wrong.clone() });
                 }
-                // Written in another way than as plain text: what it leads to was not looked for.
+                // The path is not plain text: its target was not looked for.
                 None => self.problems.push(
                     problem(Code::NoModule, format!("`{}` cannot be a module", name.escape_debug()))
                         .help("write it out, without escapes: `import \"lib/name\" as name;`"),
@@ -222,7 +222,7 @@ impl<'a> Linker<'a> {
         source: &str,
     ) -> Result<Option<usize>, Problem> {
         let parse_problem = |error| problem::of_parse(&file.id, &file.path, source, &error);
-        let parsed = Parsed::of(source).map_err(parse_problem)?;
+        let parsed = ParsedModule::of(source).map_err(parse_problem)?;
         self.problems.extend(parsed.misplaced(file, source));
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
         self.problems.extend(doubts::about(&parsed.as_written, file, source));
@@ -279,11 +279,11 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// What `module::` finds: functions that are not private, and constants.
+/// Builds the module that `module::` finds: functions that are not private, and constants.
 fn public_module(
     prefix: &str,
     ast: &AST,
-    parsed: &Parsed,
+    parsed: &ParsedModule,
     values: &HashMap<String, Dynamic>,
 ) -> Shared<Module> {
     let mut public = Module::new();
@@ -308,7 +308,7 @@ fn public_module(
 }
 
 /// A module as it was parsed.
-struct Parsed {
+struct ParsedModule {
     as_written: AST,
     plain: AST,
     words: tokens::Words,
@@ -317,7 +317,7 @@ struct Parsed {
     functions: HashSet<(String, usize)>,
 }
 
-impl Parsed {
+impl ParsedModule {
     fn of(source: &str) -> Result<Self, rhai::ParseError> {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
@@ -331,7 +331,7 @@ impl Parsed {
         Ok(Self { as_written, plain, words, constants, functions })
     }
 
-    /// What stands in a module that only means something elsewhere.
+    /// Finds declarations in a module that only mean something elsewhere.
     fn misplaced(&self, file: &SourceFile, source: &str) -> Vec<Problem> {
         let problem = |what: String| Problem::of(Code::NotInModule, file, what);
         let mut problems = Vec::new();
@@ -393,20 +393,20 @@ fn strict(
 }
 
 /// An `import` as it was written.
-struct Written {
+struct ImportStatement {
     name: String,
     alias: String,
     position: Position,
 }
 
 /// The imports at the top of a file; what is wrong with others.
-fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written>, Vec<Problem>) {
+fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportStatement>, Vec<Problem>) {
     let problem = |what: &str, position| Problem::of(Code::BadImport, file, what).at(source, position);
     let (mut written, mut problems) = (Vec::new(), Vec::new());
     let mut at_top = HashSet::new();
     for statement in as_written.statements() {
         let Stmt::Import(import, position) = statement else { continue };
-        if problems.len() >= MOST_TOLD {
+        if problems.len() >= MAX_PROBLEMS {
             break;
         }
         at_top.insert(*position);
@@ -416,7 +416,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
                 let told = problem("this import gives its module no name", *position);
                 problems.push(told.help("write `import \"lib/words\" as words;`"));
             }
-            Expr::StringConstant(name, place) => written.push(Written {
+            Expr::StringConstant(name, place) => written.push(ImportStatement {
                 name: name.to_string(),
                 alias: alias.name.to_string(),
                 position: *place,
@@ -435,7 +435,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<Written
             problems
                 .push(told.help("imports stand at the top of a file: nothing is read while a script runs"));
         }
-        problems.len() < MOST_TOLD
+        problems.len() < MAX_PROBLEMS
     });
     (written, problems)
 }

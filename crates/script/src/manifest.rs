@@ -1,9 +1,9 @@
-//! What a script says of itself: the comment it opens with, and its literal constants.
+//! The declarations of a script about itself: the comment it opens with, and its literal constants.
 
 use super::claim::Claim;
 use super::frontmatter::frontmatter;
 use super::hooks::HookFunction;
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use std::path::Path;
 use valvehouse_config::Capability;
@@ -26,7 +26,7 @@ pub(super) const CONSTANTS: [&str; 10] = [
     "parameters",
 ];
 
-/// What a script says of itself.
+/// The declarations of a script about itself.
 #[derive(Debug, Clone, Default)]
 pub struct Manifest {
     /// Everything in the opening comment, in order, last duplicate wins.
@@ -35,19 +35,19 @@ pub struct Manifest {
     pub valves: Schema,
     /// Settings each user may change; None when there are none.
     pub user_valves: Option<Schema>,
-    /// What it wants to do.
+    /// The capabilities that it requires.
     pub requirements: Vec<Capability>,
     /// Runs for every model.
     pub global: bool,
     /// Only runs for requests that ask for it.
     pub toggle: bool,
-    /// What breaking does to the request.
+    /// The effect of a failure on the request.
     pub on_break: OnBreak,
     /// A guard: it can never drop out silently.
     pub security: bool,
-    /// Streamed answers wait for its last word.
+    /// Makes streamed answers wait for its last word.
     pub hold: bool,
-    /// Uploaded files are its business: they are taken out of the body.
+    /// Takes uploaded files out of the body, for this script.
     pub file_handler: bool,
     /// The endpoints at which it runs; empty for chats alone.
     pub endpoints: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Manifest {
     pub needs: Vec<String>,
     /// Hosts it says it talks to; `valve:NAME` is the host a valve names.
     pub allow_hosts: Vec<String>,
-    /// What it says of itself as a tool: the constant `tool`.
+    /// The constant `tool`: its declaration as a tool.
     pub tool: Json,
     /// The arguments it takes as a tool: the constant `parameters`.
     pub parameters: Json,
@@ -81,7 +81,7 @@ impl Manifest {
     }
 }
 
-/// How valves are declared.
+/// The syntax of valves.
 const VALVES: &str = "a valve is its default, `max_turns: 4`, or a map with that: `max_turns: #{ value: 4, minimum: 1, description: \"…\" }`";
 
 /// Words of the opening comment that are switches: what they may say.
@@ -133,7 +133,7 @@ pub(crate) fn read(
     }
     // No capability has a blank in its name, so that one does for a comma.
     let requirements = manifest.get("requirements").unwrap_or_default().replace(' ', ",");
-    for word in list(&requirements).iter().take(MOST_TOLD) {
+    for word in list(&requirements).iter().take(MAX_PROBLEMS) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
             Some(capability) if manifest.requirements.contains(&capability) => {}
             Some(capability) => manifest.requirements.push(capability),
@@ -204,9 +204,9 @@ pub(crate) fn read(
         let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
         manifest.valves.field(name).or(users).is_some()
     };
-    // Where valves could not be read, their names are not known.
+    // Valves that could not be read have no known names.
     let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
-    for name in unknown.take(MOST_TOLD) {
+    for name in unknown.take(MAX_PROBLEMS) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
         let near =
             manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::package;
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::call_of;
 use regex::RegexBuilder;
@@ -16,7 +16,7 @@ use valvehouse_json::Json;
 pub(super) const WAITING: [Capability; 5] =
     [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm, Capability::Tools];
 
-/// How long patterns are tried at load; those behind are tried when they are used.
+/// The time for which patterns are tried at load; those behind are tried when they are used.
 const CHECKING: Duration = Duration::from_millis(200);
 
 /// Most different patterns of a file that are checked at load; the others are when they are used.
@@ -27,11 +27,11 @@ const PREPARED: usize = 32;
 const SMALL_PATTERN: usize = 256 << 10;
 const LARGE_PATTERN: usize = 10 << 20;
 
-/// How patterns are written.
+/// The syntax of patterns.
 const PATTERNS: &str = "patterns are written as in RE2: without look-ahead, look-behind and back-references; what stands \
                         for itself, such as `(` or `.`, has a `\\` before it";
 
-/// What a script names.
+/// The names that a script uses.
 #[derive(Default)]
 pub(super) struct Names {
     /// Behind a dot.
@@ -46,7 +46,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Whether a call may wait for somebody: a person, a network, another program.
+    /// Returns `true` if a call may wait for somebody: a person, a network, another program.
     pub(super) fn may_wait(&self) -> bool {
         const ASKING: [&str; 9] = [
             "ask",
@@ -135,7 +135,7 @@ pub(super) fn misused(
         {
             problems.push(Problem::of(Code::BadPattern, file, why).at(source, place).help(PATTERNS));
         }
-        problems.len() < MOST_TOLD
+        problems.len() < MAX_PROBLEMS
     });
     problems
 }
@@ -205,7 +205,7 @@ pub(super) fn assigned(
         true
     });
     let of_file = |name: &str| constants.iter().any(|(constant, _)| constant == name) && !own.contains(name);
-    let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MOST_TOLD);
+    let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MAX_PROBLEMS);
     written
         .map(|(name, position)| {
             Problem::of(Code::ConstantWritten, file, format!("`{name}` is a constant and cannot be written"))

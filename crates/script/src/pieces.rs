@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 /// Texts in code in texts that are looked into: nobody writes more.
-const MOST_NESTED: usize = 32;
+const MAX_NESTED: usize = 32;
 
-/// What a piece of a script is.
+/// The kind of a script's piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Code,
@@ -40,9 +40,9 @@ pub(super) fn code_only(source: &str) -> String {
 struct Cutter<'a> {
     source: &'a str,
     at: usize,
-    /// Where the piece begins that is being read.
+    /// The start of the piece that is being read.
     began: usize,
-    /// How many texts in backticks it stands in.
+    /// The number of texts in backticks around it.
     nesting: usize,
     /// No `'` before this place is closed before it: each line is searched once.
     uncharacterized: usize,
@@ -92,7 +92,7 @@ impl Cutter<'_> {
                 self.at += 1;
                 break;
             }
-            if self.rest().starts_with("${") && self.nesting < MOST_NESTED {
+            if self.rest().starts_with("${") && self.nesting < MAX_NESTED {
                 self.end(Piece::Backticks);
                 self.at += 2;
                 self.nesting += 1;
@@ -126,7 +126,7 @@ impl Cutter<'_> {
         &self.source[self.at..]
     }
 
-    /// What follows is such a piece of so many bytes.
+    /// Adds such a piece of so many bytes.
     fn piece(&mut self, piece: Piece, length: usize) {
         self.end(Piece::Code);
         self.at += length;
@@ -141,7 +141,7 @@ impl Cutter<'_> {
     }
 }
 
-/// How long a block comment is; they stand in each other.
+/// Returns the length of a block comment; they stand in each other.
 fn comment(text: &str) -> usize {
     let (mut depth, mut at) = (0_u32, 0);
     while at < text.len() {
@@ -162,7 +162,7 @@ fn comment(text: &str) -> usize {
     text.len()
 }
 
-/// How long a text is that begins with a quote; one that is never closed ends with its line.
+/// Returns the length of a text that begins with a quote; one that is never closed ends with its line.
 fn quoted(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
@@ -181,7 +181,7 @@ fn hashes(text: &str) -> usize {
     text.len() - text.trim_start_matches('#').len()
 }
 
-/// How long `#"…"#` is.
+/// Returns the length of `#"…"#`.
 fn raw(text: &str) -> Option<usize> {
     let hashes = hashes(text);
     let inner = text[hashes..].strip_prefix('"')?;

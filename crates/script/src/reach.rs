@@ -1,4 +1,4 @@
-//! What a plugin may reach beyond its turn.
+//! The resources that a plugin may reach beyond its turn.
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -28,7 +28,7 @@ pub(crate) enum Clock {
 #[derive(Debug)]
 pub(crate) struct SetClock {
     pub(crate) now: AtomicI64,
-    /// When the running turn began.
+    /// The time when the running turn began.
     pub(crate) began: AtomicI64,
 }
 
@@ -130,10 +130,10 @@ pub(crate) enum Tools {
     },
 }
 
-/// What one plugin may reach. Everything in it refuses what was not granted.
+/// The resources of one plugin. Each refuses uses that were not granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
-    /// What it is told of the time.
+    /// The clock that it sees.
     pub(crate) clock: Clock,
     /// Maps that last.
     pub(crate) kv: Option<Arc<Kv>>,
@@ -143,7 +143,7 @@ pub(crate) struct Reach {
     pub(crate) tools: Tools,
     /// Other hosts.
     pub(crate) web: Web,
-    /// Files.
+    /// The files in granted folders.
     pub(crate) folders: Folders,
     /// Other programs.
     pub(crate) programs: Programs,

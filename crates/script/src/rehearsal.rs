@@ -15,7 +15,7 @@ use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_json::Json;
 use valvehouse_store::Kv;
 
-/// What a script that is tried out may reach of what it is granted.
+/// The grants that remain to a script that is tried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rehearsal {
     /// No other host, no model, no tool, no file, no program.
@@ -25,7 +25,7 @@ pub enum Rehearsal {
 }
 
 impl Rehearsal {
-    /// Whether a script with these requirements has all that it needs.
+    /// Returns `true` if a script with these requirements has all that it needs.
     pub fn has_all(self, requirements: &[Capability]) -> bool {
         requirements.iter().all(|capability| match capability {
             Capability::Kv | Capability::Env => true,
@@ -35,14 +35,14 @@ impl Rehearsal {
     }
 }
 
-/// What is another one than in a script as it runs.
+/// The differences from a script as it runs.
 #[derive(Debug, Default)]
 pub struct Other<'a> {
     /// Its text.
     pub text: Option<&'a str>,
-    /// What is stored for its valves.
+    /// The stored values of its valves.
     pub valves: Option<Json>,
-    /// Where it keeps what lasts.
+    /// The store of its lasting values.
     pub kv: Option<Arc<Kv>>,
 }
 

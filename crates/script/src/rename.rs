@@ -10,7 +10,7 @@ use super::tokens::{Before, Plan, Word};
 use rhai::{AST, ASTNode, Expr, Position};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What the names of a module's functions begin with, once they are among all others.
+/// The prefix of the names of a module's functions, once they are among all others.
 const PREFIX: &str = "__m";
 
 /// The prefix of a script's nth module.
@@ -44,22 +44,22 @@ pub(super) fn as_written(text: &str) -> String {
     shown
 }
 
-/// What the names in a module mean.
+/// The meaning of the names in a module.
 pub(super) struct Own<'a> {
-    /// What its own names begin with.
+    /// The prefix of its own names.
     pub(super) prefix: &'a str,
     /// Its functions, with how many parameters they take.
     pub(super) functions: &'a HashSet<(String, usize)>,
     pub(super) constants: &'a BTreeSet<String>,
     /// Modules it imports, by the names it gives them, with the prefixes of theirs.
     pub(super) aliases: &'a HashMap<String, String>,
-    /// Whether the host has a function of that name.
+    /// Returns `true` if the host has a function of that name.
     pub(super) is_known: &'a dyn Fn(&str) -> bool,
 }
 
 impl Own<'_> {
-    /// Which words of a module get another name. Variables of functions that are called like a
-    /// function or constant go along: that changes nothing of what they mean.
+    /// Plans the words of a module that get another name. Variables of functions that are
+    /// called like a function or constant go along: that changes nothing of what they mean.
     pub(super) fn plan(&self, words: &[Word], as_written: &AST) -> Plan {
         let mut plan = Plan::new();
         let mut calls: HashMap<Position, bool> = HashMap::new();
@@ -112,7 +112,7 @@ impl Own<'_> {
         values.map(|word| word.name.as_str()).collect()
     }
 
-    /// Whether a call is one of the module's functions, or would be if there were one: never one of
+    /// Returns `true` if a call is one of the module's functions, or would be if there were one: never one of
     /// the importing script's.
     fn is_own(&self, name: &str, arguments: usize, is_method: bool, variables: &HashSet<&str>) -> bool {
         if self.functions.contains(&(name.to_owned(), arguments)) {

@@ -22,10 +22,10 @@ use valvehouse_core::lanes;
 /// The longest that work behind an answer may take, waiting included.
 const BEHIND: Duration = Duration::from_secs(60);
 
-/// What came of a call, and what it cost.
+/// The result of a call, and its cost.
 pub(super) type Called = (Result<Dynamic, Ended>, Spent);
 
-/// How a call ended without a value.
+/// The end of a call without a value.
 pub(super) enum Ended {
     Refused(Refusal),
     /// The breakage is for the log; the summary names no place and may be shown to anybody.
@@ -176,7 +176,7 @@ impl Script {
     }
 
     pub(super) fn evaluate(&self, function: &str, args: Args) -> Result<Dynamic, Box<EvalAltResult>> {
-        // What closures of the call captured is emptied at its end.
+        // The variables that closures of the call captured are emptied at its end.
         self.interpreter.call(&self.engine, &self.ast, function, args).map(Dynamic::flatten)
     }
 

@@ -27,30 +27,30 @@ pub(super) const MAX_PRIORITY: f64 = 9997.0;
 pub struct Script {
     /// The file it comes from.
     pub file: SourceFile,
-    /// What it says of itself.
+    /// Its declarations about itself.
     pub manifest: Manifest,
     /// Its effective valves; read-only.
     pub valves: Json,
-    /// What its calls are known by.
+    /// The identity of its calls.
     pub(super) caller: Arc<Caller>,
     /// The same for calls behind an answer, whose breaker refuses no request.
     pub(super) behind: Arc<Caller>,
-    /// What is not meant, though it loads: valves that no longer fit, hooks spelt almost right.
+    /// Warnings about code that loads and is not meant: valves that no longer fit, hooks spelt almost right.
     pub warnings: Vec<Problem>,
-    /// Whether its calls break again and again.
+    /// The circuit breaker of its calls.
     pub breaker: Arc<Breaker>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
     /// What `fn done` asks for, where there is one.
     pub(super) done: Option<Vec<Param>>,
-    /// Whether its callbacks do; its hooks do not rest because somebody listens badly.
+    /// The circuit breaker of its callbacks; its hooks do not rest because somebody listens badly.
     pub(super) listening: Breaker,
     pub(super) tools: Vec<ToolFunction>,
     /// Its prompts and resources.
     pub(super) served: Vec<ServedFunction>,
     pub(super) pipe: Option<PipeFunction>,
     pub(super) waiting: bool,
-    /// Whether it looks at streams through a window, in which text may wait.
+    /// `true` if it looks at streams through a window, in which text may wait.
     pub(super) has_windows: bool,
     pub(super) engine: Engine,
     pub(super) ast: AST,
@@ -69,17 +69,18 @@ impl Script {
         &self.file.id
     }
 
-    /// Where its hooks stand in the chain.
+    /// Returns the place of its hooks in the chain.
     pub fn priority(&self) -> f64 {
         valvehouse_core::valve::priority(&self.valves).min(MAX_PRIORITY)
     }
 
-    /// What its valves were made of, over what it declares: the configuration's values, and the store's.
+    /// Returns the values that its valves were made of, over those that it declares: the configuration's, and
+    /// the store's.
     pub fn valve_layers(&self) -> [&Json; 2] {
         [&self.settings.configured, &self.settings.stored]
     }
 
-    /// What its calls have cost, whichever version of it ran.
+    /// Returns the cost of its calls, regardless of the version that ran.
     pub fn figures(&self) -> &Figures {
         &self.settings.figures
     }
@@ -94,7 +95,7 @@ impl Script {
         self.done.is_some()
     }
 
-    /// Whether a call may wait for somebody.
+    /// Returns `true` if a call may wait for somebody.
     pub(super) fn waits(&self) -> bool {
         self.waiting
     }

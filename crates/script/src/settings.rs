@@ -1,4 +1,4 @@
-//! What the host says of a script.
+//! The host's settings of a script.
 
 use super::budget::Budget;
 use super::reach::{Background, HostTools, Models};
@@ -11,7 +11,7 @@ use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
 use valvehouse_store::Kv;
 
-/// What the host says of a script: values for its valves, and what it may spend.
+/// The host's settings of a script: values for its valves, and its budgets.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// From the configuration file.
@@ -24,17 +24,17 @@ pub struct Settings {
     pub hook: Budget,
     /// For a tool, whose own timeout comes on top.
     pub tool: Budget,
-    /// What an operator lets it reach.
+    /// The operator's grants.
     pub grants: Grants,
-    /// Where what its calls cost is added up.
+    /// The sum of the costs of its calls.
     pub figures: Arc<Figures>,
-    /// When it is left alone for breaking again and again.
+    /// The settings of its circuit breaker.
     pub breaker: BreakerSettings,
     /// The scripts' own maps.
     pub kv: Arc<Kv>,
     /// The secret valves of all plugins, none of which is shown by any of them.
     pub secrets: SecretGroup,
-    /// Who asks models for scripts; None where no host runs.
+    /// The models for scripts; None where no host runs.
     pub models: Option<Arc<dyn Models>>,
     /// The tools of the host; None where no host runs.
     pub tools: Option<Arc<dyn HostTools>>,
@@ -43,18 +43,18 @@ pub struct Settings {
     /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
     /// fast.
     pub is_served: bool,
-    /// Whether calls are held to their budgets; off only to measure what that costs.
+    /// `true` if calls are held to their budgets; off only to measure the cost of that.
     #[doc(hidden)]
     pub guarded: bool,
 }
 
-/// What one call may hold at a time.
+/// The bytes that one call may hold at a time.
 const MEMORY: usize = 64 << 20;
 
-/// How many times as long a script may run whose lines are noted.
+/// The factor for the time of a script whose lines are noted.
 const TIME_OF_PROBES: u32 = 4;
 
-/// What a filter's hook may spend when nobody says otherwise.
+/// The default budget of a filter's hook.
 const HOOK: Budget = Budget {
     operations: 1_000_000,
     time: Duration::from_millis(100),
@@ -63,7 +63,7 @@ const HOOK: Budget = Budget {
     hurries_people: false,
 };
 
-/// What a tool may spend; its own timeout bounds its time.
+/// The budget of a tool; its own timeout bounds its time.
 const TOOL: Budget = Budget {
     operations: 10_000_000,
     time: Duration::MAX,

@@ -1,7 +1,7 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
 use super::functions;
-use super::problem::{Code, MOST_TOLD, Problem};
+use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 /// Functions with which a script refuses and answers: who reads `deny(…)` must be able to rely on it.
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];
 
-/// What is wrong with the functions of a file that are called like the host's.
+/// Finds problems of a file's functions that are called like the host's.
 pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     let methods = methods(ast);
@@ -63,7 +63,7 @@ pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Pr
             }
         }
     }
-    problems.truncate(MOST_TOLD);
+    problems.truncate(MAX_PROBLEMS);
     problems
 }
 
@@ -101,8 +101,8 @@ impl Function {
     }
 }
 
-/// What is called behind a dot, with how many arguments: such a call finds a function of the script
-/// first, although what stands before the dot is no argument to that.
+/// Returns the names called behind a dot, with the number of their arguments: such a call finds a function of
+/// the script first, although the value before the dot is not an argument of it.
 fn methods(ast: &AST) -> HashSet<(String, usize)> {
     let mut methods = HashSet::new();
     ast.walk(&mut |path: &[ASTNode<'_>]| {

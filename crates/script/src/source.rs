@@ -15,7 +15,7 @@ pub(super) const MAX_LINES: usize = 60_000;
 /// Most brackets that stand in each other: the parser takes half as many.
 const MAX_NESTING: u32 = 256;
 
-/// What a script is for: the folder it lies in decides.
+/// The kind of a script: the folder it lies in decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Its hooks run in the chain.
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a script looks like that lies in neither folder.
+    /// Guesses the kind of a script that lies in neither folder.
     pub fn guess(text: &str) -> Self {
         let defines = |name: &str| text.contains(&format!("fn {name}("));
         let is_filter = valvehouse_core::filter::Hook::ALL.into_iter().any(|hook| defines(hook.name()));
@@ -44,15 +44,15 @@ impl Kind {
 /// A script file as it was read.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
-    /// What it is for.
+    /// Its kind.
     pub kind: Kind,
     /// The plugin's id.
     pub id: Arc<str>,
-    /// Where it was read.
+    /// The path it was read from.
     pub path: PathBuf,
     /// Its text.
     pub text: Arc<str>,
-    /// What it imports.
+    /// Its imports.
     pub imports: Imports,
 }
 

@@ -1,4 +1,4 @@
-//! What stands in a function, and which nodes of a syntax tree are calls.
+//! The statements of a function, and the nodes of a syntax tree that are calls.
 
 use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, Position, ScriptFuncDef, Stmt};
 

@@ -115,7 +115,7 @@ async fn no_call_spends_more_than_its_budget() {
     for text in cases {
         let began = Instant::now();
         let ended = run(text).await;
-        // What ends by itself within its budget may; what would not must be ended.
+        // A script that ends by itself within its budget may; another must be ended.
         assert!(ended.is_err() || text.contains("for i in 0..100000"), "{text}: {ended:?}");
         assert!(began.elapsed() < Duration::from_secs(3), "{text}: {:?}", began.elapsed());
     }

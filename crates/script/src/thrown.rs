@@ -1,4 +1,4 @@
-//! What was thrown, as every `catch` and the host see it.
+//! Thrown values, as every `catch` and the host see them.
 
 use crate::{call, redaction};
 use rhai::{Dynamic, EvalAltResult, Position};
@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 /// Bytes of a message that are kept.
 pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 
-/// What was thrown, in the one form in which `catch` sees every error. Its text is the message.
+/// A thrown value, in the one form in which `catch` sees every error. Its text is the message.
 #[derive(Debug, Clone)]
 pub(crate) struct Thrown {
     pub(crate) refusal: Refusal,
@@ -31,7 +31,7 @@ impl Thrown {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
     }
 
-    /// What was returned as an error, as if it had been thrown.
+    /// Turns an error that was returned into a thrown one.
     pub(crate) fn refused(refusal: Refusal) -> Box<EvalAltResult> {
         Self { refusal, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }

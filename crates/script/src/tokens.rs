@@ -10,7 +10,7 @@ use rhai::{Engine, Position, Token, TokenizeState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Reserved by Rhai, of no use in it: ordinary names here.
+/// The words that Rhai reserves without a use: ordinary names here.
 const FREED: &[&str] = &[
     "default",
     "debug",
@@ -51,16 +51,16 @@ const FREED: &[&str] = &[
 ];
 
 #[derive(Default)]
-struct Seen {
-    /// How much there is of what may be too much.
+struct Progress {
+    /// The limits on how much there may be of each kind.
     bounds: Bounds,
-    /// What stood before.
+    /// The token before.
     last: Before,
-    /// Whether that was a name.
+    /// `true` if that was a name.
     follows_word: bool,
 }
 
-/// What stands before a word.
+/// The kind of token before a word.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) enum Before {
     /// `.`, `?.` or `::`
@@ -88,7 +88,7 @@ pub(super) type Words = Arc<Mutex<Vec<Word>>>;
 
 /// Lets an engine read reserved words as names.
 pub(crate) fn free_reserved_words(engine: &mut Engine) {
-    let seen = Mutex::new(Seen::default());
+    let seen = Mutex::new(Progress::default());
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_parse_token(move |token, position, _: &TokenizeState| read(&mut seen.lock(), token, position));
 }
@@ -96,7 +96,7 @@ pub(crate) fn free_reserved_words(engine: &mut Engine) {
 /// The same, and writes down the names of what the engine parses.
 pub(super) fn note_words(engine: &mut Engine) -> Words {
     let words = Words::default();
-    let (seen, noted) = (Mutex::new(Seen::default()), words.clone());
+    let (seen, noted) = (Mutex::new(Progress::default()), words.clone());
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_parse_token(move |token, position, _: &TokenizeState| {
         let mut seen = seen.lock();
@@ -127,7 +127,7 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
 
 /// The same, with other names in some places.
 pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
-    let seen = Mutex::new(Seen::default());
+    let seen = Mutex::new(Progress::default());
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_parse_token(move |token, position, _: &TokenizeState| {
         let token = read(&mut seen.lock(), token, position);
@@ -139,7 +139,7 @@ pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
     });
 }
 
-fn read(seen: &mut Seen, token: Token, position: Position) -> Token {
+fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
     let token = match token {
         Token::Reserved(word) if FREED.contains(&word.as_str()) => Token::Identifier(word),
         Token::Reserved(word) | Token::Custom(word) if seen.last != Before::Other && is_word(&word) => {

@@ -102,7 +102,7 @@ impl Watch {
             next_poll: Instant::now() + POLL,
             written,
         };
-        // What was saved since its owner looked last is found by the first tick.
+        // A change since its owner looked last is found by the first tick.
         watch.watch_folders();
         watch
     }
@@ -129,7 +129,7 @@ impl Watch {
                 }
             }
         }
-        // Who never closes a file is not waited for again.
+        // A writer that never closes a file is not waited for again.
         self.written.lock().clear();
         self.stirred = None;
         self.next_poll = Instant::now() + POLL;
@@ -154,7 +154,7 @@ impl Watch {
             .collect();
         parents.sort();
         parents.dedup();
-        // What is watched for its own sake tells as much.
+        // Folders that are watched for their own sake report as much.
         parents.retain(|parent| !self.watched.contains(parent));
         for left in self.parents.iter().filter(|parent| !parents.contains(parent)) {
             // It may be gone, or be watched for its own sake from now on.
@@ -168,7 +168,7 @@ impl Watch {
         let are_new = parents != self.parents;
         self.parents = parents;
         if are_new {
-            // What appeared in them before they were watched is watched now.
+            // Folders that appeared in them before they were watched are watched now.
             self.watch_folders();
         }
     }

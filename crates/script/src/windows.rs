@@ -1,4 +1,5 @@
-//! What waits in a script's windows (`stream::window`) when a stream ends, or goes on without the script.
+//! Text that waits in a script's windows (`stream::window`) when a stream ends, or goes on without the
+//! script.
 
 use compact_str::CompactString;
 use std::convert::Infallible;
@@ -27,12 +28,12 @@ fn keepers(state: &Json) -> Vec<Json> {
     std::iter::once(state.clone()).chain(below).collect()
 }
 
-/// What waits now, of each keeper.
+/// Returns the waiting text of each keeper.
 pub(super) fn held(state: &Json) -> Vec<(Json, Json)> {
     keepers(state).into_iter().map(|kept| (kept.clone(), window::held(&kept).copy())).collect()
 }
 
-/// What waited before a call waits again.
+/// Restores the text that waited before a call.
 pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
     for kept in keepers(state) {
         let was = before.iter().find(|(keeper, _)| keeper.is_same(&kept)).map(|(_, held)| held.copy());

@@ -1,4 +1,4 @@
-//! Who may ask, and who that is.
+//! The check of a caller's key, and the identity behind it.
 
 use crate::address::at_this_machine;
 use crate::credentials::given_key;

@@ -1,4 +1,4 @@
-//! What a request says about itself, as scripts see it.
+//! The facts of a request about itself, as scripts see them.
 
 use crate::address::Client;
 use crate::exchange;

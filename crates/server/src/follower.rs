@@ -6,7 +6,7 @@ use hyper::body::Frame;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Whoever follows an answer. Dropped before the end, it knows that the client went away.
+/// The follower of an answer. Dropped before the end, it knows that the client went away.
 pub(super) trait Follower: Send + Unpin + 'static {
     /// The answer comes bit by bit.
     fn streams(&mut self) {}

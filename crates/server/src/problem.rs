@@ -1,4 +1,4 @@
-//! What is wrong, as the operators' routes tell it.
+//! The errors of the operators' routes.
 
 use std::path::Path;
 use valvehouse_host::app::App;

@@ -21,9 +21,9 @@ pub struct Conversation {
     pub id: String,
     /// The agent it is held with, that of its latest run: a model's name in the configuration.
     pub agent: String,
-    /// How many messages there are.
+    /// The number of messages.
     pub length: u64,
-    /// What an agent keeps from run to run, an object: the summary, variables.
+    /// The values that an agent keeps from run to run, an object: the summary, variables.
     pub kept: Json,
     /// The conversation and number of messages that it shares with another.
     pub forked_from: Option<(String, u64)>,
@@ -33,7 +33,7 @@ pub struct Conversation {
     pub updated_at: i64,
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunStatus {
     /// Somebody works on it, or has died while they did: see [`Run::is_alive`].
@@ -55,19 +55,19 @@ pub struct Run {
     pub id: String,
     /// Its conversation.
     pub conversation: String,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// How many steps were kept; also what two who go on with one run at once find out by.
+    /// The number of stored steps; two hosts that resume one run at once are told apart by it.
     pub step: u64,
-    /// Who works on it or did last, a host's own random name.
+    /// The present or last owner, a host's own random name.
     pub owner: String,
     /// Its process.
     pub pid: u32,
-    /// What it waits for, or null.
+    /// The request that it waits for, or null.
     pub pending: Json,
-    /// Why it failed, or "".
+    /// The reason it failed, or "".
     pub error: String,
-    /// When its owner was last heard of, in milliseconds since 1970.
+    /// The time when its owner was last heard of, in milliseconds since 1970.
     pub seen_at: i64,
     /// In milliseconds since 1970.
     pub created_at: i64,
@@ -84,11 +84,11 @@ pub struct Checkpoint {
     pub conversation: String,
     /// Its run.
     pub run: String,
-    /// Which step of the run, from 1.
+    /// The step of the run, from 1.
     pub step: u64,
-    /// How many messages the conversation had.
+    /// The number of messages that the conversation had.
     pub length: u64,
-    /// What the step was: `inlet`, `model`, `tool` …
+    /// The kind of step: `inlet`, `model`, `tool` …
     pub name: String,
     /// Everything needed to go on from here, beside those messages.
     pub state: Json,
@@ -101,25 +101,25 @@ pub struct Checkpoint {
 pub struct Step<'a> {
     /// The run.
     pub run: &'a str,
-    /// Who works on it.
+    /// The owner of the run.
     pub owner: &'a str,
     /// The step the run was at before; where it is not, somebody else went on with it.
     pub expected: u64,
-    /// What was said in this step.
+    /// The messages of this step.
     pub messages: &'a [Json],
     /// The checkpoint's name; none keeps no checkpoint.
     pub checkpoint: Option<(&'a str, &'a Json)>,
-    /// How the run stands after it.
+    /// The status of the run after it.
     pub status: RunStatus,
-    /// What it waits for, or null.
+    /// The request that it waits for, or null.
     pub pending: &'a Json,
-    /// Why it failed, or "".
+    /// The reason it failed, or "".
     pub error: &'a str,
-    /// What the agent keeps from now on, where that changed.
+    /// The values that the agent keeps from now on, where they changed.
     pub kept: Option<&'a Json>,
 }
 
-/// How a run is begun.
+/// The beginning of a run.
 #[derive(Debug, Clone)]
 pub struct Beginning<'a> {
     /// The new run's id.
@@ -128,31 +128,31 @@ pub struct Beginning<'a> {
     pub conversation: &'a str,
     /// The agent.
     pub agent: &'a str,
-    /// Who begins it.
+    /// Its owner.
     pub owner: &'a str,
     /// Its process.
     pub pid: u32,
     /// The length the conversation must have; 0 for one that is new. Where it has another, nothing
     /// begins: somebody said something in between.
     pub expected: u64,
-    /// What is said to begin with.
+    /// The first messages.
     pub messages: &'a [Json],
     /// Its first step, where that is kept at once: whoever dies right after can be gone on for.
     pub first: Option<First<'a>>,
 }
 
-/// How a run stands before anything happened in it.
+/// The state of a run before its first step.
 #[derive(Debug, Clone, Copy)]
 pub struct First<'a> {
     /// The checkpoint's name.
     pub name: &'a str,
     /// Its state.
     pub state: &'a Json,
-    /// What the agent keeps from now on.
+    /// The values that the agent keeps from now on.
     pub kept: &'a Json,
 }
 
-/// What came of beginning a run.
+/// The result of beginning a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Begun {
     /// It began; runs of this conversation that were paused, failed or left cannot go on any more.
@@ -163,7 +163,7 @@ pub enum Begun {
     Moved(u64),
 }
 
-/// What old checkpoints may stay.
+/// The old checkpoints that may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
     /// Of each conversation, runs whose every step stays, the newest first. Of older ones only the last
@@ -179,7 +179,7 @@ impl Default for Prune {
     }
 }
 
-/// Where conversations are kept. Every method is one transaction, on disk when it answers.
+/// The store of conversations. Every method is one transaction, on disk when it returns.
 ///
 /// Of each conversation one run at most is running, paused or failed: the one that can go on. Values
 /// nested too deep to be read back, also in an exported conversation, are refused.
@@ -251,7 +251,7 @@ pub trait Conversations: Send + Sync {
 }
 
 impl Run {
-    /// Whether somebody works on it: its owner was heard of lately, and its process is there.
+    /// Returns `true` if somebody works on it: its owner was heard of lately, and its process is there.
     pub fn is_alive(&self) -> bool {
         let silence = now().abs_diff(self.seen_at);
         self.status == RunStatus::Running
@@ -260,13 +260,13 @@ impl Run {
             && !self.is_of_a_namesake()
     }
 
-    /// Whether its process had our number before us: in a container every host has the same one.
+    /// Returns `true` if its process had our number before us: in a container every host has the same one.
     fn is_of_a_namesake(&self) -> bool {
         self.pid == std::process::id() && self.seen_at < *OPENED
     }
 }
 
-/// When this process opened its first store. It cannot have worked on a run before.
+/// The time when this process opened its first store. It cannot have worked on a run before.
 static OPENED: LazyLock<i64> = LazyLock::new(now);
 
 /// Notes that this process works with stores, and says since when.
@@ -274,7 +274,7 @@ pub(super) fn opened() -> i64 {
     *OPENED
 }
 
-/// Whether there is such a process on this machine, as far as one can know.
+/// Returns `true` if there is such a process on this machine, as far as one can know.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 fn lives(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return true };
@@ -291,7 +291,7 @@ impl RunStatus {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Running, Self::Paused, Self::Done, Self::Failed, Self::Cancelled];
 
-    /// Whether a run that stands so can go on, should nobody work on it.
+    /// Returns `true` if a run of this status can be resumed, should nobody work on it.
     pub const fn can_go_on(self) -> bool {
         matches!(self, Self::Running | Self::Paused | Self::Failed)
     }
@@ -307,7 +307,7 @@ impl RunStatus {
         }
     }
 
-    /// What a word means.
+    /// Returns the value of a word.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }

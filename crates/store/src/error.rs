@@ -1,4 +1,4 @@
-//! Why the store did not do something: what it was, where, why, and what mends it.
+//! Errors of the store: the operation, the place, the reason, and the fix.
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse_core::fault::{Explanation, Fault};
 
-/// What kind of trouble a store is in.
+/// The kind of a store's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// It may not be written.
@@ -26,7 +26,7 @@ pub enum Trouble {
     Failing,
     /// Its content is broken.
     Damaged,
-    /// What it was given cannot be kept, or what is asked for cannot be done, whatever the store.
+    /// The value cannot be stored, or the request cannot be done, whatever the store.
     Refused,
     /// The key that opens it is missing or another one.
     Sealed,
@@ -127,19 +127,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why the store did not do something.
+/// An error of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing} ({place}): {cause}{}", .mend.as_ref().map_or_else(String::new, |mend| format!("; {mend}")))]
 pub struct StoreError {
-    /// What was being done; fits after "failed to".
+    /// The operation; fits after "failed to".
     pub doing: String,
     /// The file or address.
     pub place: String,
-    /// What kind of trouble it is.
+    /// The kind of error.
     pub trouble: Trouble,
-    /// Why.
+    /// The reason.
     pub cause: String,
-    /// What the reader can do about it.
+    /// The hint that says how to fix it.
     pub mend: Option<String>,
 }
 

@@ -10,12 +10,12 @@ use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 
 /// As many versions of a plugin are kept.
-pub const MOST_VERSIONS: u64 = 200;
+pub const MAX_VERSIONS: u64 = 200;
 
-/// Who changed a file by hand, as far as anybody can tell.
+/// The author of changes to a file by hand, as far as anybody can tell.
 pub const BY_FILE: &str = "file";
 
-/// What was done to a plugin.
+/// The kind of change to a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// An operator made its file.
@@ -62,7 +62,7 @@ impl Action {
         }
     }
 
-    /// What a word means.
+    /// Returns the value of a word.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.word() == word)
     }
@@ -73,11 +73,11 @@ impl Action {
 pub struct Version {
     /// Its number: the first is 1.
     pub number: u64,
-    /// When it came to be, in milliseconds since 1970.
+    /// The time when it came to be, in milliseconds since 1970.
     pub at: i64,
-    /// Who made it.
+    /// Its author.
     pub by: String,
-    /// What they did.
+    /// The kind of change.
     pub action: Action,
     /// `filter` or `tool`.
     pub kind: String,
@@ -85,16 +85,16 @@ pub struct Version {
     pub place: String,
     /// The hash of its text, hex SHA-256; none where the file is gone.
     pub hash: Option<String>,
-    /// What operators had set, an object.
+    /// The operators' values, an object.
     pub valves: Json,
-    /// Whether it ran at all; none where nobody said.
+    /// `true` if it ran at all; none where it was not set.
     pub enabled: Option<bool>,
-    /// Whether it ran for models that do not list it; none where nobody said.
+    /// `true` if it ran for models that do not list it; none where it was not set.
     pub global: Option<bool>,
 }
 
 impl Version {
-    /// Whether both are the same state, whoever made it so and wherever the file lay.
+    /// Returns `true` if both are the same state, regardless of its author and of the file's path.
     pub fn is_same_state(&self, other: &Self) -> bool {
         (&self.kind, &self.hash, self.enabled, self.global)
             == (&other.kind, &other.hash, other.enabled, other.global)
@@ -123,7 +123,7 @@ impl Source {
     }
 }
 
-/// What a text is called by in a history.
+/// Returns the name of a text in a history.
 pub fn hash(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
@@ -135,11 +135,11 @@ pub struct Seen {
     pub plugin: String,
     /// Its file.
     pub source: Option<Source>,
-    /// When whoever found it began to look, in milliseconds since 1970.
+    /// The time when the look that found it began, in milliseconds since 1970.
     pub at: i64,
 }
 
-/// What becomes of a file in an [`Edit`]; it was done before the edit is written down.
+/// The change of a file in an [`Edit`]; it was done before the edit is recorded.
 #[derive(Debug, Clone, Copy)]
 pub enum FileEdit<'a> {
     /// This is in it now.
@@ -153,12 +153,12 @@ pub enum FileEdit<'a> {
 pub struct Edit<'a> {
     /// The plugin.
     pub plugin: &'a str,
-    /// Who.
+    /// The author.
     pub by: &'a str,
-    /// What.
+    /// The kind of change.
     pub action: Action,
-    /// When they began, in milliseconds since 1970: a host that saw the new file since then and did not
-    /// know whose it is, is told.
+    /// The time when they began, in milliseconds since 1970: a host that saw the new file since then, without
+    /// its author, is notified.
     pub since: i64,
     /// The file.
     pub file: FileEdit<'a>,
@@ -166,14 +166,14 @@ pub struct Edit<'a> {
     pub settings: Option<SettingsEdit<'a>>,
 }
 
-/// What operators set for a plugin, all of it.
+/// All values that operators set for a plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingsEdit<'a> {
     /// Their valves, an object.
     pub valves: &'a Json,
-    /// Whether it runs at all; none: as the configuration says.
+    /// `true` if it runs at all; none: as the configuration says.
     pub enabled: Option<bool>,
-    /// Whether it runs for models that do not list it; none: as the script says.
+    /// `true` if it runs for models that do not list it; none: as the script says.
     pub global: Option<bool>,
 }
 
@@ -182,17 +182,17 @@ pub struct SettingsEdit<'a> {
 pub struct Span {
     /// The plugin.
     pub plugin: String,
-    /// When its oldest kept version came to be, in milliseconds since 1970.
+    /// The time when its oldest stored version came to be, in milliseconds since 1970.
     pub first_at: i64,
-    /// When its newest version came to be.
+    /// The time when its newest version came to be.
     pub last_at: i64,
     /// The number of its newest version.
     pub last: u64,
-    /// Whether its file is gone since then.
+    /// `true` if its file is gone since then.
     pub is_gone: bool,
 }
 
-/// What plugins were. Of each the last [`MOST_VERSIONS`] versions are kept.
+/// The past versions of plugins. Of each the last [`MAX_VERSIONS`] are stored.
 pub trait History: Send + Sync {
     /// The versions of a plugin, the newest first.
     fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>>;

@@ -1,4 +1,4 @@
-//! What outlives the process: valves, switches, grants, last good scripts, the history of all that, the
+//! State that outlives the process: valves, switches, grants, last good scripts, the history of all that, the
 //! scripts' own maps, and conversations.
 //!
 //! One contract, [`Store`]. Whatever a running host must notice raises the store's *generation* in
@@ -30,9 +30,9 @@ pub use conversation::{
 };
 pub use error::{Answer, StoreError, Trouble};
 pub use history::{
-    Action, BY_FILE, Edit, FileEdit, History, MOST_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
+    Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
 };
-pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS, Window};
+pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, Window};
 pub use open::{forget_valves, open};
 pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,

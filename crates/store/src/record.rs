@@ -3,12 +3,12 @@
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// What somebody set for a plugin.
+/// The values that somebody set for a plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredValves {
     /// The plugin.
     pub plugin: String,
-    /// Whose own values these are; none for the operators' values for everybody.
+    /// The user whose own values these are; none for the operators' values for everybody.
     pub user: Option<String>,
     /// An object of what was set, unchecked: the script may have changed since.
     pub values: Json,
@@ -16,14 +16,14 @@ pub struct StoredValves {
     pub is_plain: bool,
 }
 
-/// What operators switched about a plugin.
+/// The switches that operators set for a plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Switch {
     /// The plugin.
     pub plugin: String,
-    /// Whether it runs at all; none when nobody said.
+    /// `true` if it runs at all; none where it was not set.
     pub enabled: Option<bool>,
-    /// Whether it runs for models that do not list it; none when nobody said.
+    /// `true` if it runs for models that do not list it; none where it was not set.
     pub global: Option<bool>,
 }
 
@@ -38,11 +38,11 @@ pub struct LastGood {
     pub hash: String,
     /// Its content.
     pub source: String,
-    /// What it imports, with the text of it.
+    /// Its imports, with their text.
     pub imports: Json,
-    /// Whether it is a guard, which must not drop out silently.
+    /// `true` if it is a guard, which must not drop out silently.
     pub security: bool,
-    /// When it was seen to load, in milliseconds since 1970.
+    /// The time when it was seen to load, in milliseconds since 1970.
     pub saved_at: i64,
 }
 
@@ -130,13 +130,13 @@ impl Fate {
 pub struct KvRow {
     /// The script.
     pub plugin: String,
-    /// Which of its maps: the script's own, a user's, a chat's.
+    /// The kind of map: the script's own, a user's, a chat's.
     pub scope: String,
     /// The key.
     pub key: String,
     /// The value.
     pub value: Json,
-    /// When it ends, in milliseconds since 1970; none: never.
+    /// The time when it expires, in milliseconds since 1970; none: never.
     pub expires_at: Option<i64>,
 }
 
@@ -149,7 +149,7 @@ pub enum KvChange {
     Delete {
         /// The script.
         plugin: String,
-        /// Which of its maps.
+        /// The kind of map.
         scope: String,
         /// The key.
         key: String,
@@ -168,8 +168,8 @@ pub struct HostSeen {
     pub pid: u32,
     /// The latest generation it serves.
     pub applied_generation: u64,
-    /// What it tells of its plugins; whoever reads it knows the shape.
+    /// Its report about its plugins; the reader knows the shape.
     pub tells: Json,
-    /// When it was last heard of, in milliseconds since 1970.
+    /// The time when it was last heard of, in milliseconds since 1970.
     pub seen_at: i64,
 }

@@ -10,7 +10,7 @@ pub struct StoredResponse {
     pub id: String,
     /// The caller whose it is: nobody else finds it.
     pub owner: String,
-    /// When it expires, in milliseconds since 1970.
+    /// The time when it expires, in milliseconds since 1970.
     pub expires_ms: i64,
     /// The number of items that are its input.
     pub input_items: usize,

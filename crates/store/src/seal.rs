@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fmt;
 use std::sync::Arc;
 
-/// How a sealed text begins.
+/// The beginning of a sealed text.
 const MARK: &str = "sealed:";
 /// The shortest text that is taken for a key: what people can remember, others can guess.
 pub const SHORTEST_KEY: usize = 32;
@@ -51,7 +51,7 @@ impl SealKey {
     }
 }
 
-/// Whether a text was sealed, with whatever key.
+/// Returns `true` if a text was sealed, with any key.
 pub fn is_sealed(text: &str) -> bool {
     text.starts_with(MARK)
 }

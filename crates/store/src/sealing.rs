@@ -10,13 +10,13 @@ use std::path::Path;
 use valvehouse_config::SecretSource;
 
 const DOING: &str = "open the store's secrets";
-/// What the proof says it is about.
+/// The subject of the proof.
 const PROOF: &str = "proof";
 
 /// The place that the key of a store is read from.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyFrom<'a> {
-    /// What the settings say.
+    /// The source that the settings name.
     Settings(&'a SecretSource),
     /// The file beside that of an SQLite store, which is made with it.
     Beside(&'a Path),
@@ -93,7 +93,7 @@ fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
                     MEND,
                 ));
             }
-            // Whoever is first makes it; then both read the same.
+            // The first process makes it; then both read the same.
             Err(_) => {
                 make(file).map_err(|error| StoreError::from_io("make the store's key", place, &error))?
             }
@@ -169,7 +169,7 @@ async fn seal_versions(key: &SealKey, transaction: &mut Session) -> Result<usize
     Ok(rows.len())
 }
 
-/// What was in plain words is still in pages that are free now: they are written anew.
+/// Writes pages anew that are free now and still hold values in plain words.
 async fn forget_plain_words(pool: &Pool) {
     #[allow(irrefutable_let_patterns, reason = "the only one without the feature `postgres`")]
     let Pool::Sqlite(pool) = pool else { return };

@@ -32,7 +32,8 @@ pub trait Store: Conversations + History {
     /// All that was set, for every plugin and user. What has no row was never set.
     fn all_valves(&self) -> Answer<'_, Vec<StoredValves>>;
 
-    /// What was set for a plugin by its operators, or by one user for themselves; empty when nothing.
+    /// Returns the values that a plugin's operators, or one user for themselves, set; empty where there are
+    /// none.
     fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json>;
 
     /// Puts these values in place of all that were set.
@@ -63,14 +64,14 @@ pub trait Store: Conversations + History {
         by: &'a str,
     ) -> Answer<'a, u64>;
 
-    /// What operators switched. A plugin without a row is as its configuration says.
+    /// Returns the operators' switches. A plugin without a row is as its configuration says.
     fn switches(&self) -> Answer<'_, Vec<Switch>>;
 
     /// Switches a plugin; `None` leaves that half of its switch as it was. Whoever switches confirms it as well:
     /// of a guard, a switch alone does not count.
     fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64>;
 
-    /// What operators granted beside the configuration: the id of a plugin or native tool, and an
+    /// Returns the operators' grants beside the configuration: the id of a plugin or native tool, and an
     /// object of capabilities, unchecked.
     fn grants(&self) -> Answer<'_, Vec<(String, Json)>>;
 
@@ -170,7 +171,7 @@ pub trait Store: Conversations + History {
     /// Opens a text that [`Store::seal`] sealed for this use; `None` for any other.
     fn unseal(&self, sealed: &str, about: &str) -> Option<String>;
 
-    /// How often it was in which trouble since it was opened.
+    /// Returns the number of errors of each kind since it was opened.
     fn troubles(&self) -> Vec<(Trouble, u64)> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! The arguments of the command line.
 
 #[cfg(feature = "workbench")]
 use super::dev::Dev;
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Line {
     pub(in crate::cli) command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub(in crate::cli) struct Global {
@@ -73,7 +73,7 @@ pub(in crate::cli) struct List {
     pub(in crate::cli) tools: bool,
 }
 
-/// How results are written.
+/// The form of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Format {
     /// For people.

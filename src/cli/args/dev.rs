@@ -1,4 +1,4 @@
-//! What can be asked for of a host for those who write scripts.
+//! The arguments of a host for those who write scripts.
 
 use clap::{Args, ValueEnum};
 
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Dev {
     pub(in crate::cli) no_tests: bool,
 }
 
-/// What is shown of the steps of a request.
+/// The detail of the steps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Open {
     /// Every step, with its cost and all that it changed.
@@ -51,7 +51,7 @@ pub(in crate::cli) enum Open {
     Never,
 }
 
-/// Who answers in the place of models when a request is run again.
+/// The models that answer when a request is run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Models {
     /// Their answers as they were.

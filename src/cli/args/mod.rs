@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! The arguments of the command line.
 
 mod command;
 #[cfg(feature = "workbench")]

@@ -1,4 +1,4 @@
-//! What can be asked for of new scripts.
+//! The arguments of new scripts.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
@@ -44,7 +44,7 @@ pub(in crate::cli) struct New {
     pub(in crate::cli) force: bool,
 }
 
-/// What is made.
+/// The kind of new files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum What {
     /// A script that looks at requests and answers
@@ -65,7 +65,7 @@ pub(in crate::cli) enum Place {
 }
 
 impl New {
-    /// Whether only what comes along is to be shown.
+    /// Returns `true` if only the list of what comes along is to be shown.
     pub(in crate::cli) fn only_lists(&self) -> bool {
         self.list || self.from.as_deref() == Some("")
     }

@@ -1,4 +1,4 @@
-//! What can be asked for of runs.
+//! The arguments about runs.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What can be asked for of requests.
+//! The arguments about requests.
 
 use clap::Args;
 use std::path::PathBuf;

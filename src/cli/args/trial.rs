@@ -1,4 +1,4 @@
-//! What can be asked for of one hook, or of a turn, on a body.
+//! The arguments of one hook, or of a turn, on a body.
 
 use super::pair::pair;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -60,7 +60,7 @@ pub(in crate::cli) struct Run {
     pub(in crate::cli) print: Print,
 }
 
-/// What of a run is its result.
+/// The part of a run that is its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Print {
     /// How it went and what it changed
@@ -73,6 +73,6 @@ pub(in crate::cli) enum Print {
 
 fn hooks() -> Vec<PossibleValue> {
     let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
-    // Whoever looks for it is told where it is.
+    // The hidden value tells those who look for it where it is.
     hooks.chain([PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)]).collect()
 }

@@ -23,7 +23,7 @@ pub(in crate::cli) async fn run(
     out: &Output,
 ) -> Result<Exit, Failure> {
     let serving = Serving::open(&config).await?;
-    // Deleted when this function ends: whatever loads or runs is attributed from here on.
+    // The record is deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;
     app.traces.keep_everything();

@@ -166,7 +166,7 @@ mod terminal {
     impl Terminal {
         pub(super) fn take() -> Option<Self> {
             let input = stdin();
-            // Who runs behind another program would be stopped for touching its terminal.
+            // A process behind another program would be stopped for touching its terminal.
             let is_ours = tcgetpgrp(&input).is_ok_and(|group| group == getpgrp());
             if !(input.is_terminal() && stdout().is_terminal() && is_ours) {
                 return None;

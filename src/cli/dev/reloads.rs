@@ -1,4 +1,4 @@
-//! What saved, new, renamed and deleted files and changed valves came to.
+//! The results of saved, new, renamed and deleted files and of changed valves.
 
 use super::view::{View, in_short};
 use crate::cli::output::Paint;

@@ -1,4 +1,4 @@
-//! What a request comes to now, compared with what it came to before.
+//! The result of a request now, compared with the one before.
 
 use super::view::{View, change_in_short};
 use crate::cli::output::{Paint, clean};
@@ -7,7 +7,7 @@ use valvehouse_core::trace::{Record, Trace};
 use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 
-/// Changed values that are shown.
+/// The number of changed values that are shown.
 const SHOWN: usize = 10;
 
 /// The outcome of a request, as far as it is compared.
@@ -90,7 +90,7 @@ impl Difference {
         };
         let calls =
             if is.asked.is_empty() && !was.asked.is_empty() { Calls::NoMore } else { Calls::AsBefore };
-        // What is not there at all is told by other words.
+        // A missing value has other words.
         let asked = if calls == Calls::NoMore { Vec::new() } else { changes(&asked(was), &asked(is)) };
         let answer = if is.answer.is_null() { Vec::new() } else { changes(&was.answer, &is.answer) };
         Self {

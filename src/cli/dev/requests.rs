@@ -14,7 +14,7 @@ use valvehouse_json::Json;
 /// Requests that can still be opened.
 const KEPT: usize = 100;
 /// The most characters of a broken line that are shown.
-const LONGEST_LINE: usize = 160;
+const MAX_LINE: usize = 160;
 
 /// The requests of a session, by the numbers in which they ended.
 #[derive(Default)]
@@ -203,12 +203,12 @@ fn excerpt(cause: &str) -> Option<String> {
     let text = std::fs::read_to_string(broke.path).ok()?;
     let excerpt = clean(broke.excerpt(&text)?).replace('\t', " ");
     let (line, column) = (broke.line, broke.column);
-    if !(1..=LONGEST_LINE).contains(&column) || column > excerpt.chars().count() + 1 {
+    if !(1..=MAX_LINE).contains(&column) || column > excerpt.chars().count() + 1 {
         return None;
     }
     let (number, gap) = (line.to_string(), " ".repeat(column - 1));
     let margin = " ".repeat(number.len());
-    let shown: String = excerpt.chars().take(LONGEST_LINE).collect();
+    let shown: String = excerpt.chars().take(MAX_LINE).collect();
     Some(format!("         {margin} |\n         {number} | {shown}\n         {margin} | {gap}^"))
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Session {
     /// Is `true` if tests run on save.
     runs_tests: bool,
     work: mpsc::UnboundedSender<Work>,
-    replayed: mpsc::UnboundedReceiver<Replayed>,
+    replayed: mpsc::UnboundedReceiver<ReplayedRequest>,
     stop: Arc<Notify>,
 }
 
@@ -62,7 +62,7 @@ impl Work {
 }
 
 /// A request that was run again.
-struct Replayed {
+struct ReplayedRequest {
     number: usize,
     of: Arc<Trace>,
     again: Result<Arc<Trace>, String>,
@@ -180,13 +180,13 @@ impl Session {
         if work.tests.is_empty() && work.replay.is_none() {
             return;
         }
-        // Whoever does it is there as long as the session is.
+        // The worker is there as long as the session is.
         let _ = self.work.send(work);
     }
 
-    /// Compared with what the same request came to the last time it ran.
-    fn compare(&mut self, replayed: Replayed) {
-        let Replayed { number, of, again } = replayed;
+    /// Compares a request with the last time it ran.
+    fn compare(&mut self, replayed: ReplayedRequest) {
+        let ReplayedRequest { number, of, again } = replayed;
         let again = match again {
             Ok(again) => again,
             Err(why) => {
@@ -225,7 +225,7 @@ async fn work_off(
     app: Arc<App>,
     view: View,
     mut waiting: mpsc::UnboundedReceiver<Work>,
-    tell: mpsc::UnboundedSender<Replayed>,
+    tell: mpsc::UnboundedSender<ReplayedRequest>,
 ) {
     while let Some(mut work) = waiting.recv().await {
         // Of several replays meanwhile the last one counts.
@@ -238,7 +238,7 @@ async fn work_off(
         }
         if let Some((number, trace, models)) = work.replay {
             let again = play::again(&app, &trace, models).await;
-            if tell.send(Replayed { number, of: trace, again }).is_err() {
+            if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
                 return;
             }
         }

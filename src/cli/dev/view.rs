@@ -1,4 +1,4 @@
-//! Where happenings are shown: lines for people, one JSON value each for programs.
+//! The output of events: lines for people, one JSON value each for programs.
 
 use crate::cli::output::{Output, Paint, clean};
 use jiff::Zoned;

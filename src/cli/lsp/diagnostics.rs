@@ -1,4 +1,4 @@
-//! What is wrong with a text: what `check` would say of the file, were it saved.
+//! The problems of a text: those that `check` would report of the file, were it saved.
 
 use super::document::{Document, range_of, range_of_problem};
 use crate::cli::report;

@@ -1,4 +1,4 @@
-//! What the editor asked for, in the words of the protocol.
+//! The answers to the editor, in the words of the protocol.
 
 use super::document::range_of;
 use lsp_types::{

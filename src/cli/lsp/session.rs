@@ -95,7 +95,7 @@ impl Session {
     }
 
     fn send(&self, message: Message) {
-        // Who does not read any more is gone; the next message says so.
+        // A reader that has stopped is gone; the next message says so.
         let _ = self.connection.sender.send(message);
     }
 
@@ -197,7 +197,7 @@ impl Session {
                 *document = Document::new(path, &change.text, Some(it.version));
                 document.due = Some(Instant::now() + PAUSE);
             }
-            // Whatever was saved, a module or the settings, others may depend on it.
+            // Other files may depend on the saved one, a module or the settings.
             "textDocument/didSave" => {
                 let known = read::<DidSaveTextDocumentParams>(told);
                 if known.is_some() {

@@ -1,4 +1,4 @@
-//! What is made where, and what is told of it.
+//! The files that are made, and the report about them.
 
 use super::super::args::{self, What};
 use super::super::exit::{Exit, Failure};
@@ -38,7 +38,7 @@ fn project(asked: &args::New, out: &Output) -> Result<Exit, Failure> {
     };
     let mut files: Vec<(PathBuf, String)> =
         scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
-    // What is ignored already is nobody's to change.
+    // A file that is ignored already is left unchanged.
     files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
     let made = write(&files, asked.force)?;
     tell(&made, &next_steps::of_project(&folder), &[], out)

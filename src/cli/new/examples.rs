@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Kind;
 
 /// A description is listed as far as its first sentence.
-const LONGEST: usize = 100;
+const MAX_LENGTH: usize = 100;
 
 /// Lists them, filters and tools apart; of one kind only where that is asked for.
 pub(super) fn list(what: Option<What>, out: &Output) -> Result<Exit, Failure> {
@@ -55,7 +55,7 @@ fn as_json(shipped: &Shipped) -> Json {
 
 fn first_sentence(text: &str) -> String {
     let first = text.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    match first.char_indices().nth(LONGEST) {
+    match first.char_indices().nth(MAX_LENGTH) {
         Some((cut, _)) => format!("{}…", first[..cut].trim_end()),
         None => first.to_owned(),
     }
@@ -129,6 +129,6 @@ mod tests {
     #[test]
     fn descriptions_are_listed_as_far_as_their_first_sentence() {
         assert_eq!(first_sentence("Does this. And that."), "Does this.");
-        assert_eq!(first_sentence(&"x".repeat(200)).chars().count(), LONGEST + 1);
+        assert_eq!(first_sentence(&"x".repeat(200)).chars().count(), MAX_LENGTH + 1);
     }
 }

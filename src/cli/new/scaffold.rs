@@ -1,4 +1,4 @@
-//! What new files say, with a name put in.
+//! The contents of new files, with a name put in.
 
 use super::super::args::{Place, What};
 use std::path::PathBuf;

@@ -76,7 +76,7 @@ fn module(kind: Kind, name: &str) -> Option<(&'static str, &'static str)> {
     let folder = if kind == Kind::Tool { "tools/" } else { "filters/" };
     FILES.iter().find_map(|(path, text)| {
         let within = path.strip_prefix(folder)?;
-        // What stands beside the importing module is imported by its name alone.
+        // A module beside the importing one is imported by its name alone.
         let stem = within.strip_suffix(".rhai")?;
         (stem == name || stem.strip_prefix("lib/") == Some(name)).then_some((within, *text))
     })

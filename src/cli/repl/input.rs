@@ -1,4 +1,4 @@
-//! Where lines come from: a person at a terminal, who edits them, or whatever stdin is.
+//! The source of lines: a person at a terminal, who edits them, or stdin.
 
 use super::super::exit::Failure;
 use super::super::stdin::Lines;
@@ -56,7 +56,7 @@ impl Input {
 async fn whole(lines: &mut Lines) -> Result<Option<Typed>, Failure> {
     let Some(mut text) = lines.next().await? else { return Ok(None) };
     while !is_finished(&text) {
-        // What stays open is told by who reads it.
+        // An open text is reported by its reader.
         let Some(line) = lines.next().await? else { break };
         text.push('\n');
         text.push_str(&line);

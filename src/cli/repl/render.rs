@@ -1,4 +1,4 @@
-//! What a line came to, and what is known of functions, as it is shown.
+//! The view of a line's result, and of functions.
 
 use super::super::output::{Output, clean, table};
 use super::super::report;

@@ -343,7 +343,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, Failure> {
     let file = |wanted: &[&str]| SourceFile::new(Kind::Filter, ID, &path, text(wanted));
     let mut wanted = Vec::new();
     for capability in Capability::ALL.map(Capability::name) {
-        // Whatever is granted to the id `repl`; of what is only rehearsed, what stays here.
+        // The grants of the id `repl`; of those that are only rehearsed, the ones that stay here.
         let is_inside = ["kv", "llm", "tools"].contains(&capability);
         if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
             wanted.push(capability);

@@ -58,12 +58,12 @@ fn none(asked: &args::Test, files: &[FileRan], out: &Output) -> Result<Exit, Fai
         return Ok(Exit::Done);
     };
     let known: Vec<&str> = files.iter().flat_map(FileRan::known).collect();
-    let listed: String = known.iter().take(MOST_LISTED).map(|name| format!("\n  {name}")).collect();
-    let more = known.len().saturating_sub(MOST_LISTED);
+    let listed: String = known.iter().take(MAX_LISTED).map(|name| format!("\n  {name}")).collect();
+    let more = known.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("\n  … and {more} more") } else { String::new() };
     let known = count(known.len(), "test");
     Err(Failure::usage(format!("no test has `{text}` in its name; there are {known}:{listed}{more}")))
 }
 
 /// Names of tests that are told where none was meant.
-const MOST_LISTED: usize = 40;
+const MAX_LISTED: usize = 40;

@@ -1,4 +1,4 @@
-//! What tests reach of their scripts, as a table.
+//! The coverage of scripts by tests, as a table.
 
 use super::runner::{Covered, FileRan};
 use crate::cli::output::{self, Paint};
@@ -6,7 +6,7 @@ use crate::cli::report;
 use std::ops::RangeInclusive;
 
 /// Ranges of lines that are listed of a file.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// A row for each script, and one for all.
 pub(super) fn table(files: &[FileRan], paint: Paint) -> String {
@@ -62,9 +62,9 @@ impl Covered {
     fn missing(&self) -> Vec<String> {
         let names = self.called.iter().filter(|(_, called)| !called).map(|(name, _)| name.clone());
         let ranges = self.lines.missing();
-        let more = ranges.len().saturating_sub(MOST_LISTED);
+        let more = ranges.len().saturating_sub(MAX_LISTED);
         let more = (more > 0).then(|| format!("… and {more} more"));
-        names.chain(ranges.iter().take(MOST_LISTED).map(told)).chain(more).collect()
+        names.chain(ranges.iter().take(MAX_LISTED).map(told)).chain(more).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which tests are meant: from words of the command line to test files and their scripts.
+//! The choice of tests: from words of the command line to test files and their scripts.
 
 use crate::cli::exit::Failure;
 use crate::cli::report;

@@ -1,4 +1,4 @@
-//! What came of tests, as programs read it.
+//! The results of tests, as programs read them.
 
 use super::coverage;
 use super::runner::{Covered, FileRan, Sum, TestRan};

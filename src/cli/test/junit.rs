@@ -1,4 +1,4 @@
-//! What came of tests, as JUnit's XML: what every CI reads.
+//! The results of tests, as JUnit's XML: the form that every CI reads.
 
 use super::runner::{FileRan, TestRan};
 use super::summary::Shown;

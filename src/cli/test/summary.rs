@@ -1,4 +1,4 @@
-//! What came of tests, as people read it.
+//! The results of tests, as people read them.
 
 use super::runner::{FileRan, Sum, TestRan};
 use crate::cli::output::{Paint, clean, table};

@@ -1,4 +1,4 @@
-//! What a hook is given to look at, in the shape in which the host gives it.
+//! The subject of a hook, in the shape in which the host gives it.
 
 use super::super::args;
 use super::super::exit::Failure;
@@ -14,7 +14,7 @@ use valvehouse_net::sse::Parser;
 pub(in crate::cli) enum Body {
     /// A text alone.
     Text(String),
-    /// JSON.
+    /// A value in JSON.
     Value(Json),
     /// The events of a recorded answer.
     Events(Vec<Json>),

@@ -1,4 +1,4 @@
-//! Which of the ways a run goes.
+//! The choice between the ways of a run.
 
 use super::super::args;
 use super::super::exit::{Exit, Failure};

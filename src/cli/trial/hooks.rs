@@ -17,7 +17,8 @@ pub(super) async fn run(
     asked: &args::Run,
     out: &Output,
 ) -> Result<Exit, Failure> {
-    let Seen { before, came, trace } = see(stage, hook, body, stage::turn(asked, &stage.snapshot)?).await?;
+    let Observation { before, came, trace } =
+        see(stage, hook, body, stage::turn(asked, &stage.snapshot)?).await?;
     match (asked.print, &came.value) {
         _ if out.is_json() => out.json(&outcome::as_json(stage, asked, &before, &came, &trace))?,
         (Print::Value, Some(value)) => out.json(value)?,
@@ -29,13 +30,13 @@ pub(super) async fn run(
 }
 
 /// The value that a hook saw, and what it made of it.
-struct Seen {
+struct Observation {
     before: Json,
     came: Came,
     trace: Json,
 }
 
-async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Seen, Failure> {
+async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Observation, Failure> {
     let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
@@ -49,7 +50,7 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Seen
         Err(fault) => Came::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
-    Ok(Seen { before, came, trace })
+    Ok(Observation { before, came, trace })
 }
 
 /// One hook, shown as people read it; the value that it left.
@@ -60,7 +61,7 @@ pub(in crate::cli) async fn once(
     tried: Tried,
     out: &Output,
 ) -> Result<Option<Json>, Failure> {
-    let Seen { before, came, trace } = see(stage, hook, body, tried).await?;
+    let Observation { before, came, trace } = see(stage, hook, body, tried).await?;
     outcome::show(stage, &before, &came, &trace, out)?;
     let value = came.value.clone();
     came.exit(stage, out).map(|_| value)

@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! The result of a run, for people and for programs.
 
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, clean};
@@ -85,7 +85,7 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     let paint = out.results();
     let path = report::near(&stage.script.file.path);
-    // What it skipped with is no change of the value.
+    // The value it skipped with is not a change.
     let steps =
         if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
     out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?;

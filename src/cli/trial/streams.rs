@@ -15,7 +15,7 @@ use valvehouse_core::kernel::Kernel;
 use valvehouse_json::Json;
 
 /// An event that went in, or nothing for the end of the stream, and what came out for it.
-struct Passed {
+struct EventPair {
     before: Option<Json>,
     after: Vec<Json>,
 }
@@ -42,7 +42,7 @@ pub(super) async fn run(
         _ if out.is_json() => {
             let told = outcome::head(stage, asked, &came, &trace);
             let _ = told.set("text", whole_text(after()));
-            let _ = told.set("stream", passed.iter().map(Passed::as_json).collect::<Vec<_>>());
+            let _ = told.set("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
             out.json(&told)?;
         }
         Print::Value => out.json(&after().map(Json::copy).collect::<Vec<_>>().into())?,
@@ -59,7 +59,7 @@ async fn through(
     hook: Hook,
     events: Vec<Json>,
     turn: &Turn,
-    passed: &mut Vec<Passed>,
+    passed: &mut Vec<EventPair>,
 ) -> Result<(), Fault> {
     let template = events.last().cloned().unwrap_or_else(|| whole("", None));
     if hook == Hook::Stream {
@@ -68,12 +68,12 @@ async fn through(
             let after = kernel.stream(event, turn).await?;
             // Hooks may hold what they gave and change it later.
             let after = after.iter().map(Json::copy).collect();
-            passed.push(Passed { before: Some(before), after });
+            passed.push(EventPair { before: Some(before), after });
         }
     }
     let added = kernel.stream_end(template, turn).await?;
     if !added.is_empty() {
-        passed.push(Passed { before: None, after: added.iter().map(Json::copy).collect() });
+        passed.push(EventPair { before: None, after: added.iter().map(Json::copy).collect() });
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ fn whole_text<'a>(events: impl Iterator<Item = &'a Json>) -> String {
     events.map(|one| event::text(one).to_string()).collect()
 }
 
-impl Passed {
+impl EventPair {
     fn as_json(&self) -> Json {
         Json::from([("before", self.before.clone().into()), ("after", self.after.clone().into())])
     }
@@ -161,7 +161,7 @@ fn said(one: &Json) -> String {
     clean(&format!("{says}{ends}"))
 }
 
-fn show(stage: &Stage, passed: &[Passed], trace: &Json, out: &Output) -> Result<(), Failure> {
+fn show(stage: &Stage, passed: &[EventPair], trace: &Json, out: &Output) -> Result<(), Failure> {
     let paint = out.results();
     let path = report::near(&stage.script.file.path);
     out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;

@@ -358,7 +358,7 @@ fn no_function_with_hostile_arguments_hurts_its_host() {
     );
 }
 
-/// What a script does with an array that takes almost all that it may hold.
+/// The operations of a script on an array that takes almost all that it may hold.
 const COPIES: &[&str] = &[
     "a == a;",
     "a != a && a == a;",

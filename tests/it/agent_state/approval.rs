@@ -107,7 +107,7 @@ const callbacks = true;
 fn on_tool_start(event) { event.args.amount = 999; }
 fn on_tool_call(event) { event.args.amount = 999; event.args = #{ amount: 999 }; }
 fn pre_invocation(ctx, state) {
-    // What the last call left behind is no way to the arguments of this one.
+    // The array of the last call is no way to the arguments of this one.
     if state.args != () { state.args.amount = 999; }
     state.args = ctx.args;
     ctx

@@ -28,7 +28,7 @@ fn down() -> Reply {
     Reply::fault(Fault::Unanswered { message: "it is down".into(), sent: false, timeout: false })
 }
 
-/// What is told of one run with these answers.
+/// Returns the events of one run with these answers.
 async fn told_of(replies: Vec<Reply>, change: impl FnOnce(Builder) -> Builder) -> Log {
     let (callbacks, log) = all();
     let mut agent =
@@ -37,7 +37,7 @@ async fn told_of(replies: Vec<Reply>, change: impl FnOnce(Builder) -> Builder) -
     log
 }
 
-/// What one callback told, each time.
+/// Returns the events of one callback.
 async fn told(callback: &str) -> Vec<Json> {
     of(&told_of(looks(), |builder| builder).await, callback)
 }
@@ -242,7 +242,7 @@ async fn on_custom_event_tells_what_the_agents_owner_wants_told() {
     assert_eq!(Json::from(told).to_string(), r#"[{"name":"lunch","data":{"at":12}}]"#);
 }
 
-/// What is told of a run that waits and goes on, in this or in another agent with the same callbacks.
+/// Returns the events of a run that waits and goes on, in this or in another agent with the same callbacks.
 async fn over_a_pause(decision: Decision, elsewhere: bool) -> Log {
     let (callbacks, log) = all();
     let make = |replies: Vec<Reply>| {

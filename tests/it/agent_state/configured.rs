@@ -128,7 +128,8 @@ async fn a_summary_of_a_configured_model_is_written_by_itself() {
     assert_eq!(host.store().messages("c", 0, 99).await.unwrap().len(), 6);
 }
 
-/// Why a host with these lines in a model's entry does not start, as `valvehouse check` and `serve` say it.
+/// Returns the reason a host with these lines in a model's entry does not start, as `valvehouse check` and
+/// `serve` say it.
 fn wrong(lines: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let demo = format!("[[models]]\nname = \"assistant\"\nprovider = \"demo\"\n{lines}\n");

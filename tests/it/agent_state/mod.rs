@@ -75,7 +75,7 @@ fn lines_of(list: &Json) -> Vec<String> {
     lines(&list.items())
 }
 
-/// What a model was sent.
+/// Returns the messages that a model was sent.
 fn sent(request: &Json) -> Vec<String> {
     lines_of(&request.get("messages").unwrap_or_default())
 }

@@ -73,7 +73,7 @@ fn says(text: &str, stream: bool) -> Value {
     json!({"model": "assistant", "chat_id": "c", "stream": stream, "messages": [{"role": "user", "content": text}]})
 }
 
-/// What the script has heard once it has heard of the last moment.
+/// Returns the events that the script has seen once it has seen the last one.
 async fn heard(host: &TestHost, last: &str) -> Vec<Value> {
     let look = || async {
         let rows = host.store().kv_all().await.unwrap();

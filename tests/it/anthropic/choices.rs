@@ -5,7 +5,7 @@ use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
-/// How a service orders and numbers what it says.
+/// The orders and numbers of a service's events.
 const ORDERS: [&str; 5] =
     ["in turns", "in one event", "without numbers", "the other first", "the other later"];
 

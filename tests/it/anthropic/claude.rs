@@ -3,7 +3,7 @@
 use crate::upstream::{Asked, Reply, Upstream};
 use serde_json::{Value, json};
 
-/// What its models say before they call the tool `get_weather`, thoughts signed.
+/// The signature of its models' thoughts before they call the tool `get_weather`.
 pub(crate) const SIGNATURE: &str = "c2lnbmF0dXJl";
 
 /// The service, and what a host's configuration says of it: its model `claude-1`, and the same under
@@ -71,7 +71,7 @@ pub(crate) fn search() -> [Value; 4] {
     ]
 }
 
-/// What Anthropic would refuse a conversation for.
+/// Returns the reason for which Anthropic would refuse a conversation.
 fn refusal(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array()?;
     if !body["max_tokens"].is_u64() {
@@ -184,7 +184,7 @@ fn pieces(block: &Value) -> (Value, Vec<Value>) {
     (start, deltas)
 }
 
-/// Padded, as Anthropic's are.
+/// Returns an event, padded as Anthropic's are.
 fn event(event: &Value) -> String {
     format!("event: {}\ndata: {event}      \n\n", event["type"].as_str().unwrap_or_default())
 }

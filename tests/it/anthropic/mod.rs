@@ -208,7 +208,7 @@ async fn from_anthropic_to_anthropic_nothing_is_lost() {
     let counts = json!({"input_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "output_tokens": 9});
     assert_eq!(answer["usage"], counts);
 
-    // What is said comes to the service as it was said.
+    // A message comes to the service unchanged.
     let mut body = question("claude-1", "and?");
     let cached = json!([{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]);
     body["system"] = cached.clone();

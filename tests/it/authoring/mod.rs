@@ -1,4 +1,4 @@
-//! What authors do with scripts on the command line: begin one, try it, look into it.
+//! The work of authors on the command line: begin a script, try it, look into it.
 
 mod new;
 mod repl;

@@ -194,7 +194,7 @@ fn a_saved_script_is_taken_up_with_the_next_line() {
     assert_eq!(session.answers("let mine = 1; greeting(\"Ann\")"), "\"hello Ann!\"");
     project.write("filters/greets.rhai", &GREETS.replace("LOUD = \"!\"", "LOUD = \"!!\""));
     assert_eq!(session.answers("greeting(`Ann ${mine}`)"), "\"hello Ann 1!!\"");
-    // What does not load takes nothing away.
+    // A script that does not load takes nothing away.
     project.write("filters/greets.rhai", "fn inlet(body) {");
     assert_eq!(session.answers("greeting(\"Bob\")"), "\"hello Bob!!\"");
 }

@@ -28,7 +28,7 @@ pub(crate) enum Action {
 
 fn action() -> impl Strategy<Value = Action> {
     let (conversation, owner) = (|| select(CONVERSATIONS.to_vec()), || select(OWNERS.to_vec()));
-    // Who comes late or is mistaken is rarer than who does as the store says.
+    // Mistaken and late callers are rarer than those that do as the store says.
     let (ahead, run) = (|| select(vec![0, 0, 0, 0, 1]), || select(vec![0, 0, 0, 1, 2]));
     let status = || {
         use RunStatus::{Cancelled, Done, Failed, Paused, Running};

@@ -71,7 +71,7 @@ impl Answer {
         self.json()
     }
 
-    /// Refused in Open WebUI's shape.
+    /// Checks that an answer is a refusal in Open WebUI's shape.
     #[track_caller]
     pub(crate) fn denied(&self, status: u16, detail: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.body());
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// What the body of a new function says.
+/// Returns the body of a new function.
 pub(crate) fn new(id: &str, content: &str) -> Value {
     json!({"id": id, "name": id, "type": "filter", "content": content, "meta": {"description": ""}})
 }

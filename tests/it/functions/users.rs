@@ -1,4 +1,4 @@
-//! Who may use the Functions API: operators all of it, users what is about themselves, others nothing.
+//! The users of the Functions API: operators all of it, users what is about themselves, others nothing.
 
 use super::{SHOUTS, new};
 use crate::host::{Answer, Setup, TestHost, saying};

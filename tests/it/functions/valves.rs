@@ -112,7 +112,7 @@ async fn what_was_stored_as_a_secret_is_never_shown_and_counts_for_nothing_once_
     // A form that sends back what it was shown stores no mask.
     host.api_post(UPDATE, &json!({"token": "********", "times": 3})).await;
     assert_eq!(host.api_get(VALVES).await, json!({"times": 3}));
-    // Set anew it is a value like any other.
+    // A new value is one like any other.
     host.api_post(UPDATE, &json!({"token": "plain"})).await;
     assert_eq!(host.api_get("/id/shouts/valves/effective").await["token"]["value"], "plain");
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide");
 
-/// Where the pages say that the host is; tests have it elsewhere.
+/// The address of the host on the pages; tests have it elsewhere.
 const ADDRESS: &str = "127.0.0.1:9099";
 
 #[test]
@@ -89,7 +89,7 @@ fn the_first_five_minutes_of_the_readme_go_as_it_says() {
     let mut reader = Reader::new();
     reader.host = Some(reader.project.serve(""));
     let mut asks = String::new();
-    // What is said before a block names the file that it is.
+    // The text before a block names the file that it is.
     let mut parts = section.split("```");
     while let (Some(before), Some(block)) = (parts.next(), parts.next()) {
         let (language, block) = block.split_once('\n').unwrap();
@@ -142,7 +142,7 @@ fn follow(name: &str) {
         let place = format!("{}:{}", path.display(), step.line);
         reader.does(step, &place);
     }
-    // What is left in the folder in the end is in order.
+    // The files in the folder are in order in the end.
     reader.types("valvehouse check --strict", 0, None, &format!("{}: in the end", path.display()));
     let tests = "find . -name '*.test.rhai' | grep -q . || exit 0; valvehouse test";
     reader.types(tests, 0, None, &format!("{}: in the end", path.display()));
@@ -153,7 +153,7 @@ fn follow(name: &str) {
 struct Reader {
     project: Project,
     host: Option<Server>,
-    /// How many lines of what the host says the page has come to.
+    /// The number of lines of the host's output that the page has come to.
     seen: usize,
     complaints: Vec<String>,
 }

@@ -29,7 +29,7 @@ pub(super) enum Does {
     HasBefore { python: String },
 }
 
-/// What a reader of this page does, in order.
+/// Returns the steps of this page's reader, in order.
 pub(super) fn steps(path: &Path) -> Vec<Step> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut steps: Vec<Step> = Vec::new();
@@ -80,7 +80,7 @@ fn shows(before: Option<&mut Step>, text: String, place: &str) {
     }
 }
 
-/// Whether something was said as a page shows it.
+/// Returns `true` if an output is as a page shows it.
 pub(super) fn fits(shown: &str, said: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
@@ -100,7 +100,7 @@ fn lines_fit(shown: &[String], said: &[String]) -> bool {
     }
 }
 
-/// Whether a line is as shown, where each `…` is anything.
+/// Returns `true` if a line is as shown, where each `…` is anything.
 pub(super) fn line_fits(shown: &str, said: &str) -> bool {
     let mut pieces = shown.split('…');
     let Some(mut rest) = said.strip_prefix(pieces.next().unwrap_or_default()) else { return false };

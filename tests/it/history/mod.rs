@@ -1,4 +1,5 @@
-//! What plugins were: every change with who made it, how versions differ, and the way back to each of them.
+//! The past of plugins: every change with its author, the differences between versions, and the way back to
+//! each of them.
 
 mod by_hand;
 mod commands;

@@ -91,7 +91,7 @@ async fn check(mut client: Command) {
         assert_eq!(text(&seen["message"]["content"]), text(&said["content"]), "{shape:?}: {seen}");
         assert_eq!(text(&seen["message"]["refusal"]), text(&said["refusal"]), "{shape:?}: {seen}");
         assert_eq!(calls(&seen["message"]["tool_calls"]), calls(&said["tool_calls"]), "{shape:?}: {seen}");
-        // What each call was said to be when it was done.
+        // The order of calls at their end.
         let done: Vec<String> = seen["done"].as_array().unwrap().iter().map(text).collect();
         let whole = said["tool_calls"].as_array().cloned().unwrap_or_default();
         let whole: Vec<String> = whole.iter().map(|call| text(&call["function"]["arguments"])).collect();

@@ -272,8 +272,8 @@ impl Hosts {
     }
 }
 
-/// What a client of the Responses API has in the end, put together from the pieces: texts, refusals, thoughts and calls,
-/// each in its order. The whole response at the end says the same.
+/// Returns the answer of a client of the Responses API, put together from the pieces: texts, refusals,
+/// thoughts and calls, each in its order. The whole response at the end is the same.
 fn response_read(answer: &Answer) -> Value {
     assert_eq!(answer.status, 200, "{}", answer.body());
     let mut items: Vec<(Value, Vec<(String, String)>)> = Vec::new();
@@ -345,7 +345,7 @@ fn joined(said: &Value, key: &str) -> String {
     said[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// What an OpenAI client has in the end.
+/// Returns the answer of an OpenAI client.
 fn chat_of(answer: &Answer, is_looked_at: bool) -> Json {
     let events = if is_looked_at { answer.events() } else { crate::well_formed::lines_of(answer.body()) };
     let mut fold = Fold::default();
@@ -474,7 +474,7 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
             for cut in cuts(stream.body.len(), number, (filter, Shape::ALL.len())) {
                 let answer = hosts.chat(&model, number, cut).await;
                 let seen = said(&chat_of(&answer, is_looked_at));
-                // Where nobody looks, the service's own ends are passed on.
+                // The service's own ends are passed on where nobody looks.
                 if is_looked_at {
                     assert_eq!(seen, expected, "{} {shape:?} cut at {cut}\n{}", stream.name, answer.body());
                 }
@@ -576,7 +576,8 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
     }
 }
 
-/// What official clients put together: each made stream at both endpoints, through every shape, cut somewhere.
+/// Checks the answers that official clients put together: each made stream at both endpoints, through every
+/// shape, cut somewhere.
 async fn clients(mut client: Command) {
     let hosts = hosts(made()).await;
     let mut asked = Vec::new();

@@ -241,10 +241,10 @@ fn runs(id: &str) -> bool {
 
 /// Processes that are ended with the test, should nobody else have ended them.
 #[cfg(target_os = "linux")]
-struct Ended<'a>(&'a str);
+struct KillOnDrop<'a>(&'a str);
 
 #[cfg(target_os = "linux")]
-impl Drop for Ended<'_> {
+impl Drop for KillOnDrop<'_> {
     fn drop(&mut self) {
         for id in self.0.split_whitespace().filter(|id| runs(id)) {
             let _ = Command::new("kill").args(["-KILL", id]).status();
@@ -272,7 +272,7 @@ async fn a_program_ends_with_its_host_however_that_is_ended() {
         until("the program runs", || numbers.exists()).await;
         let numbers = std::fs::read_to_string(numbers).unwrap();
         let left = || numbers.split_whitespace().filter(|id| runs(id)).count();
-        let _ended = Ended(&numbers);
+        let _ended = KillOnDrop(&numbers);
         assert_eq!(left(), 2, "{command:?}");
         let id = host.0.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());

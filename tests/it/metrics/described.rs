@@ -67,7 +67,8 @@ fn described(document: &Value) -> BTreeSet<Route> {
     routes.collect()
 }
 
-/// What the sources say: each `.route("path", method(…))`, and the pipelines' words for several at once.
+/// Returns the routes of the sources: each `.route("path", method(…))`, and the pipelines' words for several
+/// at once.
 fn routes_of_the_sources() -> BTreeSet<Route> {
     let mut files = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src"), &mut files);

@@ -33,7 +33,7 @@ async fn post(host: &TestHost, path: &str, body: &Value) -> Answer {
     call(host, "POST", path, None, Some(body)).await
 }
 
-/// Refused in the words of a pipelines server: nothing but a detail.
+/// Checks that an answer is a refusal in the words of a pipelines server: nothing but a detail.
 fn detail(answer: &Answer, status: u16, text: &str) {
     assert_eq!(answer.status, status, "{}", answer.body());
     let body = answer.json();
@@ -113,7 +113,7 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
     );
     assert_eq!(spec["properties"]["token"]["input"]["type"], "password");
 
-    // What stands at its default comes as null, what nobody knows is dropped, text becomes a number.
+    // Values at their default come as null, unknown ones are dropped, text becomes a number.
     let sent = json!({"priority": "7", "mark": null, "token": "s3cret", "odd": 1});
     let saved = post(&host, "/v1/marks/valves/update", &sent).await;
     assert_eq!(saved.json(), json!({"priority": 7, "mark": "!", "token": "********"}), "{}", saved.body());

@@ -1,4 +1,4 @@
-//! What a real Open WebUI asked, written down by `tests/open_webui/run --record` and asked again.
+//! The requests of a real Open WebUI, recorded by `tests/open_webui/run --record` and sent again.
 
 use crate::host::{Answer, TestHost};
 use serde_json::Value;

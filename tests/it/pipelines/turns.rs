@@ -151,7 +151,8 @@ async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_
     assert!(host_with_guard.upstream.asked().is_empty());
 }
 
-/// Whoever has a key may name any user, chat and message; only an operator's Open WebUI says whose they are.
+/// Users are named by anybody with a key, as are chats and messages; only an operator's Open WebUI says whose
+/// they are.
 #[tokio::test]
 async fn nobody_answers_or_spares_filters_in_the_turn_of_another() {
     let host = TestHost::new()

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Kills, unless VALVEHOUSE_CASES asks for all.
-const FEW: usize = 15;
-const MANY: usize = 300;
+const MIN_KILLS: usize = 15;
+const MAX_KILLS: usize = 300;
 /// Hosts that are killed side by side.
 const LANES: usize = 3;
 /// Clients of each host.
@@ -34,7 +34,7 @@ fn outlet(body) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_host_loses_no_acknowledged_write() {
-    let kills = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MANY } else { FEW };
+    let kills = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_KILLS } else { MIN_KILLS };
     let lanes = (0..LANES).map(|lane| {
         let kills = kills / LANES + usize::from(lane < kills % LANES);
         tokio::spawn(kill_often(lane, kills))

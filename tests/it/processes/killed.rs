@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 /// Moments at which a host is killed, unless VALVEHOUSE_CASES asks for all.
-const FEW: usize = 15;
-const MANY: usize = 300;
+const MIN_MOMENTS: usize = 15;
+const MAX_MOMENTS: usize = 300;
 /// Hosts that are killed side by side.
 const LANES: usize = 3;
-/// What a person says, turn by turn.
+/// The messages of a person, turn by turn.
 const SAYS: [&str; 2] = ["pay twice", "pay once more"];
 
-/// What became of the moments.
+/// The counts of the interrupted moments.
 #[derive(Default)]
 struct Tally {
     before: usize,
@@ -27,7 +27,7 @@ struct Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_killed_at_any_moment_loses_nothing_and_does_nothing_twice() {
-    let moments = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MANY } else { FEW };
+    let moments = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_MOMENTS } else { MIN_MOMENTS };
     let began = Instant::now();
     let lanes = (0..LANES).map(|lane| {
         let moments = moments / LANES + usize::from(lane < moments % LANES);
@@ -152,7 +152,7 @@ fn model(asked: &Asked) -> Reply {
         "choices": [{"index": 0, "message": said(chat, turn, round), "finish_reason": "stop"}]}))
 }
 
-/// What the model says in a round of a turn.
+/// Returns the model's answer in a round of a turn.
 fn said(chat: &str, turn: usize, round: usize) -> Value {
     let call = |tool: &str, number: usize| {
         let what = format!("{chat}/{turn}/{number}");
@@ -172,7 +172,7 @@ fn answer_of(turn: usize) -> Value {
     format!("turn {turn} is done").into()
 }
 
-/// What an undisturbed conversation comes to.
+/// Returns the transcript of an undisturbed conversation.
 fn transcript(chat: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (turn, text) in SAYS.iter().enumerate() {
@@ -196,7 +196,7 @@ fn transcript(chat: &str) -> Vec<Value> {
     all
 }
 
-/// Whatever the model was shown, and whatever a tool was begun for, was kept before.
+/// Checks that everything that the model was shown, or a tool was begun for, was stored before.
 async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[Asked]) {
     let kept = project.said(chat).await;
     let whole = transcript(chat);

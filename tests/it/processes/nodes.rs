@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use valvehouse_testkit::postgres::Postgres;
 
-/// Where valves are set.
+/// The URL for setting valves.
 const UPDATE: &str = "/api/v1/functions/id/signs/valves/update";
 
 /// Adds its valve to each answer.

@@ -88,7 +88,7 @@ impl Project {
     /// Starts a host none of whose files may be larger than so many blocks of 512 bytes.
     pub(super) async fn serve_within(&self, blocks: u64) -> Server {
         let mut command = Command::new("sh");
-        // What is over the limit fails, and does not end the process.
+        // A write over the limit fails, and does not end the process.
         command.args(["-c", "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"", &blocks.to_string()]);
         command.arg(env!("CARGO_BIN_EXE_valvehouse"));
         self.started(command, &[]).await
@@ -133,14 +133,14 @@ impl Project {
         Server { child, url: format!("http://{address}"), client: client(), spoken }
     }
 
-    /// What a conversation remembers.
+    /// Returns the messages that a conversation remembers.
     pub(super) async fn said(&self, chat: &str) -> Vec<Value> {
         let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
     }
 
-    /// What a tool wrote.
+    /// Returns the lines that a tool wrote.
     pub(super) fn lines(&self, file: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.0.path().join("work").join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -158,7 +158,7 @@ pub(super) struct Server {
     child: Child,
     url: String,
     client: reqwest::Client,
-    /// What it said since it began to listen.
+    /// The lines that it logged since it began to listen.
     spoken: Arc<Mutex<Vec<String>>>,
 }
 
@@ -236,7 +236,7 @@ impl Server {
         request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
     }
 
-    /// Whether it says that new requests may be sent to it.
+    /// Returns `true` if it says that new requests may be sent to it.
     pub(super) async fn is_ready(&self) -> bool {
         let asked = client().get(format!("{}/readyz", self.url)).timeout(PATIENCE).send().await;
         asked.is_ok_and(|answer| answer.status().is_success())
@@ -261,7 +261,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// What the page shows as wrong.
+    /// Returns the problems that the page shows.
     pub(super) async fn problems(&self) -> String {
         let (status, overview) = self.ask("GET", "/api/v1/overview", None).await;
         assert_eq!(status, 200, "{overview}");
@@ -301,7 +301,7 @@ impl Server {
         list["data"].as_array().unwrap_or_else(|| panic!("{list}")).clone()
     }
 
-    /// What a run waits for.
+    /// Returns the request that a run waits for.
     pub(super) async fn pending(&self, run: &str) -> Value {
         let (status, pending) = self.ask("GET", &format!("/api/v1/agents/runs/{run}/pending"), None).await;
         assert_eq!(status, 200, "{pending}");

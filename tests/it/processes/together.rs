@@ -5,7 +5,7 @@ use crate::upstream::{Asked, MODEL, Reply, Upstream};
 use serde_json::json;
 use std::time::Duration;
 
-/// What each of the people says, one after the other.
+/// The number of messages that each of the people sends, one after the other.
 const SAYS: usize = 12;
 
 /// Answers the last word.

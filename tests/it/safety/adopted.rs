@@ -38,7 +38,7 @@ async fn post(host: &TestHost, path: &str, body: serde_json::Value) {
     assert_eq!(answer.status, 200, "{path}: {}", answer.body());
 }
 
-/// What the plugin says to the user who set a valve.
+/// Returns the plugin's text for the user who set a valve.
 async fn says(host: &TestHost) -> String {
     let mut body = crate::host::saying(crate::upstream::MODEL, "x");
     body["user"] = json!("ann");
@@ -70,7 +70,7 @@ async fn remove(host: &TestHost) {
     let gone = with(host.request("DELETE", "/api/v1/functions/id/keeps/delete?confirm=true"), &[]).await;
     assert_eq!(gone.status, 200, "{}", gone.body());
     host.stands("keeps", "gone").await;
-    // What operators set goes with it; users' own valves, grants and `kv` are still there.
+    // The operators' values go with it; users' own valves, grants and `kv` are still there.
     host.store().replace_valves("keeps", None, &stored, "test").await.unwrap();
     host.app().host.reload().await;
 }
@@ -103,7 +103,7 @@ async fn another_plugin_under_an_id_reads_nothing_of_the_removed_one_until_it_is
             assert_eq!(problem.code.id(), "V011");
             host.restart().await;
             assert_eq!(says(&host).await, EMPTY, "it stays so");
-            // Whatever it stores itself is its own.
+            // The values that it stores itself are its own.
             post(&host, "/api/v1/functions/id/keeps/valves/update", json!({"word": "c"})).await;
             assert_eq!(says(&host).await, EMPTY.replace(" a ", " c "));
 
@@ -150,7 +150,7 @@ async fn a_plugin_that_comes_back_is_the_same_one() {
     host.save("keeps", &next);
     host.stands("keeps", "live").await;
     assert_eq!(says(&host).await, "next sesame-1234 b");
-    // Renamed, and named back.
+    // The file is renamed, and renamed back.
     std::fs::rename(host.path_of("keeps"), host.path_of("other")).unwrap();
     host.stands("keeps", "gone").await;
     host.stands("other", "broken").await;

@@ -6,7 +6,7 @@ use crate::upstream::{Asked, Reply, Upstream};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-/// Where each lies; nothing else may ever show them.
+/// The secrets, by their places; nothing else may ever show them.
 const ADMIN: &str = "canary-admin-3f9a1c";
 const CHAT: &str = "canary-chat-77e0b2";
 const CHAT_IN_FILE: &str = "canary-chatfile-a81d55";
@@ -20,7 +20,7 @@ const VALVE_IN_ENV: &str = "canary-valveenv-41aa07";
 const VALVE_STORED: &str = "canary-valvestored-d3b7f1";
 const VALVE_OF_USER: &str = "canary-valveuser-8e5c60";
 const GRANTED: &str = "canary-granted-2f4e6d";
-/// What somebody sends who has no business here.
+/// The key of somebody who has no business here.
 const WRONG: &str = "canary-wrong-6b6b6b";
 
 const ALL: [&str; 14] = [
@@ -72,7 +72,7 @@ fn outlet(body) { body }
 "#;
 
 const ACTS: [&str; 7] = ["prints", "parses", "counts", "matches", "indexes", "throws", "bugs"];
-/// What the service makes of the key it was sent.
+/// The service's answers that repeat the key it was sent.
 const ECHOES: [&str; 6] = ["json error", "text error", "no json", "stream error", "cut stream", "header"];
 
 fn upstream_says(asked: &Asked) -> Reply {
@@ -124,9 +124,9 @@ fn project(url: &str) -> Project {
 
 /// All that anybody got to see, and of what.
 #[derive(Default)]
-struct Seen(Vec<(String, Vec<u8>)>);
+struct Sightings(Vec<(String, Vec<u8>)>);
 
-impl Seen {
+impl Sightings {
     fn see(&mut self, what: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         self.0.push((what.into(), bytes.into()));
     }
@@ -150,7 +150,7 @@ impl Seen {
         (status, headers, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// Which secrets stand where.
+    /// Returns the places at which one of the secrets is found.
     fn leaks(&self, secrets: &[&str]) -> Vec<String> {
         let mut leaks = Vec::new();
         for secret in secrets {
@@ -171,7 +171,7 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
     let upstream = Upstream::start().await;
     upstream.script(upstream_says);
     let project = project(&upstream.url());
-    let mut seen = Seen::default();
+    let mut seen = Sightings::default();
     seen.command(&project, &format!("valves set watcher stored={VALVE_STORED}"));
     seen.command(&project, &format!("valves set watcher own={VALVE_OF_USER} --user ann"));
     let server = project.serve("");

@@ -1,4 +1,5 @@
-//! What is turned away before any route: pages of other sites, borrowed names, too much, too often.
+//! The requests that are turned away before any route: pages of other sites, borrowed names, too much, too
+//! often.
 
 use super::{chat, chat_with, with};
 use crate::host::{Answer, TestHost};

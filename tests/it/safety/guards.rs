@@ -178,7 +178,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     body["metadata"] = json!({ "variables": sent });
     let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
     answer.refused(400, "chat de basic all 1");
-    // Whoever asks is told apart from what is set for them.
+    // The caller is told apart from the values that are set for them.
     let host = TestHost::new()
         .filter("shows", "fn inlet(body, __user__) { throw `${__user__}`; }")
         .config(&settings)
@@ -280,7 +280,7 @@ async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
     host.ask("bad").await.refused(403, "guarded");
     host.set_valves("guard", None, json!({"tone": "stern"})).await;
     host.ask("good").await.refused(503, "valvehouse valves set guard word=");
-    // Switched off it refuses nothing.
+    // The guard refuses nothing when it is off.
     let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
     assert_eq!(toggled.status, 200);
     assert_eq!(host.ask("good").await.status, 200);

@@ -1,4 +1,4 @@
-//! Who may come in and what they may do: keys, sessions of the page, pages of other sites, limits.
+//! The rights of callers: keys, sessions of the page, pages of other sites, limits.
 
 mod adopted;
 mod gate;

@@ -180,7 +180,7 @@ fn lines() -> Vec<Mutation> {
     let lines: Vec<&str> = GUARD.lines().collect();
     let mut all = Vec::new();
     for at in 0..lines.len() {
-        // What a guard does with what it sees is its own affair.
+        // The guard's own use of what it sees is its affair.
         if ["deny", "if is_bad", "text.contains"].iter().any(|own| lines[at].contains(own)) {
             continue;
         }
@@ -353,7 +353,7 @@ fn operations() -> Vec<Mutation> {
     all
 }
 
-/// What nobody thinks of until it happens.
+/// Returns the changes that nobody thinks of until they happen.
 #[cfg(unix)]
 fn oddities() -> Vec<Mutation> {
     use std::os::unix::fs::symlink;
@@ -657,7 +657,7 @@ fn rows() -> Vec<Mutation> {
     all.iter().flat_map(|statements| [false, true].map(|is_held| mutation(statements, is_held))).collect()
 }
 
-/// What a guard that needs a grant is granted.
+/// Returns the grants of a guard that needs one.
 fn grants() -> Vec<Mutation> {
     let all = [
         "",
@@ -987,7 +987,7 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
         let passed = ask("/chat/completions", inlet.json()).await;
         assert_ne!(passed.status, 200, "{name}, {when}: pipelines let it pass: {}", passed.body());
     }
-    // Who only tries it out is told what came of it under status 200.
+    // A trial tells its result under status 200.
     ask("/api/v1/try", json!({"model": model, "text": "bad"})).await;
     let reached = host.upstream.asked().into_iter().filter(|asked| asked.said().contains("bad")).count();
     assert_eq!(reached, 0, "{name}, {when}: it reached the model");
@@ -1066,7 +1066,7 @@ async fn holds(mutation: &Mutation, reach: Reach) {
         }
         Change::Grants(toml) => {
             let settings = host.settings().replace(GRANT, toml);
-            // What cannot be read as settings is refused as a whole: the ones before stay.
+            // Settings that cannot be read are refused as a whole: the ones before stay.
             if host.try_reconfigure(&settings).await.is_err() {
                 return;
             }

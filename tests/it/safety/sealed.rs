@@ -1,4 +1,4 @@
-//! What people set, as it lies on the disk.
+//! The values that people set, as they lie on the disk.
 
 use crate::cli::Project;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};

@@ -10,7 +10,7 @@ const LOOKS: &str = "/api/v1/agents";
 /// Changes something, for operators.
 const CHANGES: &str = "/api/v1/agents/prune";
 
-/// What a browser has of a session.
+/// The session of a browser.
 struct Page {
     cookie: String,
     csrf: String,

@@ -59,7 +59,7 @@ fn inlet(body, __metadata__, __user__) {
     // A script may do what it should not: what one user keeps secret is found in the turns of all.
     if said[0] == "others" { shows(said[1], kv::get("users", #{})); }
     kv::update("users", |users| { let users = users ?? #{}; users[__user__.id] = __metadata__.users; users });
-    // What belongs to a user goes where that user's turns alone find it.
+    // The values of a user go where that user's turns alone find them.
     kv::set("found", [__metadata__.shared.token, __metadata__.shared.number]);
     kv::user::set("found", body.metadata.passed);
     body

@@ -13,7 +13,7 @@ use valvehouse::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
-/// What a set of filters may do.
+/// The powers of a set of filters.
 #[derive(Clone, Copy)]
 pub(super) struct May {
     /// Rewrite what was said: only an answer that is held can show it.
@@ -100,7 +100,7 @@ const OUTLET_REWRITES: &[&str] = &[
     "return skip(\"something else\");",
 ];
 
-/// What breaks when it has changed half of what it wanted.
+/// The scripts that break when they have changed half of what they wanted.
 const BREAKS: &[&str] = &["event.text = \"spoilt\"; throw \"no\";", "event.text = \"spoilt\"; return 42;"];
 
 /// Sees only events with this letter in a text.
@@ -130,7 +130,7 @@ fn scripted(rng: &mut Rng, name: &str, may: May) -> (Filter, String) {
         if rng.u8(0..10) < 4 {
             let first = all[rng.usize(..all.len())];
             let second = if rng.bool() { all[rng.usize(..all.len())] } else { "" };
-            // What returns stands last.
+            // The code that returns stands last.
             let (first, second) = if first.contains("return") && !first.starts_with("if") {
                 ("", first)
             } else {
@@ -156,7 +156,7 @@ fn scripted(rng: &mut Rng, name: &str, may: May) -> (Filter, String) {
     (compiled(name, &text), text)
 }
 
-/// What was kept back comes at the end, changed where it had been cut.
+/// The code for text that was kept back: it comes at the end, changed where it had been cut.
 const KEPT: &str = r#"fn kept(state) {
     let out = [];
     let kept = state.ensure("kept", ["", ""]);
@@ -205,16 +205,16 @@ fn native(rng: &mut Rng, name: &str) -> (Filter, String) {
         Native::Counts => [Hook::Stream, Hook::StreamEnd].into_iter().collect(),
         Native::Signs => [Hook::Outlet].into_iter().collect(),
     };
-    let run = Named { name: name.to_owned(), native };
+    let run = NamedNative { name: name.to_owned(), native };
     (Filter::new(name, hooks, Arc::new(run)), format!("{native:?}"))
 }
 
-struct Named {
+struct NamedNative {
     name: String,
     native: Native,
 }
 
-impl Run for Named {
+impl Run for NamedNative {
     fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
         let text = event::text(&ctx.value);
         let state = ctx.turn.state(&self.name);

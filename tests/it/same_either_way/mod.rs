@@ -61,7 +61,7 @@ impl Case {
         let texts = filters.iter().zip(&texts).map(|(filter, text)| format!("{filter:?}:\n{text}")).collect();
         let rounds = Arc::new(rounds);
         let mut builder = Kernel::builder()
-            .provider(Arc::new(Drawn { number, rounds: rounds.clone() }))
+            .provider(Arc::new(DrawnModel { number, rounds: rounds.clone() }))
             .filters(filters)
             .settings(ModelSettings { hold, ..ModelSettings::default() });
         if tools {
@@ -90,7 +90,7 @@ impl Case {
         Ok(())
     }
 
-    async fn run(&self, stream: bool) -> Ran {
+    async fn run(&self, stream: bool) -> Outcome {
         let body = json!({
             "model": "m", "messages": [{"role": "user", "content": "hi"}],
             "tools": [{"type": "function", "function": {"name": DOOR}}],
@@ -108,7 +108,7 @@ impl Case {
         while let Some(piece) = receiver.recv().await {
             pieces.push(value(&piece.event));
         }
-        Ran {
+        Outcome {
             answer,
             history: plain(value(turn.context().history())),
             variables: plain(value(turn.context().variables())),
@@ -117,9 +117,9 @@ impl Case {
         }
     }
 
-    /// What a streaming client has to get, from the turn that was not streamed: the answer, and before it what
-    /// the model thought beside its calls of the host's tools.
-    fn expected_of(&self, unstreamed: &Ran) -> Value {
+    /// Returns the events that a streaming client has to get, from the turn that was not streamed: the
+    /// answer, and before it the model's thoughts beside its calls of the host's tools.
+    fn expected_of(&self, unstreamed: &Outcome) -> Value {
         let mut expected = unstreamed.answer.clone();
         let history = unstreamed.history.as_array().cloned().unwrap_or_default();
         let before = |key: &str| -> String {
@@ -138,8 +138,8 @@ impl Case {
     }
 }
 
-/// What came of a turn.
-struct Ran {
+/// The result of a turn.
+struct Outcome {
     answer: Value,
     history: Value,
     variables: Value,
@@ -157,12 +157,12 @@ fn look() -> Tool {
 }
 
 /// Answers what was drawn, in the form that was asked for.
-struct Drawn {
+struct DrawnModel {
     number: usize,
     rounds: Arc<Vec<Round>>,
 }
 
-impl Provider for Drawn {
+impl Provider for DrawnModel {
     fn name(&self) -> &str {
         "drawn"
     }
@@ -224,7 +224,7 @@ fn choices(answer: &Value) -> Value {
 
 /// A choice as its pieces come.
 #[derive(Default)]
-struct Received {
+struct ReceivedChoice {
     content: String,
     reasoning: String,
     calls: BTreeMap<u64, [String; 3]>,
@@ -233,7 +233,7 @@ struct Received {
 
 /// The same out of the pieces that a client got, put together without the host's own code.
 fn received(pieces: &[Value]) -> Value {
-    let mut all: BTreeMap<String, Received> = BTreeMap::new();
+    let mut all: BTreeMap<String, ReceivedChoice> = BTreeMap::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for choice in pieces.iter().flat_map(|piece| piece["choices"].as_array().cloned().unwrap_or_default()) {
         let own = all.entry(choice["index"].to_string()).or_default();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const WORDS: &[&str] = &["one", "two", "drei", "süß", "日本", "{\"a\": 1}"];
 
-/// What the service says when it has nothing else to say.
+/// The service's answer when it has nothing else.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) status: u16,
@@ -20,7 +20,7 @@ pub(super) struct Case {
     pub(super) number: usize,
     pub(super) filters: Vec<Drawn>,
     pub(super) system: Option<String>,
-    /// What was said before, by user and model in turns.
+    /// The messages before, by user and model in turns.
     pub(super) before: Vec<(&'static str, String)>,
     pub(super) says: String,
     pub(super) temperature: Option<f64>,
@@ -102,10 +102,10 @@ impl Case {
         self.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
     }
 
-    /// What the service answers to a conversation.
+    /// Returns the service's answer to a conversation.
     pub(super) fn answer(&self, asked: &Value) -> Result<String, Failure> {
         let messages = asked["messages"].as_array().cloned().unwrap_or_default();
-        // What was said before is no answer of this turn.
+        // The earlier messages are not an answer of this turn.
         let said = messages.iter().filter(|message| message["role"] == "assistant").count();
         let round = said.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
         match &self.failure {

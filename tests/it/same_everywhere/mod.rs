@@ -32,7 +32,7 @@ fn looked(n: Option<i64>) -> String {
     format!("seen {}", n.unwrap_or_default())
 }
 
-/// What a client reads of a filter that broke.
+/// Returns the error of a broken filter, as a client reads it.
 fn broken(plugin: &str, hook: &str) -> String {
     format!("the plugin `{plugin}` failed in its {hook}; its operator finds the reason in the log")
 }
@@ -67,7 +67,7 @@ fn report(wrong: &[(String, String)], cases: usize) {
 struct Group {
     host: TestHost,
     cases: Arc<Vec<Case>>,
-    /// What the service was asked, since it was last looked at.
+    /// The requests to the service since the last look.
     asked: Arc<Mutex<Vec<Value>>>,
 }
 

@@ -1,13 +1,14 @@
-//! What came of a turn, in the same words for every endpoint.
+//! The result of a turn, in the same words for every endpoint.
 
 use serde_json::{Map, Value, json};
 
-/// What a client, the service and the store saw of a turn. An endpoint that does not show something leaves it out.
+/// The events of a turn that a client, the service and the store saw. An endpoint that does not show
+/// something leaves it out.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Seen {
     pub(super) answer: Option<Answer>,
     pub(super) refusal: Option<Refusal>,
-    /// What plugins emitted.
+    /// The events that plugins emitted.
     pub(super) events: Option<Vec<Value>>,
     /// The conversations that the service was asked with, call by call.
     pub(super) sent: Vec<Value>,
@@ -33,7 +34,7 @@ pub(super) struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) class: Class,
-    /// What the client reads, where all endpoints say the same.
+    /// The error that the client reads, where all endpoints say the same.
     pub(super) message: String,
 }
 

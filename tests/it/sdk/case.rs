@@ -1,11 +1,11 @@
-//! What an upstream says in a case, and what a filter does to it, drawn from the case's number.
+//! The answers of an upstream in a case, and the changes of a filter to them, drawn from the case's number.
 
 use super::upstream::{Chunk, Round, answer, draw};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What the filter can do to an event.
+/// The changes of the filter to an event.
 pub(super) const ACTS: &[&str] = &[
     "nothing",
     "change",
@@ -41,7 +41,7 @@ const LOSING: &[&str] = &["drop", "replace", "twenty", "skip with text", "skip w
 /// Acts after which a turn goes on whatever is forgiven.
 const GENTLE: usize = 14;
 
-/// What the filter does when a stream has ended.
+/// The actions of the filter when a stream has ended.
 const ENDS: &[&str] =
     &["nothing", "nothing", "text", "text for each", "skip", "throw", "return a number", "bug"];
 
@@ -49,7 +49,7 @@ const ENDS: &[&str] =
 pub(crate) const DOOR: &str = "open_door";
 pub(crate) const LOOK: &str = "look";
 
-/// Which filters and tools stand before the model.
+/// The filters and tools before the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     /// `on_error: continue`.
@@ -93,9 +93,9 @@ pub(super) struct Case {
     pub(super) plan: BTreeMap<usize, &'static str>,
     pub(super) end: &'static str,
     pub(super) usage: bool,
-    /// Whether the client wants to see what is emitted.
+    /// `true` if the client wants to see the emitted events.
     pub(super) events: bool,
-    /// Whether the client's own code puts the stream together.
+    /// `true` if the client's own code puts the stream together.
     pub(super) helper: bool,
 }
 
@@ -138,7 +138,7 @@ impl Case {
                 () if rng.u8(0..4) == 0 => ACTS[rng.usize(..GENTLE)],
                 () => continue,
             };
-            // What is left of a call without its beginning is nobody's call.
+            // The rest of a call without its beginning is nobody's call.
             if !(LOSING.contains(&act) && begins_a_call(event)) {
                 self.plan.insert(place, act);
             }
@@ -149,8 +149,8 @@ impl Case {
         }
     }
 
-    /// Whether the clients' own accumulation can read the answer. It knows no emitted events and no half
-    /// calls, wants the first choice first, and takes what was cut for a failure.
+    /// Returns `true` if the clients' own accumulation can read the answer. It knows no emitted events and no
+    /// half calls, wants the first choice first, and takes a cut answer for a failure.
     pub(super) fn is_plain(&self) -> bool {
         let first = self.rounds[0][0][0].choice;
         let mut chunks = self.rounds.iter().flatten().flatten();
@@ -161,12 +161,12 @@ impl Case {
             && self.plan.values().all(|act| acts_plainly(act))
     }
 
-    /// What the filter sees, in order.
+    /// Returns the events that the filter sees, in order.
     fn events_seen(&self) -> Vec<Chunk> {
         self.rounds.iter().flatten().flatten().cloned().collect()
     }
 
-    /// What a client sends.
+    /// Returns the request of a client.
     pub(super) fn request(&self) -> Value {
         let plan: serde_json::Map<_, _> =
             self.plan.iter().map(|(place, act)| (place.to_string(), json!(act))).collect();
@@ -183,7 +183,7 @@ impl Case {
         json!({"number": self.number, "body": body, "headers": headers, "helper": self.helper})
     }
 
-    /// What the upstream answers to the question after so many tool results.
+    /// Returns the upstream's answer to the question after so many tool results.
     pub(super) fn answer(&self, results: usize, stream: bool) -> String {
         let round = &self.rounds[results.min(self.rounds.len() - 1)];
         answer(self.number, round, stream)

@@ -1,4 +1,4 @@
-//! Whatever a filter does to whichever event, OpenAI's own clients get one well-formed answer.
+//! Any change of a filter to any event: OpenAI's own clients get one well-formed answer.
 
 mod case;
 mod oracle;
@@ -25,7 +25,7 @@ const SIGNS: &str = "fn outlet(body) { body.messages[-1].text += \" -- signed\";
 const HOLDS: &str = "fn outlet(body) { body.messages[-1].text = `[${body.messages[-1].text}]`; }";
 const LOOKS: &str = "/*\ndescription: Looks.\n*/\nconst parameters = #{};\nfn handler(args) { \"seen\" }";
 
-/// How many cases to try.
+/// Returns the number of cases to try.
 pub(crate) fn cases(usual: usize) -> usize {
     let asked = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok());
     asked.unwrap_or(usual)
@@ -134,7 +134,7 @@ async fn host(cases: Arc<Vec<(Case, Expected)>>) -> TestHost {
     host
 }
 
-/// Whether a client saw what it had to.
+/// Compares the answer that a client saw with the expected one.
 fn compare(case: &Case, expected: &Expected, seen: &Value) -> Result<(), String> {
     let same = |what: &str, seen: &Value, expected: Value| {
         if *seen == expected { Ok(()) } else { Err(format!("{what}: {expected} expected, {seen} seen")) }

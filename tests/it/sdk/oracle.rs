@@ -1,18 +1,18 @@
-//! What a client must see of a case: worked out from what the filter is told to do, without any of the
+//! The answer that a client must see of a case: worked out from the filter's orders, without any of the
 //! host's own code.
 
 use super::case::{Case, DOOR};
 use super::upstream::Chunk;
 use std::collections::BTreeMap;
 
-/// What a client must see.
+/// The answer that a client must see.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     pub(super) choices: Vec<Choice>,
     pub(super) usage: bool,
     pub(super) emitted: usize,
     pub(super) failure: Option<Failure>,
-    /// Whether anything has surely, or surely not, gone out before a failure.
+    /// `true` if something has surely gone out before a failure, `false` if surely nothing has.
     pub(super) sent: Option<bool>,
 }
 
@@ -39,8 +39,8 @@ struct Acting<'a> {
     emitted: usize,
 }
 
-/// What a filter makes of an event; what is final passes the next filter unseen.
-type Made = Vec<(Chunk, bool)>;
+/// The events that a filter makes of one; those that are final pass the next filter unseen.
+type Events = Vec<(Chunk, bool)>;
 
 pub(super) fn expect(case: &Case) -> Expected {
     let mut acting = Acting { case, at: 0, kept: Default::default(), emitted: 0 };
@@ -80,7 +80,7 @@ fn run(
 ) -> Result<Vec<Choice>, Failure> {
     let mut said: Vec<Choice> = Vec::new();
     let mut ends = Vec::new();
-    // What an earlier round took is told in the end, to a client that asks for it.
+    // The usage of an earlier round is reported in the end, to a client that asks for it.
     out.usage &= case.usage;
     for event in round {
         let mut made = Vec::new();
@@ -99,7 +99,7 @@ fn run(
         Ok(made) => take(case, &mut said, made, out),
         Err(failure) => return Err(partly(case, out, said, failure)),
     }
-    // However an event was lost, its choice ended as it ended.
+    // The choice of a lost event ended as it ended.
     for (choice, why, usage) in ends {
         let own = of(&mut said, choice);
         if own.finish.is_none() {
@@ -110,7 +110,7 @@ fn run(
     Ok(said)
 }
 
-/// What had gone out before a failure.
+/// Adds the answer that had gone out before a failure.
 fn partly(case: &Case, out: &mut Expected, said: Vec<Choice>, failure: Failure) -> Failure {
     match case.model.holds {
         true => out.choices.clear(),
@@ -129,8 +129,8 @@ fn of(said: &mut Vec<Choice>, choice: usize) -> &mut Choice {
     &mut said[choice]
 }
 
-/// What goes past the second filter to the client.
-fn take(case: &Case, said: &mut Vec<Choice>, made: Made, out: &mut Expected) {
+/// Adds the events that go past the second filter to the client.
+fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut Expected) {
     for (mut chunk, is_final) in made {
         if !is_final && !chunk.text.is_empty() {
             chunk.text.push('\'');
@@ -185,7 +185,7 @@ fn settle(case: &Case, out: &mut Expected, said: Vec<Choice>, goes_on: bool) {
 }
 
 impl Acting<'_> {
-    fn act(&mut self, event: &Chunk) -> Result<Made, Failure> {
+    fn act(&mut self, event: &Chunk) -> Result<Events, Failure> {
         let at = self.at;
         self.at += 1;
         let index = event.choice;
@@ -243,7 +243,7 @@ impl Acting<'_> {
         })
     }
 
-    fn end(&mut self) -> Result<Made, Failure> {
+    fn end(&mut self) -> Result<Events, Failure> {
         let kept = std::mem::take(&mut self.kept);
         let says = |choice: usize, text: &str| Chunk { choice, text: text.to_owned(), ..Chunk::default() };
         let mut out: Vec<Chunk> = kept.iter().enumerate().map(|(choice, text)| says(choice, text)).collect();
@@ -260,7 +260,7 @@ impl Acting<'_> {
         Ok(out.into_iter().map(|chunk| (chunk, self.case.end == "skip")).collect())
     }
 
-    /// What comes of a failing act; nothing where it is forgiven.
+    /// Returns the result of a failing act; nothing where it is ignored.
     fn fails(&self, how: &str, at: &str, hook: &str) -> Result<(), Failure> {
         if self.case.model.forgives {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What an upstream says in a case: piece by piece as it is drawn, and as the wire has it.
+//! The events of an upstream in a case: piece by piece as they are drawn, and as the wire has them.
 
 use fastrand::Rng;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Which tests are run, what is told of them, and how the command ends.
+//! The choice of tests, the report about them, and the exit of the command.
 
 use super::{of_limit, outcomes, text};
 use crate::cli::Project;

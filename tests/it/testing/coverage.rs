@@ -1,4 +1,4 @@
-//! What tests reach of their scripts.
+//! The coverage of scripts by tests.
 
 use super::{of_limit, text};
 use crate::cli::Project;

@@ -31,7 +31,7 @@ fn of_limit(tests: &str) -> Project {
     Project::new().filter("limit", LIMIT).with("filters/limit.test.rhai", tests)
 }
 
-/// What came of each test: its name and whether it passed.
+/// Checks the result of each test: its name and `true` if it passed.
 #[track_caller]
 fn outcomes(ran: &Ran) -> Vec<(String, bool)> {
     let tests: Vec<Json> = ran

@@ -1,4 +1,4 @@
-//! What tests may call, tried by tests: those in `scripts/passing` pass, those in `scripts/failing` fail
+//! The functions for tests, tried by tests: those in `scripts/passing` pass, those in `scripts/failing` fail
 //! where and as they say themselves.
 
 use super::text;

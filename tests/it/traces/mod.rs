@@ -1,4 +1,4 @@
-//! What operators see of requests: lists, steps, the feed, tries, replays.
+//! The view of operators on requests: lists, steps, the feed, tries, replays.
 
 #[cfg(feature = "otlp")]
 mod collected;
@@ -11,7 +11,7 @@ mod tried;
 use crate::host::{Answer, TestHost, until};
 use serde_json::Value;
 
-/// What no trace may tell where nobody asked for contents.
+/// The text that no trace may show where nobody asked for contents.
 pub(crate) const CANARY: &str = "canary-7f3a";
 
 /// The trace of an answer, once it has ended.

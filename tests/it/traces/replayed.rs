@@ -64,7 +64,7 @@ async fn an_edited_script_shows_what_it_would_have_done() {
     let replayed = replay(&host, &id, json!({"plugin": "counts", "source": throws})).await.json();
     let inlet = &replayed["steps"][0]["replayed"];
     assert_eq!((&inlet["outcome"], &inlet["cause"]), (&json!("refused"), &json!("never")));
-    // What runs is as it was.
+    // The running version is as it was.
     assert_eq!(host.ask("hi").await.status, 200);
 }
 

@@ -1,4 +1,4 @@
-//! What a callback is told.
+//! The events of callbacks.
 
 use valvehouse_core::callback::Callback;
 use valvehouse_json::{Json, Object};

@@ -8,7 +8,7 @@ use valvehouse_core::callback::Callback;
 
 type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 
-/// Whom an agent tells what it does. They should not take long: the run waits for them.
+/// The listeners of an agent's events. They should not take long: the run waits for them.
 ///
 /// ```
 /// use valvehouse_agent::callbacks::Callbacks;
@@ -39,7 +39,7 @@ impl<T, E: Display> Outcome for Result<T, E> {
 }
 
 impl Callbacks {
-    /// Nobody.
+    /// Returns callbacks without listeners.
     pub fn new() -> Self {
         Self::default()
     }

@@ -12,19 +12,19 @@ use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
 
 /// As many events wait; more are lost, since a run waits for nobody who listens.
-const MOST: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 
 /// As long the end of a run waits for those who still listen.
-pub(super) const LONGEST: Duration = Duration::from_secs(5);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The events of one run, and the task that hands them on in order. It ends when this is dropped, after
 /// the last of them.
 pub(super) struct Queue {
-    sender: mpsc::Sender<Sent>,
+    sender: mpsc::Sender<Message>,
     lost: AtomicU64,
 }
 
-enum Sent {
+enum Message {
     Event(CallbackEvent),
     /// Everything before was handed on.
     Mark(oneshot::Sender<()>),
@@ -36,7 +36,7 @@ pub(super) type Place = (Arc<dyn Listener>, Json);
 impl Queue {
     /// Needs a runtime.
     pub(super) fn start(listeners: Vec<Place>, turn: Turn) -> Self {
-        Self::with_room(MOST, listeners, turn)
+        Self::with_room(MAX_EVENTS, listeners, turn)
     }
 
     pub(super) fn with_room(most: usize, listeners: Vec<Place>, turn: Turn) -> Self {
@@ -47,7 +47,7 @@ impl Queue {
 
     /// Never waits.
     pub(super) fn push(&self, event: CallbackEvent) {
-        if self.sender.try_send(Sent::Event(event)).is_err() {
+        if self.sender.try_send(Message::Event(event)).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
@@ -56,8 +56,8 @@ impl Queue {
     pub(super) async fn drain(&self, longest: Duration, run: &str) {
         let all = async {
             let (mark, handed_on) = oneshot::channel();
-            if self.sender.send(Sent::Mark(mark)).await.is_ok() {
-                // Where the task is gone there is nothing left to wait for.
+            if self.sender.send(Message::Mark(mark)).await.is_ok() {
+                // A task that is gone leaves nothing to wait for.
                 let _ = handed_on.await;
             }
         };
@@ -72,10 +72,10 @@ impl Queue {
     }
 }
 
-async fn hand_on(mut sent: mpsc::Receiver<Sent>, listeners: Vec<Place>, turn: Turn) {
+async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn: Turn) {
     while let Some(next) = sent.recv().await {
         match next {
-            Sent::Event(event) => {
+            Message::Event(event) => {
                 for (listener, state) in listeners.iter().filter(|(one, _)| one.hears(event.callback)) {
                     let heard = listener.hear(event.callback, event.to_json(), state.clone(), turn.clone());
                     if let Err(why) = heard.await {
@@ -83,8 +83,8 @@ async fn hand_on(mut sent: mpsc::Receiver<Sent>, listeners: Vec<Place>, turn: Tu
                     }
                 }
             }
-            // Whoever waited may have gone on.
-            Sent::Mark(mark) => drop(mark.send(())),
+            // The one that waited may have gone on.
+            Message::Mark(mark) => drop(mark.send(())),
         }
     }
 }

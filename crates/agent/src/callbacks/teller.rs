@@ -1,8 +1,8 @@
-//! What a turn tells of itself, and what the agent adds to it, as callbacks.
+//! The events of a turn, and those that the agent adds, as callbacks.
 
 use super::event::{CallbackEvent, Who};
 use super::handlers::Callbacks;
-use super::queue::{LONGEST, Queue};
+use super::queue::{MAX_WAIT, Queue};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use valvehouse_core::callback::{Callback, Listener};
@@ -127,7 +127,7 @@ impl Teller {
     /// Waits until everybody was told, five seconds at most.
     pub async fn drain(&self) {
         if let Some(queue) = &self.queue {
-            queue.drain(LONGEST, &self.who.run_id).await;
+            queue.drain(MAX_WAIT, &self.who.run_id).await;
         }
     }
 

@@ -272,7 +272,7 @@ async fn a_run_does_not_wait_for_ever_for_who_still_listens() {
     queue.push(event);
     queue.drain(Duration::from_millis(5), "r-1").await;
     assert!(heard.lock().is_empty());
-    // What waits is told also when nobody waits for it.
+    // Waiting events are delivered also when nobody waits for them.
     drop(queue);
     while heard.lock().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;

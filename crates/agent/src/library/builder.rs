@@ -1,4 +1,4 @@
-//! How an agent is put together.
+//! The builder of an agent.
 
 use super::agent::Agent;
 use crate::callbacks::Callbacks;
@@ -81,7 +81,7 @@ impl Builder {
         self.change(|state| state.name = name.to_owned())
     }
 
-    /// Sent first in every model call, never stored.
+    /// Sets the text that is sent first in every model call and never stored.
     #[must_use]
     pub fn system_prompt(self, text: &str) -> Self {
         self.change(|state| state.system_prompt = text.to_owned())

@@ -155,7 +155,7 @@ impl Agent {
     ) -> Result<Said, Fault> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let teller = run::teller(setup, &run, &turn);
-        // Where it stands before its first step, it can be gone on with, too.
+        // A run before its first step can be resumed, too.
         let kept = Mutex::new((Vec::new(), Some(saved.clone())));
         let keeper = InMemory { run: run.clone(), kept };
         (self.state.run_id, self.state.pending_action) = (Some(run), None);

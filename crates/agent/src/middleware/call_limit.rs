@@ -28,12 +28,12 @@ struct Limits {
 }
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
-    const MOST: u64 = 1_000_000;
+    const MAX: u64 = 1_000_000;
     let mut options = Options::of(NAME, options);
     let limits = Arc::new(Limits {
-        model_calls: options.number("max_model_calls", 20, 1..=MOST),
-        tool_calls: options.number("max_tool_calls", 50, 0..=MOST),
-        tool_calls_per_answer: options.number("max_tool_calls_per_turn", 10, 0..=MOST),
+        model_calls: options.number("max_model_calls", 20, 1..=MAX),
+        tool_calls: options.number("max_tool_calls", 50, 0..=MAX),
+        tool_calls_per_answer: options.number("max_tool_calls_per_turn", 10, 0..=MAX),
         on_limit: options.word(
             "on_limit",
             &[("halt", OnLimit::Halt), ("warn_and_continue", OnLimit::Warn)],

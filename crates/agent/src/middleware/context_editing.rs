@@ -21,12 +21,12 @@ struct Settings {
 }
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
-    const MOST: u64 = 10_000_000;
+    const MAX: u64 = 10_000_000;
     let mut options = Options::of(NAME, options);
     let settings = Settings {
-        keep_tool_results: options.number("keep_tool_results", 3, 0..=MOST) as usize,
-        min_messages: options.number("min_messages", 10, 1..=MOST) as usize,
-        max_tokens: options.number("max_tokens", 4_000, 1..=MOST) as usize,
+        keep_tool_results: options.number("keep_tool_results", 3, 0..=MAX) as usize,
+        min_messages: options.number("min_messages", 10, 1..=MAX) as usize,
+        max_tokens: options.number("max_tokens", 4_000, 1..=MAX) as usize,
         placeholder: options.text("placeholder", "[an earlier result, left out here]"),
     };
     options.done()?;
@@ -53,7 +53,7 @@ impl Settings {
         for place in results.into_iter().take(old).filter(|place| *place < answered) {
             let result = &messages[place];
             if message::text_of(result).len() > self.placeholder.len() {
-                // What is a message takes text; images of an old result go, too.
+                // A message takes text; images of an old result go, too.
                 let _ = result.set("content", self.placeholder.as_str());
             }
         }

@@ -65,7 +65,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Text.
+    /// Returns a text, or the default.
     pub(crate) fn text(&mut self, key: &'static str, default: &str) -> String {
         let Some(given) = self.get(key) else { return default.to_owned() };
         given.as_str().map(str::to_owned).unwrap_or_else(|| {
@@ -96,7 +96,7 @@ impl<'a> Options<'a> {
         entries.into_iter().map(|(name, value)| (name.into(), value)).collect()
     }
 
-    /// Whatever stands at a key.
+    /// Returns any value at a key.
     pub(crate) fn get(&mut self, key: &'static str) -> Option<Json> {
         self.known.push(key);
         self.given.get(key).filter(|given| !given.is_null())

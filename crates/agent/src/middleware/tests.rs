@@ -425,9 +425,9 @@ async fn two_approvals_of_one_call_hold_both() {
 
 /// The events that a turn reported.
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct Recorder(Mutex<Vec<String>>);
 
-impl Observer for Heard {
+impl Observer for Recorder {
     fn notice(&self, notice: Notice) {
         if let Notice::Retry { what, attempt, most, .. } = notice {
             self.0.lock().push(format!("{what} {attempt}/{most}"));
@@ -451,7 +451,7 @@ const SOON: &str = r#"{"max_retries":2,"initial_delay_ms":1,"tools":["pay"]}"#;
 async fn a_tool_that_fails_for_a_moment_is_tried_again_and_that_is_told() {
     let (count, tool) = failing(2, "connection refused");
     let kernel = kernel(&calling(1, 1), tool, &[of("tool_retry", SOON)]);
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(Recorder::default());
     let turn = Turn::default().observed_by(heard.clone());
     let invoked = kernel.invoke_in("pay", json(r#"{"sum":5}"#), &turn).await.unwrap();
     assert_eq!((invoked.value, count.load(Relaxed)), (json(r#"{"sum":5}"#), 3));
@@ -510,7 +510,7 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     let down = || Fault::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
     let model = Canned::new([Reply::fault(down()), Reply::fault(down()), Reply::text("late")]);
     let again = of("model_retry", r#"{"max_retries":2,"initial_delay_ms":1}"#);
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(Recorder::default());
     let turn = Turn::default().observed_by(heard.clone());
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
     let wish = Wish { stream: None, raw: false };

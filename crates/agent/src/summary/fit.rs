@@ -1,4 +1,4 @@
-//! What is sent, so that it never takes more than it may: the summary and the newest messages.
+//! The messages that are sent, so that they never take more than they may: the summary and the newest ones.
 
 use super::state::{Kept, number};
 use super::units::{Counts, Unit, is_system, tokens_in};
@@ -137,7 +137,7 @@ fn cut_results(unit: &mut Unit, most: usize, counts: &Counts) {
     let texts: Vec<usize> = results.iter().map(|result| counts.of_text(&message::text_of(result))).collect();
     let fixed = weigh(&unit.messages).saturating_sub(texts.iter().sum());
     let mut share = most.saturating_sub(fixed) / results.len().max(1);
-    // What short results do not need, long ones may have.
+    // The room that short results do not need, long ones may have.
     let short: Vec<usize> = texts.into_iter().filter(|tokens| *tokens <= share).collect();
     if short.len() < results.len() {
         let rest = most.saturating_sub(fixed + short.iter().sum::<usize>());

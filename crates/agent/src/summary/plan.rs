@@ -12,7 +12,7 @@ use valvehouse_tokens::BESIDE;
 /// The next action. `from` is the first unit that stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Plan {
-    /// Nothing.
+    /// The conversation stays as it is.
     Leave,
     /// The summary there is, or a note, and what stays.
     Show { from: usize },
@@ -136,7 +136,7 @@ impl<'a> Look<'a> {
     pub(super) fn keep(&self, turn: &Turn, from: Option<usize>) {
         self.kept.keep(turn, from.is_some());
         match (self.settings.writer(), from.and_then(|from| self.talk.units.get(from))) {
-            // What no summary will ever stand for need not be read again.
+            // Messages that no summary will ever stand for need not be read again.
             (None, Some(first)) => state::shown_from(turn, Some(first.from)),
             (None, None) => {}
             (Some(_), _) => state::shown_from(turn, None),

@@ -1,4 +1,4 @@
-//! When a conversation is shortened, and to what.
+//! The limits at which a conversation is shortened, and its length after that.
 
 use crate::middleware::options::Options;
 use std::sync::Arc;
@@ -49,18 +49,18 @@ impl Default for Summarization {
 impl Summarization {
     /// From options of the same names. An error says all that is wrong with them.
     pub fn read(options: &Json) -> Result<Self, String> {
-        const MOST: u64 = 10_000_000;
+        const MAX: u64 = 10_000_000;
         let (mut options, default) = (Options::of(NAME, options), Self::default());
         let read = Self {
-            window_size: options.number("window_size", default.window_size as u64, 1..=MOST) as usize,
-            max_tokens: options.number("max_tokens", default.max_tokens as u64, 100..=MOST) as usize,
+            window_size: options.number("window_size", default.window_size as u64, 1..=MAX) as usize,
+            max_tokens: options.number("max_tokens", default.max_tokens as u64, 100..=MAX) as usize,
             summarize: options.flag("summarize", default.summarize),
             compress_threshold: options.number(
                 "compress_threshold",
                 default.compress_threshold as u64,
-                1..=MOST,
+                1..=MAX,
             ) as usize,
-            token_threshold: options.number("token_threshold", default.token_threshold as u64, 1..=MOST)
+            token_threshold: options.number("token_threshold", default.token_threshold as u64, 1..=MAX)
                 as usize,
             preserve_system: options.flag("preserve_system", default.preserve_system),
             model: None,

@@ -1,4 +1,4 @@
-//! What the summarization keeps from call to call and from turn to turn.
+//! The state of the summarization from call to call and from turn to turn.
 
 use super::settings::NAME;
 use super::units::Unit;

@@ -353,7 +353,7 @@ proptest! {
                 prop_assert!(count(&sent) <= settings.max_tokens, "{} > {}", count(&sent), settings.max_tokens);
             }
             let leading = said.iter().take_while(|message| is_role(message, "system")).count();
-            // Where a model writes, nothing is between what it stands for and what is there.
+            // A model's summary leaves nothing between the messages it stands for and those that are there.
             let covers = state(&turn, "covers").as_i64().unwrap() as usize;
             if settings.summarize && !is_cut && seen.first().is_some_and(is_head) {
                 let covered = said[leading..].iter().take(covers).filter(|message| !is_role(message, "system")).count();

@@ -44,7 +44,7 @@ impl Talk {
                 talk.system_tokens += tokens;
                 continue;
             }
-            // What stands before the conversation has no place in it.
+            // A message before the conversation has no place in it.
             let to = if index < leading { from } else { from + 1 };
             talk.end = talk.end.max(to);
             let answers = is_role(message, "tool").then(|| message.text("tool_call_id").unwrap_or_default());
@@ -85,17 +85,17 @@ pub(super) fn tokens_in(units: &[Unit]) -> usize {
 }
 
 /// Bytes that hardly any token has.
-const LONGEST_TOKEN: usize = 32;
+const MAX_TOKEN: usize = 32;
 
 /// Counts tokens, each message once a turn.
 pub(super) struct Counts {
     model: String,
     counter: Counter,
-    known: Arc<Known>,
+    known: Arc<TokenCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct TokenCache {
     hasher: RandomState,
     tokens: Mutex<HashMap<u64, usize>>,
 }
@@ -124,8 +124,8 @@ impl Counts {
 
     /// A text cut to so many tokens.
     pub(super) fn cut(&self, text: &str, most: usize) -> String {
-        // What is far too long is not worth counting.
-        let mut text = text[..text.floor_char_boundary(most.saturating_mul(LONGEST_TOKEN))].to_owned();
+        // A text that is far too long is not worth counting.
+        let mut text = text[..text.floor_char_boundary(most.saturating_mul(MAX_TOKEN))].to_owned();
         loop {
             let tokens = self.of_text(&text);
             if tokens <= most || text.is_empty() {

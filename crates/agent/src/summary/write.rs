@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The time that all parts may take together; the rest is left to another time.
 const ALL_PATIENCE: Duration = Duration::from_secs(120);
 /// The most bytes of one message that are read.
-const LONGEST_MESSAGE: usize = 4 << 10;
+const MAX_MESSAGE: usize = 4 << 10;
 /// The most bytes that are read at a time: they fit every model.
-const LONGEST_PART: usize = 24 << 10;
+const MAX_PART: usize = 24 << 10;
 
 /// Extends the summary by what is old. What was written stays also when a later part fails.
 pub(super) fn extend(
@@ -50,7 +50,7 @@ fn parts(old: &[Unit]) -> Vec<(String, u64)> {
     for unit in old {
         let record: String = unit.messages.iter().map(record).collect();
         match parts.last_mut() {
-            Some((part, to)) if part.len() + record.len() <= LONGEST_PART => {
+            Some((part, to)) if part.len() + record.len() <= MAX_PART => {
                 part.push_str(&record);
                 *to = unit.to;
             }
@@ -63,7 +63,7 @@ fn parts(old: &[Unit]) -> Vec<(String, u64)> {
 /// A message as a line of a record.
 fn record(said: &Json) -> String {
     let role = message::role_of(said);
-    let text = shortened(message::text_of(said).into(), LONGEST_MESSAGE);
+    let text = shortened(message::text_of(said).into(), MAX_MESSAGE);
     let mut record = if text.is_empty() { String::new() } else { format!("{role}: {text}\n") };
     let parts = said.get("content").unwrap_or_default().items();
     let others = parts.iter().filter(|part| part.as_object().is_some() && part.text("text").is_none());
@@ -71,7 +71,7 @@ fn record(said: &Json) -> String {
         record.push_str(&format!("{role} sends [{}]\n", other.text("type").unwrap_or_default()));
     }
     for call in Call::all(said) {
-        let arguments = shortened(call.arguments.into(), LONGEST_MESSAGE);
+        let arguments = shortened(call.arguments.into(), MAX_MESSAGE);
         record.push_str(&format!("{role} calls {}({arguments})\n", call.name));
     }
     record

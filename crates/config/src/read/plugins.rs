@@ -1,4 +1,4 @@
-//! What the configuration says of single plugins: valves, limits, grants.
+//! The settings of single plugins: valves, limits, grants.
 
 use super::section::section;
 use crate::grant_word;

@@ -1,4 +1,4 @@
-//! What the host listens on, and where its scripts and its state live.
+//! The addresses that the host listens on, and the folders of its scripts and its state.
 
 use super::section::{NO_DIGEST, section};
 use crate::network::Network;

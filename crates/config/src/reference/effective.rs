@@ -25,7 +25,7 @@ pub struct Effective {
 
 /// All of them.
 pub fn effective(config: &Config) -> Vec<Effective> {
-    let mut all = Shown { config, all: Vec::new() };
+    let mut all = View { config, all: Vec::new() };
     all.server();
     all.add("admin.key", config.admin.key.as_ref().map(secret).unwrap_or_default());
     all.add("folders.filters", path(&config.folders.filters, config));
@@ -46,12 +46,12 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.all
 }
 
-struct Shown<'c> {
+struct View<'c> {
     config: &'c Config,
     all: Vec<Effective>,
 }
 
-impl Shown<'_> {
+impl View<'_> {
     fn add(&mut self, key: impl Into<String>, value: impl Into<String>) {
         let key = key.into();
         let origin = self.config.origin(&key);

@@ -38,7 +38,7 @@ const fn it(
     Described { key, form, usual, about, example }
 }
 
-/// Written for: nothing, and that means none.
+/// The text of an empty cell that means none.
 const NONE: &str = "*none*";
 /// It has to be given.
 const NEEDED: &str = "*must be given*";

@@ -1,4 +1,4 @@
-//! How an answer ends, and what it took: stop reasons and token counts, both ways.
+//! The end of an answer, and its cost: stop reasons and token counts, both ways.
 
 use super::extra::{others, with_others};
 use valvehouse_json::Json;

@@ -1,4 +1,4 @@
-//! Which blocks of an answer have to be remembered, so that the same blocks can be made of it again.
+//! The blocks of an answer that have to be remembered, so that the same blocks can be made of it again.
 //!
 //! Thinking, then text, then calls is how blocks come of themselves: nothing is remembered of those.
 //! A signature, a citation, a search or another order is.

@@ -139,7 +139,7 @@ impl<'a> DataUrl<'a> {
         let (head, data) = url[scheme.len()..].split_once(',')?;
         let mut words = head.split(';');
         let kind = words.next().unwrap_or_default().trim().to_ascii_lowercase();
-        // What one kind of file is often called by mistake.
+        // One kind of file often has the other name by mistake.
         let kind = if kind == "image/jpg" { "image/jpeg".to_owned() } else { kind };
         Some(Self { kind, is_base64: words.any(|word| word.trim().eq_ignore_ascii_case("base64")), data })
     }

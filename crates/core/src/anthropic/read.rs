@@ -50,7 +50,7 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
         }
     }
     set("messages", messages(request)?.into());
-    // What counts towards it is the same: thinking too.
+    // The same tokens count towards it: thinking too.
     set("max_completion_tokens", request.get("max_tokens").unwrap_or_default());
     if let Some(stop) = request.given("stop_sequences").filter(|stop| !stop.is_empty()) {
         set("stop", stop.copy());

@@ -1,4 +1,4 @@
-//! What can be known of a text without holding it: how long it is, and whether it is still the same.
+//! The facts about a text that need no copy of it: its length, and a digest to compare it by.
 
 use crate::words::hex;
 use sha2::{Digest, Sha256};

@@ -14,11 +14,11 @@ pub(super) struct Talk {
     /// Is `true` if instructions in the middle stay there: their client knows that they may.
     keeps_places: bool,
     system: Vec<Json>,
-    said: Vec<Said>,
+    said: Vec<Side>,
 }
 
 /// The contents of one side before it is the other's turn.
-struct Said {
+struct Side {
     role: &'static str,
     results: Vec<Json>,
     others: Vec<Json>,
@@ -59,13 +59,13 @@ impl Talk {
         Ok(())
     }
 
-    /// Whoever said the last message goes on with it.
+    /// Adds blocks to the last message if it has the same role.
     fn say(&mut self, role: &'static str, blocks: Vec<Json>) {
         if blocks.is_empty() {
             return;
         }
         if self.said.last().is_none_or(|last| last.role != role) {
-            self.said.push(Said { role, results: Vec::new(), others: Vec::new() });
+            self.said.push(Side { role, results: Vec::new(), others: Vec::new() });
         }
         let Some(last) = self.said.last_mut() else { return };
         for block in blocks {
@@ -76,7 +76,7 @@ impl Talk {
 
     /// The messages, roles taking turns. Results stand before anything else, as Anthropic wants them.
     pub(super) fn messages(self) -> Vec<Json> {
-        let message = |said: Said| {
+        let message = |said: Side| {
             let content = [said.results, said.others].concat();
             // As it mostly came: one plain text is no list.
             if let ("system", [only]) = (said.role, content.as_slice())

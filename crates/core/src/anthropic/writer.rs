@@ -343,7 +343,7 @@ impl Writer {
         match self.open.take() {
             None => {}
             Some(Open::Text(Some(_)) | Open::Thinking(Some(_))) => {
-                // Cut short by something else: the plan for it is over.
+                // The block was cut short by something else: the plan for it is over.
                 self.plan.pop_front();
                 self.events.stop();
             }

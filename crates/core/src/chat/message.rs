@@ -45,7 +45,7 @@ pub fn text_of(message: &Json) -> CompactString {
                 for part in parts {
                     let Some(text) = part_text(part) else { continue };
                     if said_before.is_repeated(part) {
-                        // What can be said again and again takes no memory before it is joined.
+                        // Text that can be repeated again and again takes no memory before it is joined.
                         let Some(rest) = left.checked_sub(text.len()) else { break };
                         left = rest;
                     }
@@ -74,7 +74,7 @@ pub fn set_text(message: &Json, text: &str) {
     parts.retain(|part| part_text(part).is_none());
     // Before the first text part there are no others, so its place is still the same.
     parts.insert(place, text_part(text));
-    // What stood in the list may stand in it again, and a new part holds nothing.
+    // Parts of the list may stand in it again, and a new part holds nothing.
     let _ = content.replace(parts);
 }
 

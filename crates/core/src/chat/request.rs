@@ -1,4 +1,4 @@
-//! What a chat request must have before anything runs, and what the host reads of it.
+//! The fields that a chat request must have before anything runs, and those that the host reads.
 
 use super::message;
 use crate::fault::Fault;

@@ -1,4 +1,4 @@
-//! What plugins emit for the people on the other side, and the questions they ask them.
+//! The events that plugins emit for the people on the other side, and the questions they ask them.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub enum NobodyAnswers {
     NoListener,
     /// The time is up.
     Timeout(u64),
-    /// Whoever was asked cannot answer, or will not.
+    /// The person cannot answer, or will not.
     Gone,
     /// Nobody can answer now, so the turn pauses until somebody does.
     Paused,
@@ -174,17 +174,17 @@ impl std::fmt::Debug for Events {
 #[derive(Clone, Default)]
 pub struct Questions {
     board: Arc<Board>,
-    /// Whom those questions are for that are asked through this clone.
+    /// The user whom questions of this clone are for.
     whose: Arc<str>,
 }
 
-/// Whom a question is for, and where its answer goes.
+/// The user whom a question is for, and the channel for the answer.
 type OpenQuestion = (Arc<str>, oneshot::Sender<Json>);
 
 #[derive(Default)]
 struct Board {
     open: Mutex<HashMap<String, OpenQuestion>>,
-    /// Told whenever a question closes.
+    /// Notifies of every question that closes.
     closed: Notify,
 }
 

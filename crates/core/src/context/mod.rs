@@ -1,4 +1,4 @@
-//! What travels along a turn: variables, history, the turn's own facts, and what plugins emit.
+//! The values that travel along a turn: variables, history, the turn's own facts, and the events of plugins.
 
 mod afterwards;
 mod durable;

@@ -1,4 +1,4 @@
-//! What a turn tells of itself while it runs, for whoever watches it.
+//! The events of a turn while it runs, for observers.
 
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -78,7 +78,7 @@ pub struct ToolCalled {
     pub tags: Vec<String>,
 }
 
-/// Whoever watches a turn. It is called where things happen, so it must not take long.
+/// An observer of a turn. It is called where things happen, so it must not take long.
 pub trait Observer: Send + Sync {
     /// Something happened.
     fn notice(&self, notice: Notice);

@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 /// The time for which a turn is kept after its last part.
 const KEPT: Duration = Duration::from_secs(600);
 /// Turns that are kept; of more the oldest go.
-const MOST_TURNS: usize = 10_000;
+const MAX_TURNS: usize = 10_000;
 /// The most bytes that the scripts of one turn may keep between its parts.
 const LARGEST_TURN: usize = 1 << 20;
 /// The most bytes that all turns may keep together.
@@ -32,17 +32,17 @@ pub struct Part {
 
 /// The state that the parts of one turn share. A clone is the same.
 #[derive(Debug, Clone, Default)]
-pub struct Parted(Arc<Shared>);
+pub struct Parted(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     states: States,
     metadata: Json,
-    ran: Mutex<Ran>,
+    ran: Mutex<Progress>,
     answer: Mutex<Option<(String, Json)>>,
 }
 
-impl Default for Shared {
+impl Default for Inner {
     fn default() -> Self {
         Self {
             states: States::default(),
@@ -54,7 +54,7 @@ impl Default for Shared {
 }
 
 #[derive(Debug, Default)]
-struct Ran {
+struct Progress {
     inlets: BTreeSet<String>,
     outlets: BTreeSet<String>,
     /// The numbers that tell apart the plugins that had an id one after the other.
@@ -145,10 +145,10 @@ impl Parted {
 
 /// The turns of which a part came lately.
 #[derive(Debug, Default)]
-pub struct PartedTurns(Mutex<Kept>);
+pub struct PartedTurns(Mutex<Cache>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Cache {
     /// The one whose last part is the oldest comes first.
     turns: IndexMap<Part, (Parted, Instant, usize)>,
     weight: usize,
@@ -178,13 +178,13 @@ impl PartedTurns {
         kept.weight += weight;
         kept.turns.insert(part, (turn.clone(), Instant::now(), weight));
         kept.forget_old();
-        while kept.turns.len() > MOST_TURNS || kept.weight > ALL_TURNS {
+        while kept.turns.len() > MAX_TURNS || kept.weight > ALL_TURNS {
             kept.forget_first();
         }
     }
 }
 
-impl Kept {
+impl Cache {
     fn forget(&mut self, part: &Part) {
         if let Some((.., weight)) = self.turns.shift_remove(part) {
             self.weight -= weight;
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn of_too_many_turns_the_oldest_go() {
         let turns = PartedTurns::default();
-        for number in 0..=MOST_TURNS {
+        for number in 0..=MAX_TURNS {
             turns.keep(part(&number.to_string()), &Parted::default());
         }
         assert!(turns.find(&part("0")).is_none());

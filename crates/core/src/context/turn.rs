@@ -162,13 +162,13 @@ pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
 pub struct Turn(Arc<InContext>);
 
 struct InContext {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     context: Context,
     /// The call of a tool by a script that this is a part of.
     within: Option<Arc<Within>>,
 }
 
-struct Shared {
+struct Inner {
     facts: TurnFacts,
     states: States,
     /// The exchange of a turn that no endpoint began.
@@ -219,7 +219,7 @@ impl Turn {
             _ => context,
         };
         let within = facts.nesting.as_ref().and_then(|nesting| nesting.within.clone());
-        let shared = Shared {
+        let shared = Inner {
             facts,
             states,
             exchange: Exchange::default(),
@@ -266,7 +266,7 @@ impl Turn {
     /// What this turn leaves for the time when its client has the answer; without an endpoint that knows it, for the end
     /// of the turn.
     pub fn afterwards(&self) -> &Afterwards {
-        let Shared { facts, afterwards, .. } = &*self.0.shared;
+        let Inner { facts, afterwards, .. } = &*self.0.shared;
         facts.afterwards.as_ref().unwrap_or_else(|| afterwards.get_or_init(Afterwards::default))
     }
 
@@ -314,7 +314,7 @@ impl Turn {
     }
 
     fn script_calls(&self) -> &Arc<Calls> {
-        let Shared { facts, script_calls, .. } = &*self.0.shared;
+        let Inner { facts, script_calls, .. } = &*self.0.shared;
         let outer = || facts.nesting.as_ref().map(|nesting| nesting.calls.clone());
         script_calls.get_or_init(|| outer().unwrap_or_default())
     }
@@ -386,12 +386,12 @@ impl Turn {
     /// this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is worth to weigh
     /// all of it.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
-        const WORTH_WEIGHING: u64 = 4 << 20;
+        const WEIGHING_THRESHOLD: u64 = 4 << 20;
         if kept == 0 {
             return false;
         }
         self.0.shared.size.fetch_add(usize::try_from(kept).unwrap_or(usize::MAX), Relaxed);
-        if self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+        if self.0.shared.kept.fetch_add(kept, Relaxed) + kept < WEIGHING_THRESHOLD {
             return false;
         }
         self.0.shared.kept.store(0, Relaxed);
@@ -591,7 +591,7 @@ impl<F: Future> Future for Lasting<F> {
 }
 
 /// Ends its turn when it is dropped, however the work on it ended.
-pub struct EndOfTurn(Arc<Shared>);
+pub struct EndOfTurn(Arc<Inner>);
 
 impl Drop for EndOfTurn {
     fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! What requests came to, door by door.
+//! The results of requests, by endpoint.
 
 use super::spread::{Spread, Spreading, counted};
 use std::sync::Arc;

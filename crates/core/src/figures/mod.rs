@@ -1,5 +1,5 @@
-//! What calls came to: of plugins, of tools, of models' services, and at the doors. Kept while the host runs, from any
-//! thread, cheap to add to.
+//! The results of calls: of plugins, of tools, of models' services, and at the endpoints. Kept while the host
+//! runs, from any thread, cheap to add to.
 
 mod doors;
 mod services;

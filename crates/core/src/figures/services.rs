@@ -1,4 +1,4 @@
-//! What the calls of one models' service came to.
+//! The results of the calls of one models' service.
 
 use super::spread::{Spread, Spreading, counted};
 use crate::fault::Fault;
@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 /// The end of a call of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
-    /// Well.
+    /// The call ended well.
     Whole,
     /// It said no: 400 to 499.
     Refused,
@@ -26,7 +26,7 @@ pub enum Answered {
     BrokeOff,
     /// It was not asked: it failed again and again and is left alone.
     Rests,
-    /// Whoever asked went away.
+    /// The client went away.
     Left,
 }
 

@@ -1,4 +1,4 @@
-//! What the calls of a plugin have cost: kept while the host runs, across reloads, cheap to add to.
+//! The costs of a plugin's calls: kept while the host runs, across reloads, cheap to add to.
 
 use super::spread::{Spread, Spreading, counted};
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! What the calls of one tool came to, whoever brings it.
+//! The results of one tool's calls, whoever brings it.
 
 use super::spread::{Spread, Spreading, counted};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ pub enum Used {
     Panicked,
     /// It waits for a person.
     Paused,
-    /// Whoever called it went away.
+    /// The caller went away.
     Left,
 }
 

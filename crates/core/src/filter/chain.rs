@@ -13,16 +13,16 @@ use std::sync::Arc;
 use valvehouse_json::Json;
 
 /// Most events that a hook makes of one: each goes on through the chain and to the client.
-const MOST_EVENTS: usize = 1_000;
+const MAX_EVENTS: usize = 1_000;
 /// The most memory that they may take, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Filters in running order, and per moment those that act at it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Chain(Arc<Sorted>);
+pub struct Chain(Arc<FilterOrder>);
 
 #[derive(Debug, Default)]
-struct Sorted {
+struct FilterOrder {
     filters: Vec<Filter>,
     at: [Vec<usize>; Hook::ALL.len()],
     hooks: Hooks,
@@ -45,7 +45,7 @@ impl Chain {
     /// Filters in ascending priority; equal ones keep their order.
     pub fn new(mut filters: Vec<Filter>) -> Self {
         filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
-        let mut sorted = Sorted::default();
+        let mut sorted = FilterOrder::default();
         for (index, filter) in filters.iter().enumerate() {
             for hook in filter.hooks.iter() {
                 sorted.at[hook as usize].push(index);
@@ -176,7 +176,7 @@ pub struct Told {
 
 /// One filter's turn and how it went.
 pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told {
-    let Decided { outcome, passed_over } = decide(filter, hook, value, turn).await;
+    let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),
         (None, Ok(Outcome::Done(_))) => ("continue", None),
@@ -190,19 +190,19 @@ pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told
 }
 
 /// The outcome of a filter's turn.
-struct Decided {
+struct Decision {
     outcome: Result<Outcome, Fault>,
     /// The word and the reason for which it had no say, where it had none.
     passed_over: Option<(&'static str, String)>,
 }
 
-impl From<Result<Outcome, Fault>> for Decided {
+impl From<Result<Outcome, Fault>> for Decision {
     fn from(outcome: Result<Outcome, Fault>) -> Self {
         Self { outcome, passed_over: None }
     }
 }
 
-impl Decided {
+impl Decision {
     /// It failed, and the value goes on without it.
     fn forgiven(outcome: Outcome, cause: String) -> Self {
         Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
@@ -210,7 +210,7 @@ impl Decided {
 }
 
 /// One filter's turn: its verdict, or what its policy makes of its breakage.
-async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decided {
+async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
     let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
     if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
         return resting(filter, hook, value, breaker.refusal(rest), turn);
@@ -245,9 +245,9 @@ fn settled(
     before: Option<Before>,
     admission: Admission,
     turn: &Turn,
-) -> Decided {
+) -> Decision {
     if turn.is_paused() {
-        // Whatever it made of that: it runs again when somebody has answered.
+        // The result of that is dropped: it runs again when somebody has answered.
         return Err(Fault::Paused).into();
     }
     let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
@@ -257,7 +257,7 @@ fn settled(
     if let Some(breaker) = &filter.breaker {
         match &verdict {
             Ok(_) => breaker.went_well(admission),
-            // What was ended since nobody waits for it is no fault of the filter's.
+            // A call that was ended since nobody waits for it is not a fault of the filter.
             Err(_) if turn.is_over() => {}
             Err(breakage) => breaker.broke(&breakage.cause),
         }
@@ -267,7 +267,7 @@ fn settled(
         (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)).into(),
         (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
-            Decided::forgiven(without(filter, hook, before.again(), turn), refusal.message)
+            Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
         (Ok(Verdict::Error(refusal)), _) => {
             Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
@@ -277,7 +277,7 @@ fn settled(
             tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
             match before {
                 Some(before) => {
-                    Decided::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
+                    Decision::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
                 }
                 None => Err(Fault::Broken(breakage)).into(),
             }
@@ -295,9 +295,9 @@ pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
     let is_event = |one: &Json| matches!(one, Json::Object(_) | Json::Text(_));
     match (hook, given) {
         (Hook::Stream | Hook::StreamEnd, Json::Array(events)) => events.with(|events| {
-            if events.len() > MOST_EVENTS {
+            if events.len() > MAX_EVENTS {
                 let count = events.len();
-                return Some(format!("returned {count} events; {MOST_EVENTS} may take the place of one"));
+                return Some(format!("returned {count} events; {MAX_EVENTS} may take the place of one"));
             }
             if let Some(odd) = events.iter().find(|one| !is_event(one)) {
                 let kind = article(odd);
@@ -333,7 +333,7 @@ fn article(value: &Json) -> String {
 
 /// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
 /// otherwise not at all.
-fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decided {
+fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
     filter.run.rests(hook);
     let passed_over = Some(("rests", instead.message.clone()));
     let outcome = match filter.on_break {
@@ -342,7 +342,7 @@ fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Tu
             Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
         }
     };
-    Decided { outcome, passed_over }
+    Decision { outcome, passed_over }
 }
 
 /// The value that goes on in place of what a filter would have made.

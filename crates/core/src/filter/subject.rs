@@ -1,4 +1,4 @@
-//! What a hook looks at.
+//! The subject of a hook.
 
 use crate::context::{Context, Turn};
 use valvehouse_json::{Json, MisplacedValue};

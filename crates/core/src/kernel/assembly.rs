@@ -27,7 +27,7 @@ struct Parts {
 pub struct ModelSettings {
     /// The provider's name for it, where that is another one.
     pub model: Option<String>,
-    /// Sent first in every model call, never stored.
+    /// The text that is sent first in every model call and never stored.
     pub system_prompt: Option<String>,
     /// Model calls a turn may take.
     pub max_tool_iterations: usize,

@@ -1,4 +1,4 @@
-//! How a streamed answer ends: once for each choice that began, then the usage, once.
+//! The end of a streamed answer: once for each choice that began, then the usage, once.
 
 use super::choices::{choices, deltas, is_only_usage, messages, reasons};
 use crate::chat::response::natural_finish;

@@ -27,7 +27,7 @@ pub(super) struct Form {
 
 #[derive(Default)]
 struct Choice {
-    calls: Vec<Begun>,
+    calls: Vec<OpenCall>,
 }
 
 /// The kind of tool that a call refers to.
@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// A tool call whose beginning was sent.
-struct Begun {
+struct OpenCall {
     /// As the service numbers it.
     index: Option<i64>,
     id: CompactString,
@@ -244,7 +244,7 @@ impl Choice {
             // Some servers send the object itself instead of its text.
             Some(value) => set(called, kind.input(), value.to_string()),
         };
-        self.calls.push(Begun {
+        self.calls.push(OpenCall {
             index,
             id: piece.text("id").unwrap_or_default(),
             name: called.text("name").unwrap_or_default(),
@@ -253,7 +253,7 @@ impl Choice {
     }
 }
 
-impl Begun {
+impl OpenCall {
     /// Id and name are not said again, and not said to be empty.
     fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
         let mut mended = piece.text("id").is_some() && piece.remove("id").is_some();

@@ -54,8 +54,8 @@ pub(super) async fn invoke_tool(
     turn: &Turn,
     starting: Option<Starting<'_>>,
 ) -> Result<Json, Fault> {
-    // What filters guard is what the tool would get: a list that came as JSON in a string is a list to
-    // them, too. Arguments that do not fit yet may still be mended by a filter.
+    // The value that filters guard is the one that the tool would get: a list that came as JSON in a string
+    // is a list to them, too. Arguments that do not fit yet may still be corrected by a filter.
     let args = tool.check(&args).unwrap_or(args);
     let chain = chain_of(kernel, tool);
     // Filters choose by it, approvals among them: none of them changes it.

@@ -30,13 +30,13 @@ pub(super) struct Outgoing {
     /// Finish and usage, until the turn ends.
     last: Vec<Piece>,
     /// By choice, what the client has.
-    sent: BTreeMap<i64, Sent>,
+    sent: BTreeMap<i64, Progress>,
     /// Is `true` if this round came in pieces.
     streamed: bool,
 }
 
 #[derive(Default)]
-struct Sent {
+struct Progress {
     /// Of this round.
     text: String,
     /// The client has text of an earlier round: a break comes before more of it.
@@ -89,7 +89,7 @@ impl Outgoing {
         self.last.clear();
         for sent in self.sent.values_mut() {
             let has_text = sent.has_text || !sent.text.is_empty();
-            *sent = Sent { ended: sent.ended.take(), has_text, ..Sent::default() };
+            *sent = Progress { ended: sent.ended.take(), has_text, ..Progress::default() };
         }
         self.form.forget_calls();
         self.streamed = false;
@@ -175,7 +175,7 @@ impl Outgoing {
         client.send(Piece::new(event::complete(&delta, &template))).await.map_err(|_| gone())
     }
 
-    fn sent(&mut self, index: i64) -> &mut Sent {
+    fn sent(&mut self, index: i64) -> &mut Progress {
         self.sent.entry(index).or_default()
     }
 

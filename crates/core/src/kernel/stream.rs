@@ -113,7 +113,7 @@ async fn spread_on(
     };
     let events = spread(value, template);
     no_error(filter, &events)?;
-    // What a filter skipped with is final: no later filter sees it.
+    // The answer that a filter skipped with is final: no later filter sees it.
     if is_final {
         return Ok(events);
     }
@@ -237,7 +237,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
     for choice in answer.get("choices").unwrap_or_default().items() {
         let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
         let one = event::of_choice(&answer, &choice, &said);
-        // What is said beside the choices, such as sources, comes with the first: as in a stream.
+        // Parts beside the choices, such as sources, come with the first: as in a stream.
         if parts.is_empty() {
             event::take_beside(&answer, &one);
         }

@@ -101,7 +101,7 @@ impl Kernel {
             let _ = asked.set("stream", stream);
         }
         let provider = round::provider(kernel)?;
-        // Whoever takes bytes speaks OpenAI's wire.
+        // The receiver of bytes speaks OpenAI's wire.
         let bytes = anthropic::plain(&asked)
             .encode_as_spelt()
             .map_err(|error| Fault::invalid(error.to_string(), None))?;
@@ -152,7 +152,7 @@ pub(super) async fn run(
 ) -> Result<Done, Fault> {
     kernel.runs(turn);
     let mut outgoing = Outgoing::new(manner.stream, request::wants_usage(&progress.body));
-    // What comes in a form is the last call's answer alone.
+    // An answer in a form is the last call's alone.
     outgoing.hold(kernel.settings().hold || (progress.has_form() && !kernel.toolbox().is_empty()));
     let Manner { tools, limit, journal, .. } = manner;
     let conversation = left_behind(kernel, progress, turn);
@@ -174,7 +174,7 @@ pub(super) async fn run(
         (Err(Fault::Paused), Some(journal)) => {
             let answer = journal.pause(turn).await?;
             if progress.iterations > 0 {
-                // What the model said so far comes before it.
+                // The model's text so far comes before it.
                 outgoing.next_round(&progress.response, kernel.toolbox()).await?;
             }
             answer
@@ -185,7 +185,7 @@ pub(super) async fn run(
     if let Some(trace) = turn.trace() {
         trace.ends_with(&response);
     }
-    // Who waits for the whole has got nothing of the rounds before.
+    // The receiver of a whole answer has got nothing of the rounds before.
     let is_own = response.is_same(&progress.response);
     let shown = if is_own && !outgoing.is_live() { progress.answer() } else { response.clone() };
     outgoing.finish(&shown).await?;

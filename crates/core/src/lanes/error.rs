@@ -4,7 +4,7 @@ use super::health::{lost_now, max_stuck};
 use std::fmt;
 
 /// Pieces of work at a time. Each has a stack, and a system gives a process only so many mappings.
-pub(super) const MOST: usize = 20_000;
+pub(super) const MAX_WAITING: usize = 20_000;
 /// The reason for which a piece of work gave no value.
 #[derive(Debug)]
 pub enum LaneError {
@@ -27,7 +27,9 @@ pub enum LaneError {
 impl fmt::Display for LaneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => write!(f, "{MOST} scripts wait already, which is as many as there may be at once"),
+            Self::Full => {
+                write!(f, "{MAX_WAITING} scripts wait already, which is as many as there may be at once")
+            }
             Self::NoStack(error) => {
                 write!(f, "there is no memory for the stack of one more script that waits: {error}")
             }

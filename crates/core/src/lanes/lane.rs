@@ -142,13 +142,13 @@ fn add(health: Arc<Health>) {
 
 /// Looks at all lanes again and again; sleeps while none is at work.
 fn look() {
-    // What each had of a processor when its turn was first seen.
+    // The processor time of each when its turn was first seen.
     let mut seen: Vec<(Arc<Health>, u64, Duration)> = Vec::new();
     loop {
         let mut before = std::mem::take(&mut seen);
         if busy().is_empty() {
             IS_ASLEEP.store(true, SeqCst);
-            // Whoever began before that did not see it.
+            // A lane that began before that did not see it.
             if busy().is_empty() {
                 std::thread::park();
             }

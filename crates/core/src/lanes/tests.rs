@@ -24,9 +24,9 @@ fn wait_ms(ms: u64) -> Result<(), Stopped> {
 }
 
 /// Says when it is dropped.
-struct Marked(Arc<AtomicBool>);
+struct DropMark(Arc<AtomicBool>);
 
-impl Drop for Marked {
+impl Drop for DropMark {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -77,7 +77,7 @@ async fn thousands_wait_at_once_on_a_few_threads() {
 #[tokio::test]
 async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
     let dropped = Arc::new(AtomicBool::new(false));
-    let held = Marked(dropped.clone());
+    let held = DropMark(dropped.clone());
     let ((told, end), (began, begun)) = (oneshot::channel(), oneshot::channel());
     let work = run(move || {
         let _held = held;
@@ -138,7 +138,7 @@ async fn what_a_wait_polls_may_itself_ask_for_lanes() {
     let outer = run(|| {
         assert!(is_here());
         wait(async {
-            // Polled on the stack of the outer work, but not a part of it.
+            // The inner work is polled on the stack of the outer, but not a part of it.
             assert!(!is_here());
             assert_eq!(wait(async {}), Err(Stopped::Elsewhere));
             run(|| wait_ms(5).map(|()| 5)).await.unwrap().unwrap()
@@ -267,7 +267,7 @@ async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_o
             give.take().unwrap().send(1).unwrap();
             base
         };
-        // Done only when the second has run meanwhile.
+        // The first is done only when the second has run meanwhile.
         let take = || base + wait(taken.take().unwrap()).unwrap().unwrap();
         let works: Vec<Piece<'_, i32>> = vec![Box::new(take), Box::new(give), Box::new(|| base + 2)];
         together(works, 2, |_| {}, |_| false, rest).map_err(|_| ())
@@ -278,7 +278,7 @@ async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_o
 #[tokio::test]
 async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody_waits() {
     let ended = Arc::new(AtomicBool::new(false));
-    let held = Marked(ended.clone());
+    let held = DropMark(ended.clone());
     let values = run(move || {
         let mut held = Some(held);
         let hold = || {
@@ -292,7 +292,7 @@ async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody
     assert!(ended.load(Relaxed));
 
     let ended = Arc::new(AtomicBool::new(false));
-    let held = Marked(ended.clone());
+    let held = DropMark(ended.clone());
     let work = run(move || {
         let mut held = Some(held);
         let hold = || {

@@ -1,6 +1,6 @@
 //! Running work on a lane.
 
-use super::error::{Abandoned, LaneError, MOST};
+use super::error::{Abandoned, LaneError, MAX_WAITING};
 use super::health::{Health, Pace};
 use super::lane::{self, Lane, Waiting};
 use super::stackful::Stackful;
@@ -43,7 +43,7 @@ pub async fn run_for<T: Send + 'static>(
     let owner = OWNERS.hash_one(owner);
     let place = Place::take()?;
     let (reply, mut value) = oneshot::channel();
-    // What computes only can do so without a runtime.
+    // Work that only computes can do so without a runtime.
     let runtime = Handle::try_current().ok();
     let log = dispatcher::get_default(Clone::clone);
     let job = move || -> LocalBoxFuture<'static, ()> {
@@ -63,10 +63,10 @@ pub async fn run_for<T: Send + 'static>(
                 Poll::Pending => Pin::new(&mut piece).poll(context).map(Some),
             });
             let Some(value) = value.await else { return };
-            // Whoever asked may have left just now.
+            // The caller may have left just now.
             let _ = reply.send(value.map_err(|Abandoned| LaneError::Abandoned));
         };
-        // What it logs goes where the log of whoever asked goes.
+        // The work's log lines go to the log of its caller.
         Box::pin(piece.with_subscriber(log))
     };
     let job: Waiting = Arc::new(Mutex::new(Some(Box::new(job))));
@@ -92,7 +92,7 @@ pub async fn run_for<T: Send + 'static>(
         if let Ok(value) = value.try_recv() {
             return value;
         }
-        // What has not begun there goes to another.
+        // A job that has not begun there goes to another.
         if job.lock().is_none() {
             return Err(error_of(&lane.health, piece));
         }
@@ -114,12 +114,12 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
     pub(super) fn take() -> Result<Self, LaneError> {
-        Self::take_of(MOST)
+        Self::take_of(MAX_WAITING)
     }
 
     /// Takes a place for a part of a call: parts leave half of the places to calls.
     pub(super) fn take_for_part() -> Result<Self, LaneError> {
-        Self::take_of(MOST / 2)
+        Self::take_of(MAX_WAITING / 2)
     }
 
     fn take_of(most: usize) -> Result<Self, LaneError> {

@@ -21,10 +21,10 @@ const KEYS: [&str; 10] = [
 ];
 const RETRY_KEYS: [&str; 2] = ["max", "delay"];
 
-const LONGEST_TRY: Duration = Duration::from_secs(3600);
+const MAX_TRY: Duration = Duration::from_secs(3600);
 /// More would keep the user waiting for a tool that does not work.
-const MOST_TRIES: u64 = 10;
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
+const MAX_TRIES: u64 = 10;
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// A declared tool: all but its handler.
 #[derive(Debug, Clone)]
@@ -128,8 +128,8 @@ pub fn tags(given: &Json) -> Result<Vec<String>, String> {
 
 /// `timeout`: milliseconds, as a number or as text.
 pub fn timeout(given: &Json) -> Result<Duration, String> {
-    milliseconds(given, LONGEST_TRY).filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
-        let most = LONGEST_TRY.as_millis();
+    milliseconds(given, MAX_TRY).filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
+        let most = MAX_TRY.as_millis();
         format!("has {} as its `timeout`: give milliseconds, 1 to {most}", clipped(given))
     })
 }
@@ -151,15 +151,15 @@ impl Retry {
             }
             other => (Some(other.clone()), None),
         };
-        let max = max.map_or(Some(1), |max| whole(&max)).filter(|max| *max <= MOST_TRIES);
-        let delay = delay.map_or(Some(Duration::ZERO), |delay| milliseconds(&delay, LONGEST_DELAY));
+        let max = max.map_or(Some(1), |max| whole(&max)).filter(|max| *max <= MAX_TRIES);
+        let delay = delay.map_or(Some(Duration::ZERO), |delay| milliseconds(&delay, MAX_DELAY));
         match (max.and_then(|max| u32::try_from(max).ok()), delay) {
             (Some(max), Some(delay)) => Ok(Self { max, delay }),
             _ => Err(format!(
-                "has {} as its `retry`: give 0 to {MOST_TRIES} further tries and the milliseconds between \
+                "has {} as its `retry`: give 0 to {MAX_TRIES} further tries and the milliseconds between \
                  them, up to {}, such as \"3, 1000\" or #{{ max: 3, delay: 1000 }}",
                 clipped(given),
-                LONGEST_DELAY.as_millis()
+                MAX_DELAY.as_millis()
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! What comes of a call: a value, or an error.
+//! The result of a call: a value, or an error.
 
 use crate::context::Context;
 use crate::fault::Refusal;

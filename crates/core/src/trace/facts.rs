@@ -6,13 +6,13 @@ use std::time::Duration;
 use valvehouse_json::Json;
 
 /// Characters that are kept of a name or a reason: clients and scripts may make them as long as they like.
-pub(super) const LONGEST: usize = 2_000;
+pub(super) const MAX_LENGTH: usize = 2_000;
 /// The most bytes of the facts of a turn that are kept; of larger ones nothing.
-pub(super) const MOST_FACTS: usize = 1 << 20;
+pub(super) const MAX_FACTS: usize = 1 << 20;
 
 /// A text as far as it is kept.
 pub(super) fn short(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()),
         None => text.to_owned(),
     }
@@ -51,12 +51,12 @@ pub struct Ended {
 /// The plugins whose values are kept.
 #[derive(Debug, Clone, Default)]
 pub enum Contents {
-    /// Nobody's.
+    /// Values of no plugin.
     #[default]
     None,
     /// Those of these plugins.
     Of(Arc<BTreeSet<String>>),
-    /// Everybody's.
+    /// Values of all plugins.
     All,
 }
 

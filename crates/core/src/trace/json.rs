@@ -84,7 +84,7 @@ impl Record {
     }
 
     fn value(&self, before: &Json, after: &Option<Json>) -> Json {
-        // What goes into a model or a tool is something else than what comes of it.
+        // The input of a model or a tool is something else than its output.
         let is_same_thing = !matches!(self.hook, "model" | "tool");
         let changes = after.as_ref().filter(|_| is_same_thing).map(|after| diff(before, after));
         let changes: Vec<Json> = changes.unwrap_or_default().iter().map(Change::to_json).collect();

@@ -1,5 +1,5 @@
-//! What is known of requests while they run and for a while after: who asked, each step that was taken
-//! for them, what it cost and, where somebody asked for that, what it made of its value.
+//! The records of requests while they run and for a while after: the caller, each step that was taken for
+//! them, its cost and, where somebody asked for that, its change of the value.
 //!
 //! A [`Trace`] travels along with the facts of its turn. Without contents it keeps names and numbers, and
 //! why something failed, as the log does; nothing of what anybody said.

@@ -1,4 +1,4 @@
-//! What is kept of the steps of one request. Those that are taken for every event of a stream are added up.
+//! The records of the steps of one request. Those that are taken for every event of a stream are added up.
 
 use super::facts::{Emitted, Line, short};
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use valvehouse_json::Json;
 
 /// Steps that one trace keeps; what comes later only counts.
-const MOST_STEPS: usize = 1_000;
+const MAX_STEPS: usize = 1_000;
 /// Bytes of contents that one trace keeps.
-const MOST_CONTENT: usize = 4 << 20;
+const MAX_CONTENT: usize = 4 << 20;
 /// Events of a stream whose values are kept per hook.
-const MOST_EVENTS: usize = 500;
+const MAX_EVENTS: usize = 500;
 /// Events whose time is always measured: reading the clock twice costs a tenth of a small hook.
 const ALL_MEASURED: u64 = 64;
 /// Of the later ones, one in so many.
@@ -221,7 +221,7 @@ impl Taken {
         };
         let place = match own {
             Some(place) => place,
-            None if self.records.len() >= MOST_STEPS => return None,
+            None if self.records.len() >= MAX_STEPS => return None,
             None => {
                 self.records.push(Record::new(what, clock()));
                 if matches!(what, What::Model(_)) {
@@ -237,7 +237,7 @@ impl Taken {
         if !timed {
             record.details_mut().untimed += 1;
         }
-        let has_room = !is_for_events(record.hook) || record.details().values.len() < MOST_EVENTS;
+        let has_room = !is_for_events(record.hook) || record.details().values.len() < MAX_EVENTS;
         let fits = has_room && !self.is_full;
         Some(Begun { place, timed, fits })
     }
@@ -267,13 +267,13 @@ impl Taken {
     }
 
     pub(super) fn line(&mut self, line: Line) {
-        if self.lines.len() < MOST_STEPS && self.fits(line.text.as_ref().map_or(0, String::len)) {
+        if self.lines.len() < MAX_STEPS && self.fits(line.text.as_ref().map_or(0, String::len)) {
             self.lines.push(line);
         }
     }
 
     pub(super) fn emitted(&mut self, emitted: Emitted) {
-        if self.events.len() < MOST_STEPS && self.fits(emitted.event.as_ref().map_or(0, Json::weight)) {
+        if self.events.len() < MAX_STEPS && self.fits(emitted.event.as_ref().map_or(0, Json::weight)) {
             self.events.push(emitted);
         }
     }
@@ -292,7 +292,7 @@ impl Taken {
     }
 
     pub(super) fn fits(&mut self, bytes: usize) -> bool {
-        self.is_full |= self.content + bytes > MOST_CONTENT;
+        self.is_full |= self.content + bytes > MAX_CONTENT;
         if self.is_full {
             return bytes == 0;
         }

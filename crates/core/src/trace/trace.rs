@@ -1,6 +1,6 @@
 //! One request: who asked, the steps taken for it, their cost and, on demand, their values.
 
-use super::facts::{Asked, Contents, Emitted, Ended, Line, MOST_FACTS, short};
+use super::facts::{Asked, Contents, Emitted, Ended, Line, MAX_FACTS, short};
 use super::record::{Record, Taken};
 use crate::figures::Spent;
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ impl Trace {
     pub fn remember(&self, facts: impl FnOnce() -> Json) {
         if !matches!(self.contents, Contents::None) {
             let facts = facts();
-            if facts.weight() <= MOST_FACTS {
+            if facts.weight() <= MAX_FACTS {
                 // A request has one turn, and its door says it once.
                 let _ = self.facts.set(facts);
             }
@@ -227,7 +227,7 @@ pub enum News {
 /// Nothing is made where nobody listens.
 pub(super) fn tell(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
     if to.receiver_count() > 0 {
-        // Whoever went away meanwhile misses nothing.
+        // A receiver that went away meanwhile misses nothing.
         let _ = to.send(news());
     }
 }

@@ -1,6 +1,6 @@
 //! The requests that run and the last ones that ended, and who hears of them.
 
-use super::facts::{Asked, Contents, Ended, LONGEST, short};
+use super::facts::{Asked, Contents, Ended, MAX_LENGTH, short};
 use super::trace::{News, Trace, tell};
 use crate::context::Afterwards;
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 /// News that may wait for somebody slow.
 const NEWS: usize = 1_024;
 /// Bytes of contents that all requests that ended keep together; the oldest let go of theirs.
-const MOST_CONTENTS: usize = 64 << 20;
+const MAX_CONTENTS: usize = 64 << 20;
 
 /// The requests that run, and the last ones that ended.
 pub struct Traces {
@@ -48,7 +48,7 @@ impl Traces {
     /// A request begins. It ends with what is given back.
     pub fn begin(self: &Arc<Self>, mut asked: Asked, everything: bool) -> Recording {
         for name in [&mut asked.model, &mut asked.user, &mut asked.chat_id] {
-            if name.len() > LONGEST {
+            if name.len() > MAX_LENGTH {
                 *name = short(name);
             }
         }
@@ -149,7 +149,7 @@ impl Traces {
                 let mut contents = 0;
                 for older in past.iter().rev() {
                     contents += older.content();
-                    if contents > MOST_CONTENTS {
+                    if contents > MAX_CONTENTS {
                         older.forget_contents();
                     }
                 }
@@ -212,7 +212,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Done before, this does nothing.
+        // This does nothing when it is done already.
         self.end(false);
     }
 }

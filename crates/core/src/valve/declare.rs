@@ -26,7 +26,7 @@ const ITEM_KEYS: [&str; 5] = ["type", "minimum", "maximum", "enum", "pattern"];
 const OPTIONAL_FORM: &str = "#{ value: (), type: \"string\" }";
 
 /// Most valves with a pattern, each of which takes a while to compile.
-const MOST_PATTERNS: usize = 32;
+const MAX_PATTERNS: usize = 32;
 
 impl Schema {
     /// Reads the literal map of a script, or says everything that is wrong with it.
@@ -47,9 +47,9 @@ fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
         patterns += usize::from(
             literal.get("pattern").is_some() || literal.at_path("items.pattern").as_str().is_some(),
         );
-        if patterns > MOST_PATTERNS {
+        if patterns > MAX_PATTERNS {
             problems.push(format!(
-                "valve `{name}` is one too many with a `pattern`: {MOST_PATTERNS} may have one"
+                "valve `{name}` is one too many with a `pattern`: {MAX_PATTERNS} may have one"
             ));
             break;
         }

@@ -12,7 +12,7 @@ pub enum Kind {
     Integer,
     /// Any finite number; always handed out as a float, so that a script divides as it expects.
     Number,
-    /// Text.
+    /// A text.
     String,
     /// A list.
     Array,

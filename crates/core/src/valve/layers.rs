@@ -94,7 +94,7 @@ impl Schema {
             if sent.get(&field.name).is_none_or(|value| value.as_str() != Some(MASK)) {
                 continue;
             }
-            // What is not stored comes from a layer below and stays there.
+            // A value that is not stored comes from a layer below and stays there.
             let _ = match stored.get(&field.name) {
                 Some(secret) => meant.set(&field.name, secret.copy()).is_ok(),
                 None => meant.remove(&field.name).is_some(),

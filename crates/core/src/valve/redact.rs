@@ -144,7 +144,7 @@ impl Secrets {
         /// Bytes that are compared in the time in which the pattern of a secret is compiled.
         const COMPILED: usize = 1 << 20;
         /// Secrets whose patterns are compiled at once.
-        const FEW: usize = 128;
+        const MAX_AT_ONCE: usize = 128;
         let mut work = self.forms.len().saturating_mul(text.len());
         if text.contains(CUT) {
             work = work.saturating_mul(2);
@@ -152,7 +152,7 @@ impl Secrets {
         if text.contains(['\\', '%', '&', '+']) {
             let values = self.values.len();
             work = work.saturating_add(values.saturating_mul(PATTERN).saturating_mul(text.len()));
-            if values > FEW && self.escaped.get().is_none() {
+            if values > MAX_AT_ONCE && self.escaped.get().is_none() {
                 work = work.saturating_add(values.saturating_mul(COMPILED));
             }
         }

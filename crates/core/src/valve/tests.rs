@@ -1,4 +1,4 @@
-//! What authors, operators and forms notice of valves.
+//! The effects of valves that authors, operators and forms notice.
 
 use super::*;
 use proptest::prelude::*;

@@ -8,20 +8,20 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// So many different wrong keys may come from one address,
-const MOST: usize = 10;
+const MAX: usize = 10;
 /// within so long.
 const WITHIN: Duration = Duration::from_secs(60);
 /// So many addresses are remembered; the one that tried longest ago is forgotten first.
-const MOST_ADDRESSES: usize = 4096;
+const MAX_ADDRESSES: usize = 4096;
 
 /// The wrong keys that were tried lately, by address.
 ///
 /// A wrong key that comes again is not counted again: a client with an old key guesses nothing, and
 /// others at its address need not suffer.
 #[derive(Default)]
-pub struct Attempts(Mutex<HashMap<IpAddr, Tried>>);
+pub struct Attempts(Mutex<HashMap<IpAddr, Guesses>>);
 
-struct Tried {
+struct Guesses {
     since: Instant,
     keys: HashSet<Digest>,
 }
@@ -35,7 +35,7 @@ impl Attempts {
     /// The time is only asked for where somebody guessed, which is nearly nowhere.
     fn wait_at(&self, now: impl FnOnce() -> Instant, from: IpAddr) -> Option<Duration> {
         let all = self.0.lock();
-        let tried = all.get(&of_one(from)).filter(|tried| tried.keys.len() >= MOST)?;
+        let tried = all.get(&of_one(from)).filter(|tried| tried.keys.len() >= MAX)?;
         WITHIN.checked_sub(now().saturating_duration_since(tried.since)).filter(|wait| !wait.is_zero())
     }
 
@@ -46,17 +46,17 @@ impl Attempts {
 
     fn failed_at(&self, now: Instant, from: IpAddr, key: &str) {
         let mut all = self.0.lock();
-        let is_over = |tried: &Tried| now.saturating_duration_since(tried.since) >= WITHIN;
-        if all.len() >= MOST_ADDRESSES {
+        let is_over = |tried: &Guesses| now.saturating_duration_since(tried.since) >= WITHIN;
+        if all.len() >= MAX_ADDRESSES {
             all.retain(|_, tried| !is_over(tried));
         }
-        if all.len() >= MOST_ADDRESSES {
+        if all.len() >= MAX_ADDRESSES {
             let oldest = all.iter().min_by_key(|(_, tried)| tried.since).map(|(address, _)| *address);
             oldest.and_then(|address| all.remove(&address));
         }
-        let tried = all.entry(of_one(from)).or_insert_with(|| Tried { since: now, keys: HashSet::new() });
+        let tried = all.entry(of_one(from)).or_insert_with(|| Guesses { since: now, keys: HashSet::new() });
         if is_over(tried) {
-            *tried = Tried { since: now, keys: HashSet::new() };
+            *tried = Guesses { since: now, keys: HashSet::new() };
         }
         tried.keys.insert(Digest::of(key));
     }
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn whoever_guesses_has_to_wait_for_the_rest_of_the_minute() {
         let (attempts, now) = (Attempts::default(), Instant::now());
-        for guess in 0..MOST {
+        for guess in 0..MAX {
             assert_eq!(attempts.wait_at(|| now, HERE), None, "{guess}");
             attempts.failed_at(now, HERE, &guess.to_string());
         }
@@ -97,6 +97,6 @@ mod tests {
         (0..20).for_each(|own| attempts.failed_at(now, address(0, own), &own.to_string()));
         assert!(attempts.wait_at(|| now, address(0, 99)).is_some());
         (0..5_000).for_each(|net| attempts.failed_at(now, address(net, 0), "x"));
-        assert!(attempts.0.lock().len() <= MOST_ADDRESSES);
+        assert!(attempts.0.lock().len() <= MAX_ADDRESSES);
     }
 }

@@ -11,13 +11,13 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// The keys of operators and users.
 pub struct Keys {
-    admin: Option<Held>,
+    admin: Option<KeyFile>,
     users: Vec<UserKey>,
 }
 
 /// The key of a user.
 struct UserKey {
-    held: Held,
+    held: KeyFile,
     user: Json,
     /// The tools that it sees at `/mcp`, where they are its own.
     mcp_tools: Option<Vec<String>>,
@@ -36,12 +36,12 @@ impl Keys {
     /// As configured.
     pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
         let user = |key: &Key| UserKey {
-            held: Held::new(key.key.clone()),
+            held: KeyFile::new(key.key.clone()),
             user: key.user.clone().unwrap_or_default(),
             mcp_tools: key.mcp_tools.clone(),
         };
         let users = users.iter().map(user);
-        Self { admin: admin.map(Held::new), users: users.collect() }
+        Self { admin: admin.map(KeyFile::new), users: users.collect() }
     }
 
     /// Returns `true` if operators have a key; without one, they are whoever sits at this machine.
@@ -84,18 +84,18 @@ impl Keys {
 }
 
 /// A key by its digest, and where it is read from.
-struct Held {
+struct KeyFile {
     source: SecretSource,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<Reading>>,
 }
 
-struct Known {
+struct Reading {
     /// None: it cannot be read, and opens nothing.
     digest: Option<Digest>,
     at: Instant,
 }
 
-impl Held {
+impl KeyFile {
     fn new(source: SecretSource) -> Self {
         Self { source, known: Mutex::default() }
     }
@@ -125,7 +125,7 @@ impl Held {
             tracing::warn!("a key opens nothing: {why}");
         }
         let digest = read.ok();
-        *known = Some(Known { digest, at: Instant::now() });
+        *known = Some(Reading { digest, at: Instant::now() });
         digest
     }
 }

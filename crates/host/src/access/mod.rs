@@ -1,4 +1,5 @@
-//! Who may come in: keys by their digests, sessions of the page, how often one may try and ask.
+//! The access to the host: keys by their digests, sessions of the page, the rates of attempts and of
+//! requests.
 //!
 //! Plain state, which knows no doors: what an answer to a refusal looks like is theirs to say.
 

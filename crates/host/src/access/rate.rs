@@ -1,4 +1,4 @@
-//! How often one may ask: so many a minute, at once or spread over it.
+//! The rate of requests: so many a minute, at once or spread over it.
 
 use super::digest::Digest;
 use parking_lot::Mutex;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// So many askers are remembered; of more, the one that asked least is forgotten.
-const MOST: usize = 16_384;
+const MAX: usize = 16_384;
 
 /// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asker {
-    /// Whoever has this key.
+    /// The holder of this key.
     Key(Digest),
-    /// Whoever is at this address.
+    /// The clients at this address.
     Address(IpAddr),
 }
 
@@ -66,10 +66,10 @@ impl Rate {
         {
             return Err(too_much);
         }
-        if paid.len() >= MOST && !paid.contains_key(&asker) {
+        if paid.len() >= MAX && !paid.contains_key(&asker) {
             paid.retain(|_, until| *until > now);
         }
-        if paid.len() >= MOST && !paid.contains_key(&asker) {
+        if paid.len() >= MAX && !paid.contains_key(&asker) {
             let least = paid.iter().min_by_key(|(_, until)| **until).map(|(asker, _)| *asker);
             least.and_then(|asker| paid.remove(&asker));
         }
@@ -104,6 +104,6 @@ mod tests {
             let asker = Asker::Address(std::net::Ipv4Addr::from_bits(address).into());
             assert_eq!(rate.take_at(now + Duration::from_millis(address.into()), asker), Ok(()));
         }
-        assert!(rate.paid.lock().len() <= MOST);
+        assert!(rate.paid.lock().len() <= MAX);
     }
 }

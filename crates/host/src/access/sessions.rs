@@ -1,4 +1,4 @@
-//! Who is signed in at the page. Kept in memory: after a restart everybody signs in again.
+//! The sessions of the page. Kept in memory: after a restart everybody signs in again.
 
 use super::digest::Digest;
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use valvehouse_store::seal::random_word;
 /// So long one stays signed in.
 pub const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// As many are kept; the oldest goes first.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
 /// All sessions, by the digests of their tokens.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Sessions {
         let session = Session { by, csrf: random_word(), key, ends: now + LIFE };
         let mut all = self.0.lock();
         all.retain(|_, session| session.ends > now);
-        while all.len() >= MOST {
+        while all.len() >= MAX {
             let oldest = all.iter().min_by_key(|(_, session)| session.ends).map(|(token, _)| *token);
             oldest.and_then(|token| all.remove(&token));
         }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn of_too_many_sessions_the_oldest_goes() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let all: Vec<Begun> = (0..=MOST)
+        let all: Vec<Begun> = (0..=MAX)
             .map(|second| sessions.begin_at(now + Duration::from_secs(second as u64), "ann".into(), None))
             .collect();
         assert!(sessions.of_at(now, &all[0].token).is_none());

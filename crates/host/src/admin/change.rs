@@ -80,7 +80,7 @@ pub(super) async fn keep(
 ) -> Result<(), Refused> {
     let Some(text) = text else { return Ok(()) };
     let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
-    // Whatever was written down meanwhile: a version too many is better than a text that is gone.
+    // This runs whatever was recorded meanwhile: a version too many is better than a text that is gone.
     let seen = Seen { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
     writer.store().record(&[seen]).await?;
     Ok(())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use valvehouse_os::{Folders, Writing};
 
 /// Longer files are no scripts, and no history keeps them.
-const MOST: u64 = 1 << 20;
+const MAX: u64 = 1 << 20;
 
 /// A plugin's file in the folder of its kind.
 pub(super) struct File {
@@ -42,10 +42,10 @@ impl File {
             return refused("it is no regular file".into());
         }
         let mut bytes = Vec::new();
-        let read = std::fs::File::open(&path).and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes));
+        let read = std::fs::File::open(&path).and_then(|file| file.take(MAX + 1).read_to_end(&mut bytes));
         match (read, String::from_utf8(bytes)) {
             (Err(error), _) => refused(format!("it cannot be read: {error}")),
-            (Ok(length), _) if length as u64 > MOST => refused("it is larger than 1 MiB".into()),
+            (Ok(length), _) if length as u64 > MAX => refused("it is larger than 1 MiB".into()),
             (_, Err(_)) => refused("it is no text".into()),
             (Ok(_), Ok(text)) => Ok(Some(text)),
         }

@@ -1,5 +1,5 @@
-//! What operators do to plugins: each change is checked first, applied whole, and written down with who made
-//! it, so that it can be taken back.
+//! The changes of operators to plugins: each is checked first, applied whole, and recorded with its author,
+//! so that it can be taken back.
 //!
 //! [`Admin`] changes what a host runs and answers when the change is live there. The commands have no host:
 //! they use [`rollback`] with a writer of their own, and hosts that run follow.

@@ -12,7 +12,8 @@ use valvehouse_core::words::nearest;
 /// Changes plugins of a running host.
 pub struct Admin {
     pub(super) host: Arc<Host>,
-    /// Held while a switch is turned to the other side: that is known when the last turn is live.
+    /// The lock that is held while a switch is turned to the other side: that is known when the last turn is
+    /// live.
     pub(super) switching: Mutex<()>,
 }
 

@@ -60,7 +60,7 @@ impl Admin {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         let stored = self.host.store().valves(id, user).await?;
-        // What does not load has no schema to tell secrets by: then all are hidden.
+        // A script that does not load has no schema to tell secrets by: then all are hidden.
         Ok(shown(schema(plugin, user).ok(), &stored))
     }
 
@@ -135,15 +135,15 @@ pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, 
     }
 }
 
-/// Stored values as they may be shown: secrets masked, and also what the script does not declare, which may
-/// have been a secret of an older version. Without a schema everything is masked.
+/// Returns stored values as they may be shown: secrets masked, and also those that the script does not
+/// declare, which may have been a secret of an older version. Without a schema everything is masked.
 pub fn shown(schema: Option<&Schema>, values: &Json) -> Json {
     let masked = schema.map_or_else(|| values.clone(), |schema| schema.mask(values));
     let entries = masked.as_object().map(Object::entries).unwrap_or_default().into_iter();
     let is_declared = |key: &str| schema.is_some_and(|schema| schema.field(key).is_some());
     let shown = entries.filter(|(key, _)| !is_mark(key)).map(|(key, value)| {
         let is_open = is_declared(&key) && !was_secret(values, &key);
-        // What is empty hides nothing.
+        // An empty value hides nothing.
         let is_empty = is_declared(&key) && value.is_empty();
         let value = if is_open || is_empty { value.copy() } else { Json::from(MASK) };
         (key, value)

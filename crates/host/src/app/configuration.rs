@@ -117,7 +117,7 @@ fn middleware(
                 // Options of their own object: they fit.
                 let _ = all.set(&key, value);
             }),
-            // What is no table is told by whoever reads the options.
+            // Options that are not a table are reported by their reader.
             None => *all = options,
         }
     }

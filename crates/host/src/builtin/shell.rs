@@ -13,7 +13,7 @@ const NAME: &str = "shell_exec";
 /// The time that a program may run unless the model names another one.
 const TIMEOUT_MS: u64 = 30_000;
 /// The longest time that the model may name.
-const LONGEST_MS: u64 = 600_000;
+const MAX_MS: u64 = 600_000;
 
 const PARAMETERS: &str = r#"{
     "argv": {"type": "array", "items": {"type": "string"}, "description": "The program and its arguments, each as it is, e.g. [\"git\", \"log\", \"-3\"]"},
@@ -38,7 +38,7 @@ pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
     );
     let tool = native(NAME, "shell", &description, PARAMETERS, ShellTool { programs });
     // The program has its own limit, which leaves what it wrote; this one is for the worst case.
-    vec![tool.with_spec(|spec| spec.timeout = Duration::from_millis(LONGEST_MS + 10_000))]
+    vec![tool.with_spec(|spec| spec.timeout = Duration::from_millis(MAX_MS + 10_000))]
 }
 
 struct ShellTool {
@@ -73,5 +73,5 @@ fn command(args: &Json) -> Result<Command, ToolError> {
 
 fn timeout(args: &Json) -> Duration {
     let asked = args.get("timeout_ms").and_then(|ms| ms.as_i64()).and_then(|ms| u64::try_from(ms).ok());
-    Duration::from_millis(asked.unwrap_or(TIMEOUT_MS).clamp(1, LONGEST_MS))
+    Duration::from_millis(asked.unwrap_or(TIMEOUT_MS).clamp(1, MAX_MS))
 }

@@ -19,9 +19,9 @@ const KEY: &str = "list";
 /// Chats end without a word; their lists end this long after the last change.
 const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Most items of a chat.
-const MOST: usize = 200;
+const MAX_TASKS: usize = 200;
 /// Longest content, in characters.
-const LONGEST: usize = 2_000;
+const MAX_LENGTH: usize = 2_000;
 
 const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
 
@@ -67,7 +67,7 @@ pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
 }
 
 /// The work of a tool on the map of a chat.
-type Act = fn(&KvMap, &Json) -> Result<Json, Refused>;
+type Act = fn(&KvMap, &Json) -> Result<Json, TodoError>;
 
 struct Todo {
     kv: Arc<Kv>,
@@ -97,13 +97,13 @@ impl Handler for Todo {
 
 /// The reason for which a list stays as it is, for the model.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum TodoError {
     #[error("`{0}` must be a text")]
     NoText(&'static str),
     #[error("`content` is empty: say what is to be done")]
     Blank,
     #[error(
-        "`content` has {0} characters, at most {LONGEST} fit: say it shorter, or make several tasks of it"
+        "`content` has {0} characters, at most {MAX_LENGTH} fit: say it shorter, or make several tasks of it"
     )]
     Long(usize),
     #[error("`status` is `{0}`, which is none of: {list}", list = STATUSES.join(", "))]
@@ -112,7 +112,9 @@ enum Refused {
     Unknown(String, String),
     #[error("`todo_update` needs a `status` or a `content` to change")]
     NoChange,
-    #[error("there are {MOST} tasks already, which is the most: change one that is done with `todo_update`")]
+    #[error(
+        "there are {MAX_TASKS} tasks already, which is the most: change one that is done with `todo_update`"
+    )]
     Full,
     #[error(
         "the tasks of this chat take all the room there is for them (64 KiB): shorten some with `todo_update`"
@@ -122,7 +124,7 @@ enum Refused {
     Kv(KvError),
 }
 
-impl From<KvError> for Refused {
+impl From<KvError> for TodoError {
     fn from(error: KvError) -> Self {
         match error {
             KvError::Value => Self::NoRoom,
@@ -131,15 +133,15 @@ impl From<KvError> for Refused {
     }
 }
 
-fn add(map: &KvMap, args: &Json) -> Result<Json, Refused> {
-    let content = content(args)?.ok_or(Refused::NoText("content"))?;
+fn add(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
+    let content = content(args)?.ok_or(TodoError::NoText("content"))?;
     let status = status(args)?.unwrap_or_else(|| STATUSES[0].to_owned());
     let priority = text(args, "priority")?;
     let mut added = Json::Null;
     map.update(KEY, Some(KEPT), |stored| {
         let mut items = stored.get("items").unwrap_or_default().items();
-        if items.len() >= MOST {
-            return Err(Refused::Full);
+        if items.len() >= MAX_TASKS {
+            return Err(TodoError::Full);
         }
         let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
         added = Json::from([
@@ -156,10 +158,10 @@ fn add(map: &KvMap, args: &Json) -> Result<Json, Refused> {
     Ok(added)
 }
 
-fn update(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+fn update(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let (status, content) = (status(args)?, content(args)?);
     if status.is_none() && content.is_none() {
-        return Err(Refused::NoChange);
+        return Err(TodoError::NoChange);
     }
     let id = args.get("id").unwrap_or_default();
     let mut updated = Json::Null;
@@ -173,21 +175,21 @@ fn update(map: &KvMap, args: &Json) -> Result<Json, Refused> {
             }
         }
         updated = item.copy();
-        Ok::<_, Refused>(stored)
+        Ok::<_, TodoError>(stored)
     })?;
     Ok(updated)
 }
 
-fn unknown(id: &Json, items: &[Json]) -> Refused {
+fn unknown(id: &Json, items: &[Json]) -> TodoError {
     let ids: Vec<String> = items.iter().filter_map(|item| Some(item.get("id")?.to_string())).collect();
     let there_are = match ids.as_slice() {
         [] => "; the list is empty".to_owned(),
         ids => format!("; there are: {}", ids.join(", ")),
     };
-    Refused::Unknown(id.to_string(), there_are)
+    TodoError::Unknown(id.to_string(), there_are)
 }
 
-fn list(map: &KvMap, args: &Json) -> Result<Json, Refused> {
+fn list(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let wanted = status(args)?;
     let items = map.get(KEY).unwrap_or_default().get("items").unwrap_or_default().items();
     let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
@@ -201,27 +203,27 @@ fn list(map: &KvMap, args: &Json) -> Result<Json, Refused> {
     Ok(Json::from([("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())]))
 }
 
-fn content(args: &Json) -> Result<Option<String>, Refused> {
+fn content(args: &Json) -> Result<Option<String>, TodoError> {
     let Some(content) = text(args, "content")? else { return Ok(None) };
     match content.chars().count() {
-        0 => Err(Refused::Blank),
-        1..=LONGEST => Ok(Some(content)),
-        more => Err(Refused::Long(more)),
+        0 => Err(TodoError::Blank),
+        1..=MAX_LENGTH => Ok(Some(content)),
+        more => Err(TodoError::Long(more)),
     }
 }
 
-fn status(args: &Json) -> Result<Option<String>, Refused> {
+fn status(args: &Json) -> Result<Option<String>, TodoError> {
     match text(args, "status")? {
-        Some(status) if !STATUSES.contains(&status.as_str()) => Err(Refused::Status(status)),
+        Some(status) if !STATUSES.contains(&status.as_str()) => Err(TodoError::Status(status)),
         status => Ok(status),
     }
 }
 
-fn text(args: &Json, key: &'static str) -> Result<Option<String>, Refused> {
+fn text(args: &Json, key: &'static str) -> Result<Option<String>, TodoError> {
     match args.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => Ok(Some(text.trim().to_owned())),
-        Some(_) => Err(Refused::NoText(key)),
+        Some(_) => Err(TodoError::NoText(key)),
     }
 }
 
@@ -288,7 +290,7 @@ mod tests {
         Chat::says(chat.call("todo_add", "{}").await, "`content` is required");
         Chat::says(chat.call("todo_add", r#"{"content": " "}"#).await, "is empty");
         Chat::says(chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await, "in_progress");
-        let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(LONGEST + 1));
+        let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(MAX_LENGTH + 1));
         Chat::says(chat.call("todo_add", &long).await, "has 2001 characters");
         Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "there are: 1");
         Chat::says(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
@@ -299,12 +301,12 @@ mod tests {
     async fn a_list_is_full_at_some_point() {
         let kv = Arc::new(Kv::default());
         let chat = Chat::new(&kv, "c");
-        for _ in 0..MOST {
+        for _ in 0..MAX_TASKS {
             chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
         }
         Chat::says(chat.call("todo_add", r#"{"content": "x"}"#).await, "200 tasks already");
         let chat = Chat::new(&kv, "long");
-        let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(LONGEST));
+        let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(MAX_LENGTH));
         for _ in 0..30 {
             chat.call("todo_add", &long).await.unwrap();
         }

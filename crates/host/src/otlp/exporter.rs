@@ -36,7 +36,7 @@ pub struct Exporter {
 }
 
 /// The outcome of a batch.
-enum Taken {
+enum Outcome {
     Yes,
     /// It never will be.
     Never(String),
@@ -79,7 +79,7 @@ impl Exporter {
                     Err(RecvError::Closed) => return self.send().await,
                 },
                 _ = every.tick() => self.send().await,
-                // Sent or dropped, both mean the end.
+                // The end comes either way, sent or dropped.
                 _ = &mut closing => break,
             }
         }
@@ -104,35 +104,35 @@ impl Exporter {
         while !self.waiting.is_empty() {
             let batch: Vec<Arc<Trace>> = self.waiting.iter().take(BATCH).cloned().collect();
             let taken = self.deliver(&batch).await;
-            if let (Taken::Later(why) | Taken::Never(why), false) = (&taken, self.is_away) {
+            if let (Outcome::Later(why) | Outcome::Never(why), false) = (&taken, self.is_away) {
                 tracing::warn!("traces are not taken by {}: {why}", self.url);
             }
-            self.is_away = !matches!(taken, Taken::Yes);
-            if let Taken::Later(_) = taken {
+            self.is_away = !matches!(taken, Outcome::Yes);
+            if let Outcome::Later(_) = taken {
                 return;
             }
             self.waiting.drain(..batch.len());
         }
     }
 
-    async fn deliver(&self, batch: &[Arc<Trace>]) -> Taken {
+    async fn deliver(&self, batch: &[Arc<Trace>]) -> Outcome {
         let bytes = match self.body(batch).encode() {
             Ok(bytes) => Bytes::from(bytes),
-            Err(error) => return Taken::Never(error.to_string()),
+            Err(error) => return Outcome::Never(error.to_string()),
         };
         let call = Call::post(self.url.clone(), bytes).header("content-type", "application/json");
         let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
         let status = match self.client.send(call.within(PATIENCE)).await {
             Ok(response) => response.status,
             Err(Fault::Provider { message, .. } | Fault::Unanswered { message, .. }) => {
-                return Taken::Later(message.to_string());
+                return Outcome::Later(message.to_string());
             }
-            Err(fault) => return Taken::Later(fault.to_string()),
+            Err(fault) => return Outcome::Later(fault.to_string()),
         };
         match status {
-            200..=299 => Taken::Yes,
-            429 | 500..=599 => Taken::Later(format!("status {status}")),
-            _ => Taken::Never(format!("status {status}")),
+            200..=299 => Outcome::Yes,
+            429 | 500..=599 => Outcome::Later(format!("status {status}")),
+            _ => Outcome::Never(format!("status {status}")),
         }
     }
 

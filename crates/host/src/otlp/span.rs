@@ -51,7 +51,7 @@ struct Family {
 }
 
 /// The contents of one span.
-struct Said {
+struct Contents {
     name: String,
     kind: i64,
     from: Duration,
@@ -85,7 +85,7 @@ impl Family {
         ]);
         let took = ended.map(|ended| ended.took).unwrap_or_default();
         let name = format!("chat {}", asked.model);
-        let said = Said { name, kind: SERVER, from: Duration::ZERO, took, error, attributes };
+        let said = Contents { name, kind: SERVER, from: Duration::ZERO, took, error, attributes };
         self.span(&self.root, parent.as_deref(), said)
     }
 
@@ -97,11 +97,11 @@ impl Family {
             "tool" => (format!("execute_tool {}", tool(step)), INTERNAL, of_tool(step)),
             hook => (format!("{hook} {}", step.name), INTERNAL, of_hook(step)),
         };
-        let said = Said { name, kind, from: step.at, took: step.cost.took, error, attributes };
+        let said = Contents { name, kind, from: step.at, took: step.cost.took, error, attributes };
         self.span(&span_id(), Some(&self.root), said)
     }
 
-    fn span(&self, id: &str, parent: Option<&str>, said: Said) -> Json {
+    fn span(&self, id: &str, parent: Option<&str>, said: Contents) -> Json {
         let at = |time: Duration| Json::from((self.begun + time).as_nanos().to_string());
         let status = match said.error {
             Some(error) => Json::from([("code", FAILED.into()), ("message", error.into())]),

@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(decide(&hand, &[], "a", "y"), Owner::Removed(2));
         assert_eq!(decide(&removed_by(BY_FILE, now()), &[], "a", "y"), Owner::Same, "an editor's save");
         assert_eq!(decide(&removed_by("ann", now()), &[], "a", "y"), Owner::Removed(2), "removed on purpose");
-        // What an operator has written since then does not hide the removal.
+        // The operator's changes since then do not hide the removal.
         let mut created = hand;
         created.insert(0, version(3, Some("y"), "ann", now()));
         assert_eq!(decide(&created, &[], "a", "y"), Owner::Removed(2));

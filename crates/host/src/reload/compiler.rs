@@ -53,7 +53,7 @@ impl Compiler {
     }
 
     /// Compiles a file that a look found; returns `None` if it takes long, and a later look gets the script.
-    pub(super) fn compile_soon(&self, plan: &Arc<Plan>, read: &Read, given: &Given) -> Option<Compiled> {
+    pub(super) fn compile_soon(&self, plan: &Arc<Plan>, read: &Read, given: &Given) -> Option<CompileResult> {
         if let Some(problem) = Problem::of_quarantine(&read.file, &given.quarantined) {
             return Some(Err(vec![problem]));
         }
@@ -90,7 +90,7 @@ impl Compiler {
 /// The time for which a look waits for a file.
 const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 });
 
-type Compiled = Result<Script, Vec<Problem>>;
+type CompileResult = Result<Script, Vec<Problem>>;
 
 /// The files that are being compiled, by the ids of their plugins.
 #[derive(Default)]
@@ -100,7 +100,7 @@ struct Job {
     read: Read,
     given: Given,
     plan: Arc<Plan>,
-    result: Receiver<Compiled>,
+    result: Receiver<CompileResult>,
     /// It was asked for at the last look.
     is_wanted: bool,
 }
@@ -119,7 +119,13 @@ impl Compiling {
     }
 
     /// Compiles a file; returns `None` if that takes long. A later look gets the result.
-    fn soon(&self, read: &Read, given: &Given, plan: &Arc<Plan>, settings: &Settings) -> Option<Compiled> {
+    fn soon(
+        &self,
+        read: &Read,
+        given: &Given,
+        plan: &Arc<Plan>,
+        settings: &Settings,
+    ) -> Option<CompileResult> {
         let id = read.file.id.clone();
         let is_of = |job: &Job| {
             job.read.hash == read.hash

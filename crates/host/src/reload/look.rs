@@ -186,7 +186,7 @@ impl Reload {
                 || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
                 || self.last_good.get(id).is_some_and(|version| version.security)
         };
-        // What is wrong with a tool's file is no problem of the filter's.
+        // Errors of a tool's file are not problems of the filter.
         tools
             .problems
             .iter_mut()

@@ -5,18 +5,18 @@ use std::thread::{Builder, ScopedJoinHandle, available_parallelism};
 use valvehouse_core::lanes::STACK;
 
 /// So many are worth a thread.
-const WORTH: usize = 64;
+const MIN_PART: usize = 64;
 
 /// The results for each, in their order; on all processors when there are many.
 pub(super) fn each<T: Sync, U: Send>(all: &[T], work: impl Fn(&T) -> U + Sync) -> Vec<U> {
     let processors = available_parallelism().map_or(1, NonZero::get);
-    let parts = processors.min(all.len() / WORTH).max(1);
+    let parts = processors.min(all.len() / MIN_PART).max(1);
     let through = |part: &[T]| part.iter().map(&work).collect::<Vec<U>>();
     let (own, others) = all.split_at(all.len() / parts);
     std::thread::scope(|scope| {
         let begin = |part| {
             let begun = Builder::new().stack_size(STACK).spawn_scoped(scope, move || through(part));
-            // Where there is no further thread, this one does it.
+            // This thread does it if there is no further one.
             begun.map_err(|_| part)
         };
         let size = others.len().div_ceil((parts - 1).max(1)).max(1);

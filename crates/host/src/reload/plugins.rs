@@ -65,7 +65,7 @@ impl Reload {
         let next = |(id, read, known): &(&Arc<str>, Result<&Arc<Read>, _>, _)| {
             self.next(id, read.map(|read| &**read), *known, found)
         };
-        // Who serves already does that with the other processors.
+        // A host that serves already does that with the other processors.
         let next: Vec<_> = match before.is_empty() {
             true => parallel::each(&others, next),
             false => others.iter().map(next).collect(),
@@ -100,7 +100,7 @@ impl Reload {
                 return self.compared(kept, before).into();
             }
             Err(None) => {
-                // Gone, or a guard that stays missed.
+                // The plugin is gone, or a guard that stays missed.
                 let Some(plugin) = before.filter(|_| self.is_guard(id, before)) else { return Next::Gone };
                 if self.is_confirmed(id, &Confirmed::Gone) || self.has_moved(id, found) {
                     return Next::Gone;
@@ -204,7 +204,7 @@ impl Reload {
         let recompiled = |file: &SourceFile| self.compile(file, &given).ok().map(Arc::new);
         let script = match before.and_then(|before| before.script.as_ref()) {
             Some(script) if before.is_some_and(|before| before.given == given) => Some(script.clone()),
-            // What was taken back is taken back, from what runs as well.
+            // A grant that was taken back is taken back from the running version as well.
             Some(script) => recompiled(&script.file).or_else(|| {
                 let is_allowed = |before: &Arc<Plugin>| {
                     before.given.grants == given.grants && before.given.quarantined == given.quarantined
@@ -230,7 +230,7 @@ impl Reload {
             (Some(script), _) => (script.manifest.security, script.manifest.global),
             (None, Some(version)) if version.security => (true, says_of_itself(&version.source).1),
             (None, known) => {
-                // What nobody can read may be a guard.
+                // A plugin that nobody can read may be a guard.
                 let was_unread = before.is_some_and(|before| before.security && before.script.is_none());
                 let is_unread = known.is_none()
                     && (self.knows_nothing || was_unread)

@@ -19,7 +19,7 @@ use valvehouse_script::{Code, Problem};
 
 /// The first and the longest pause before a server is connected again; each is at most doubled by chance.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// A connection that lasted so long begins with the first pause again.
 const STABLE: Duration = Duration::from_secs(30);
 /// The interval at which the file of approvals is looked at.
@@ -69,7 +69,7 @@ impl Mounts {
     /// Connects to the servers of the settings, and follows these. Nothing waits for a server: its approved tools are there at once.
     pub fn start(app: &Arc<App>) -> Self {
         let project = app.config.project.clone();
-        // Taken before the file is read, so that no change of it is missed.
+        // The stamp is taken before the file is read, so that no change of it is missed.
         let stamp = stamp_of(&project);
         let pins = read(&project);
         let board = Arc::new(Board {
@@ -191,7 +191,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
             pause = FIRST_PAUSE;
         }
         tokio::time::sleep(pause + pause.mul_f64(fastrand::f64())).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 

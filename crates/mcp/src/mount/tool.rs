@@ -70,7 +70,7 @@ impl Handler for RemoteTool {
 impl RemoteTool {
     async fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let _permit = self.link.calls.acquire().await.map_err(|_| "the server is closed")?;
-        // Looked at as late as can be: an approval may have been taken back while the call waited.
+        // The approval is looked at as late as can be: it may have been taken back while the call waited.
         let remote = self.link.remote(&self.tool, &self.hash)?;
         let mut params = CallToolRequestParams::new(self.tool.clone());
         if let Value::Object(args) = Value::from(args) {

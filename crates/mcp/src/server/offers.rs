@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Tried in every way in which its places could be filled, this template would keep the test busy for years.
+    /// A template whose test would last for years if its places were filled in every possible way.
     #[test]
     fn a_long_uri_does_not_fit_in_ever_so_many_ways() {
         let uri = format!("t://{}", "x".repeat(100_000));

@@ -1,13 +1,13 @@
-//! What kind of network an address is in.
+//! The kind of network an address is in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The requests that may go to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Anybody.
+    /// Requests of any plugin.
     Public,
-    /// Whom a grant names it to. The word says what it is.
+    /// A network whose grant is this word, which also describes it.
     Private(&'static str),
 }
 

@@ -14,7 +14,7 @@ const IDLE: usize = 32;
 /// Bytes of an answer's headers.
 const MAX_HEADERS: u32 = 64 * 1024;
 
-/// Made when they are first needed: most plugins never ask anybody.
+/// The clients, made when they are first needed: most plugins never ask anybody.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     lookup: Lookup,

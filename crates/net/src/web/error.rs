@@ -1,4 +1,4 @@
-//! Why a plugin's request has no answer.
+//! The reason a plugin's request has no answer.
 
 use super::pattern::{Pattern, Site};
 use crate::explain::place;

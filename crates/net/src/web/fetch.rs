@@ -184,7 +184,7 @@ fn head(response: &Response) -> (u16, Vec<(String, String)>) {
 
 async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<Answer, WebError> {
     let (status, headers) = head(&response);
-    // Taken at once, what is announced counts for its call before it has come.
+    // The announced length is taken at once, so that it counts for its call before it has come.
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(most));
     while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {

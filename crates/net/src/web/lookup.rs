@@ -25,7 +25,7 @@ impl Lookup {
 
     /// Those of them that may be connected to on a way: all, or none where one of them may not be.
     /// A name with an answer of both kinds is no honest one.
-    async fn checked(&self, name: String, way: &Way) -> Result<Vec<SocketAddr>, Refused> {
+    async fn checked(&self, name: String, way: &Way) -> Result<Vec<SocketAddr>, BoxError> {
         let found = (self.0)(name.clone()).await?;
         if found.is_empty() {
             return Err(std::io::Error::other("lookup found no address").into());
@@ -38,7 +38,7 @@ impl Lookup {
     }
 }
 
-type Refused = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Default for Lookup {
     /// As this machine finds them.

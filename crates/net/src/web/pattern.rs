@@ -155,7 +155,7 @@ impl Hosts {
 
 fn site(text: &str) -> Option<Site> {
     match text.parse::<std::net::Ipv6Addr>() {
-        // Written without brackets.
+        // The address has no brackets.
         Ok(address) => Some(Site::Address(plain(address.into()))),
         Err(_) => Site::from_host(Host::parse(text).ok()?),
     }

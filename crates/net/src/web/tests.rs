@@ -264,7 +264,7 @@ async fn no_redirect_leads_inside() {
         hosts.iter().map(|host| format!("http://{host}:{}/", victim.port)).collect();
     targets.extend(hosts.iter().map(|host| format!("//{host}:{}/", victim.port)));
     targets.extend(["file:///etc/passwd", "gopher://127.0.0.1/", "ftp://127.0.0.1/"].map(str::to_owned));
-    // What cannot stand in a header comes to nobody.
+    // A text that cannot stand in a header reaches nobody.
     targets.retain(|target| !target.contains(['\n', '\r']));
     let told = targets.clone();
     let hop = Server::start(move |request| {

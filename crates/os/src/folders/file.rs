@@ -14,7 +14,7 @@ pub(super) const LARGEST: u64 = 16 << 20;
 pub(super) fn open(dir: &Dir, path: &Path, options: &mut OpenOptions) -> Result<File, NoFile> {
     match dir.metadata(path) {
         Ok(metadata) => check(&metadata)?,
-        // What is not there may be about to be made.
+        // A file that is not there may be about to be made.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }

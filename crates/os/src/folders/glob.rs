@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use valvehouse_json::Json;
 
 /// Most paths that are given.
-const MOST: usize = 2_000;
+const MAX_PATHS: usize = 2_000;
 /// Longest pattern, in bytes.
-const LONGEST: usize = 1_000;
+const MAX_LENGTH: usize = 1_000;
 
 /// The search for paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Folders {
             if !pattern.fits(&met.place, below.as_ref()) {
                 return ControlFlow::Continue(());
             }
-            if paths.len() == MOST {
+            if paths.len() == MAX_PATHS {
                 return ControlFlow::Break(());
             }
             paths.push(met.place.shown());
@@ -59,8 +59,8 @@ pub(super) struct Pattern(GlobMatcher);
 
 impl Pattern {
     pub(super) fn new(pattern: &str) -> Result<Self, Failure> {
-        if pattern.len() > LONGEST {
-            let message = format!("a pattern of {} bytes is too long: at most {LONGEST}", pattern.len());
+        if pattern.len() > MAX_LENGTH {
+            let message = format!("a pattern of {} bytes is too long: at most {MAX_LENGTH}", pattern.len());
             return Err(Failure::new(message));
         }
         let shown = pattern.strip_prefix("./").unwrap_or(pattern);

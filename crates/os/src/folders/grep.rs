@@ -14,15 +14,15 @@ use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 
 /// Most matching lines that are given.
-const MOST: usize = 500;
+const MAX_MATCHES: usize = 500;
 /// Most text in them, in bytes.
-const MOST_TEXT: usize = 256 << 10;
+const MAX_TEXT: usize = 256 << 10;
 /// Longest part of one line, in bytes.
-const LONGEST_LINE: usize = 1_000;
+const MAX_LINE: usize = 1_000;
 /// Most lines around each.
-const MOST_AROUND: usize = 20;
+const MAX_AROUND: usize = 20;
 /// Most memory a pattern may take, in bytes.
-const MOST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN: usize = 1 << 20;
 /// Bytes of a pattern: reading one takes some hundred times as much memory.
 const MAX_PATTERN_LENGTH: usize = 64 << 10;
 
@@ -85,7 +85,7 @@ impl Folders {
             if !search.is_meant(&met.place, start.as_ref()) {
                 return ControlFlow::Continue(());
             }
-            // Opened where it was met: a link that took its place leads nowhere else.
+            // The entry is opened where it was met: a link that took its place leads nowhere else.
             let text = met.entry.open_with(&nonblocking()).map_err(file::NoFile::from).and_then(|file| {
                 file::check(&file.metadata()?)?;
                 file::text(file)
@@ -127,13 +127,13 @@ impl Search {
             let most = MAX_PATTERN_LENGTH >> 10;
             return Err(Failure::new(format!("cannot search for a pattern of more than {most} KiB")));
         }
-        let pattern = RegexBuilder::new(what.pattern).size_limit(MOST_PATTERN).build().map_err(|error| {
+        let pattern = RegexBuilder::new(what.pattern).size_limit(MAX_PATTERN).build().map_err(|error| {
             let why = error.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
             Failure::new(format!("the pattern `{}` cannot be read: {why}", what.pattern))
         })?;
         let glob = what.glob.map(Pattern::new).transpose()?;
-        let context = what.context.min(MOST_AROUND);
+        let context = what.context.min(MAX_AROUND);
         Ok(Self { pattern, glob, context, found: Matches::default(), bytes: 0 })
     }
 
@@ -147,7 +147,7 @@ impl Search {
         if numbers.peek().is_none() {
             return ControlFlow::Continue(());
         }
-        let numbers: Vec<usize> = numbers.map(|(number, _)| number).take(MOST + 1).collect();
+        let numbers: Vec<usize> = numbers.map(|(number, _)| number).take(MAX_MATCHES + 1).collect();
         let lines: Vec<&str> = text.lines().collect();
         let path = place.shown();
         for number in numbers {
@@ -161,7 +161,7 @@ impl Search {
                 after: around(number + 1, end),
             };
             self.bytes += found.bytes();
-            if self.found.matches.len() == MOST || self.bytes > MOST_TEXT {
+            if self.found.matches.len() == MAX_MATCHES || self.bytes > MAX_TEXT {
                 return ControlFlow::Break(());
             }
             self.found.matches.push(found);
@@ -172,7 +172,7 @@ impl Search {
 
 /// A line, or its beginning where it is long.
 fn short(line: &str) -> String {
-    shortened(line.to_owned(), LONGEST_LINE)
+    shortened(line.to_owned(), MAX_LINE)
 }
 
 impl Match {

@@ -1,4 +1,4 @@
-//! What is in a folder.
+//! The entries of a folder.
 
 use super::granted::Folders;
 use super::place::Place;
@@ -7,9 +7,9 @@ use cap_std::fs::{Dir, DirEntry};
 use valvehouse_json::Json;
 
 /// Most entries that are given.
-const MOST: usize = 2_000;
+const MAX_ENTRIES: usize = 2_000;
 /// Most entries that are looked at, so that a huge folder fills no memory.
-const MOST_SEEN: usize = 200_000;
+const MAX_SEEN: usize = 200_000;
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +65,9 @@ impl Folders {
         let failure = |error| place.failure("list", &error);
         let dir = place.open()?.open_dir(place.inside()).map_err(failure)?;
         let (names, more) = entries(&dir).map_err(failure)?;
-        let cut = more || names.len() > MOST;
-        let entries = names.iter().take(MOST).map(|(name, found)| Entry::of(name, found, &place)).collect();
+        let cut = more || names.len() > MAX_ENTRIES;
+        let entries =
+            names.iter().take(MAX_ENTRIES).map(|(name, found)| Entry::of(name, found, &place)).collect();
         Ok(Listing { path: place.shown(), entries, cut })
     }
 }
@@ -75,7 +76,7 @@ impl Folders {
 pub(super) fn entries(dir: &Dir) -> std::io::Result<(Vec<(String, DirEntry)>, bool)> {
     let mut entries = Vec::new();
     for entry in dir.entries()? {
-        if entries.len() == MOST_SEEN {
+        if entries.len() == MAX_SEEN {
             return Ok((sorted(entries), true));
         }
         let entry = entry?;

@@ -1,5 +1,5 @@
-//! Granted folders, by open folder: whatever a path says, and whatever is moved or linked while it is
-//! followed, it ends inside or it ends in an error.
+//! Granted folders, by open folder: any path, also while things are moved or linked, ends inside or in an
+//! error.
 //!
 //! How a path is said:
 //! - Relative paths begin with the name of a granted folder: `data/notes/x.txt` for `/srv/data`.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Longest path anybody may say, in bytes.
-const LONGEST: usize = 4_096;
+const MAX_LENGTH: usize = 4_096;
 
 /// A place inside a granted folder, there or not.
 #[derive(Debug, Clone)]
@@ -91,8 +91,11 @@ impl Folders {
 /// The names a path is made of.
 fn parts(said: &str) -> Result<Vec<&str>, Failure> {
     let refused = |why: &str| Err(Failure::new(format!("`{}` {why}", said.escape_debug())));
-    if said.len() > LONGEST {
-        return Err(Failure::new(format!("a path of {} bytes is too long: at most {LONGEST}", said.len())));
+    if said.len() > MAX_LENGTH {
+        return Err(Failure::new(format!(
+            "a path of {} bytes is too long: at most {MAX_LENGTH}",
+            said.len()
+        )));
     }
     if said.contains('\\') {
         return refused("has a backslash in it: write `/` between folders");

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use valvehouse_json::Json;
 
 /// Most text that is given at once, in bytes.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 /// Most bytes that are given at once.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// The lines that are wanted, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Folders {
         let bytes = file::open(&place.open()?, place.inside(), OpenOptions::new().read(true))
             .and_then(file::bytes)
             .map_err(|error| error.at(&place, "read"))?;
-        if bytes.len() > MOST_BYTES {
+        if bytes.len() > MAX_BYTES {
             let message =
                 format!("cannot read `{}`: {} bytes are more than 8 MiB", place.shown(), bytes.len());
             return Err(Failure::new(message));
@@ -100,10 +100,10 @@ impl Folders {
 fn fitting(lines: &[&str]) -> (String, usize, bool) {
     let mut text = String::new();
     for (count, line) in lines.iter().enumerate() {
-        if text.len() + line.len() <= MOST {
+        if text.len() + line.len() <= MAX {
             text.push_str(line);
         } else if count == 0 {
-            return (line[..line.floor_char_boundary(MOST)].to_owned(), 1, true);
+            return (line[..line.floor_char_boundary(MAX)].to_owned(), 1, true);
         } else {
             return (text, count, true);
         }

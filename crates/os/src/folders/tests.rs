@@ -1,4 +1,4 @@
-//! Granted folders as those meet them who want out, and as those do who want in.
+//! Granted folders as seen by those who want out, and by those who want in.
 
 use super::{Folders, Globbing, Grepping, Kind, Lines, Writing};
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn grep(pattern: &str) -> Grepping<'_> {
     Grepping { pattern, path: None, glob: None, context: 0 }
 }
 
-/// Whatever could lead to a secret: links, and the ways to say a path.
+/// Returns all paths that could lead to a secret: links, and the ways to write a path.
 fn ways_out(house: &House) -> Vec<String> {
     let base = house.dir.path().to_str().unwrap().to_owned();
     let links: [(&str, String); 18] = [

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 /// The deepest folder that is looked into.
 const DEEPEST: usize = 64;
 /// The most entries that are looked at.
-const MOST: usize = 200_000;
+const MAX_ENTRIES: usize = 200_000;
 /// The longest time of a walk.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// A walk in progress, and what is left of it.
 pub(super) struct Walk {
@@ -39,7 +39,7 @@ impl Walk {
         start: Option<Place<'_>>,
         mut visit: impl FnMut(&Met<'_>) -> ControlFlow<()>,
     ) -> Result<bool, Failure> {
-        let mut walk = Self { left: MOST, end: Instant::now() + LONGEST, cut: false };
+        let mut walk = Self { left: MAX_ENTRIES, end: Instant::now() + MAX_TIME, cut: false };
         let starts = match start {
             Some(start) => vec![start],
             None => folders.places().collect(),

@@ -10,9 +10,9 @@ use std::path::Path;
 use valvehouse_json::Json;
 
 /// Most text that is written at once, in bytes.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 /// Most bytes that are written at once.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 /// Largest file that grows by appending, in bytes: no larger one could be read again.
 const LARGEST: u64 = file::LARGEST;
 
@@ -49,7 +49,7 @@ impl Folders {
     /// Writes a text. Readers see the old text or the new one, never half of it, unless it is
     /// appended.
     pub fn write(&self, path: &str, text: &str, how: Writing) -> Result<Written, Failure> {
-        self.write_at_most(path, text.as_bytes(), how, MOST)
+        self.write_at_most(path, text.as_bytes(), how, MAX)
     }
 
     /// Writes up to 8 MiB of whatever bytes, as [`Folders::write`] writes a text.
@@ -58,7 +58,7 @@ impl Folders {
     ///
     /// Returns an error if they are more, or if the path does not lead to a file in a granted folder.
     pub fn write_bytes(&self, path: &str, bytes: &[u8], how: Writing) -> Result<Written, Failure> {
-        self.write_at_most(path, bytes, how, MOST_BYTES)
+        self.write_at_most(path, bytes, how, MAX_BYTES)
     }
 
     fn write_at_most(&self, path: &str, text: &[u8], how: Writing, most: usize) -> Result<Written, Failure> {

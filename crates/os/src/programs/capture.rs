@@ -1,17 +1,17 @@
-//! What a program writes: heard to the end, kept up to a limit.
+//! The output of a program: read to the end, stored up to a limit.
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The most bytes that are kept.
-pub(super) const MOST: usize = 102_400;
+pub(super) const MAX: usize = 102_400;
 
 /// One output of a program.
 #[derive(Debug, Default)]
-pub(super) struct Capture(Mutex<Heard>);
+pub(super) struct Capture(Mutex<Output>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Output {
     kept: Vec<u8>,
     left_out: u64,
 }
@@ -29,7 +29,7 @@ impl Capture {
 
     /// The text, with a mark where something was left out; and whether something was.
     pub(super) fn finish(&self) -> (String, bool) {
-        let Heard { mut kept, left_out } = std::mem::take(&mut *self.0.lock());
+        let Output { mut kept, left_out } = std::mem::take(&mut *self.0.lock());
         if left_out == 0 {
             return (String::from_utf8_lossy(&kept).into_owned(), false);
         }
@@ -40,9 +40,9 @@ impl Capture {
     }
 }
 
-impl Heard {
+impl Output {
     fn take(&mut self, bytes: &[u8]) {
-        let fit = bytes.len().min(MOST - self.kept.len());
+        let fit = bytes.len().min(MAX - self.kept.len());
         self.kept.extend_from_slice(&bytes[..fit]);
         self.left_out += (bytes.len() - fit) as u64;
     }
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_cut_goes_through_no_letter_and_is_told() {
         assert_eq!(heard(b"a\xffb"), ("a\u{fffd}b".into(), false));
-        let (text, cut) = heard("ä".repeat(MOST / 2).as_bytes());
-        assert!(!cut && text.len() == MOST);
-        let text = format!("x{}", "ä".repeat(MOST / 2));
+        let (text, cut) = heard("ä".repeat(MAX / 2).as_bytes());
+        assert!(!cut && text.len() == MAX);
+        let text = format!("x{}", "ä".repeat(MAX / 2));
         let (text, cut) = heard(text.as_bytes());
         assert!(cut && !text.contains('\u{fffd}'));
         assert!(text.ends_with("ä\n… 2 more bytes were left out"), "{}", &text[text.len() - 60..]);

@@ -56,7 +56,7 @@ pub(super) struct Family(Option<Kin>);
 #[derive(Debug)]
 struct Kin {
     group: Option<group::Group>,
-    /// Taken away when nobody works there any more.
+    /// The folder is removed when nobody works there any more.
     _workplace: Workplace,
 }
 
@@ -111,7 +111,7 @@ mod group {
     use std::time::{Duration, Instant};
 
     /// The longest time for which a family is looked for.
-    const LONGEST: Duration = Duration::from_secs(2);
+    const MAX_TIME: Duration = Duration::from_secs(2);
     /// The number of looks in a row that must find nobody, where others come and go too fast to be sure at once.
     const SURE: u32 = 10;
 
@@ -128,8 +128,8 @@ mod group {
     impl Group {
         pub(super) fn new(leader: u32, variable: String, limit: u64) -> Option<Self> {
             let leader = Pid::from_raw(leader.cast_signed())?;
-            // Done already where there is a shell. A program that is gone by now, or runs as somebody
-            // else, has the other mark.
+            // The shell has done this already where there is one. A program that is gone by now, or runs as
+            // somebody else, has the other mark.
             let limited = Rlimit { current: Some(limit), maximum: Some(limit) };
             let _ = prlimit(Some(leader), Resource::Locks, limited);
             let born = Stat::of(leader.as_raw_nonzero().get()).map_or(0, |stat| stat.born);
@@ -144,7 +144,7 @@ mod group {
 
         /// Ends everybody, and those who are started meanwhile.
         pub(super) fn end(&self) {
-            let end = Instant::now() + LONGEST;
+            let end = Instant::now() + MAX_TIME;
             let (mut nobody, mut over) = (0, HashSet::new());
             self.signal();
             loop {
@@ -231,11 +231,11 @@ mod group {
     enum Role {
         Member,
         Stranger,
-        /// Ended, and nobody has asked how.
+        /// The program has ended, and nobody has read its status.
         Over {
             born: u64,
         },
-        /// Ended altogether.
+        /// The program has ended altogether.
         Gone,
     }
 

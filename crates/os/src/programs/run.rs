@@ -87,7 +87,7 @@ impl Programs {
         .await;
         family.end().await;
         if !has_ended {
-            // Whoever held the other end is gone; somebody who could not be ended may hold it still.
+            // The reader of the other end is gone; somebody who could not be ended may hold it still.
             let _ = tokio::time::timeout(LAST_WORDS, &mut talk).await;
         }
         let timed_out = ended.is_err();

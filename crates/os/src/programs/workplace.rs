@@ -1,4 +1,4 @@
-//! Where a program starts.
+//! The folder in which a program starts.
 
 use crate::failure::Failure;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub(super) struct Workplace {
     pub(super) path: PathBuf,
-    /// Made for this one run, and taken away after it.
+    /// `true` if it is made for this one run, and removed after it.
     fresh: bool,
 }
 

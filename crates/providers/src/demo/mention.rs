@@ -1,4 +1,4 @@
-//! Which tools a text names, and in which order.
+//! The tools that a text names, in their order.
 
 use std::ops::Range;
 use valvehouse_json::Json;

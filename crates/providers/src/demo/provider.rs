@@ -1,4 +1,4 @@
-//! What the demonstration model says: the user's words, a tool's call, or the tools' results.
+//! The answers of the demonstration model: the user's words, a tool's call, or the tools' results.
 
 use super::arguments::arguments;
 use super::mention::{Offer, offers, rounds};

@@ -1,5 +1,5 @@
-//! What a service answered, told by what it is rather than by what it is called; and answers that
-//! are passed on byte for byte, as long as they are in the form that was asked for.
+//! Answers of a service, recognized by their contents rather than by their names; and answers that are passed
+//! on byte for byte, as long as they are in the form that was asked for.
 
 use super::stream;
 use crate::mask::{hidden, without};

@@ -3,7 +3,7 @@
 use rhai::{Dynamic, EvalAltResult, Position};
 use std::time::Duration;
 
-/// What one call may spend.
+/// The limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Operations of the interpreter.
@@ -14,7 +14,7 @@ pub struct Budget {
     pub memory: usize,
     /// Time by the clock on the wall, waiting and all.
     pub wall: Duration,
-    /// Whether that holds while a person is asked too, who may well take longer.
+    /// Applies the limit also while a person is asked, who may well take longer.
     pub hurries_people: bool,
 }
 
@@ -29,7 +29,7 @@ impl Budget {
     };
 }
 
-/// Why a call was ended.
+/// The reason a call was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Operations(u64),

@@ -1,4 +1,4 @@
-//! What the running call of a thread has spent and may spend.
+//! The use and the limits of the running call of a thread.
 
 use super::limits::{Budget, Exceeded, ended};
 use super::processor;
@@ -17,7 +17,7 @@ thread_local! {
     static IS_BRANCH: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the running call of a thread has spent and may spend: the first two are read at every
+/// The use and the limits of the running call of a thread: the first two are read at every
 /// operation, the next two at every fourth.
 #[derive(Clone)]
 struct Meter {
@@ -28,7 +28,7 @@ struct Meter {
     /// Ticks at which the call is looked at more closely.
     deadline: Cell<u64>,
     budget: Cell<Budget>,
-    /// What the thread had allocated when the call began, and the part of it that is never copied.
+    /// The bytes that the thread had allocated when the call began, and the part of it that is never copied.
     memory: Cell<isize>,
     fixed: Cell<isize>,
     /// The budget's times in ticks: of its own time, of a quarter of it, and by the clock on the wall.
@@ -39,14 +39,14 @@ struct Meter {
     wall: Cell<u64>,
     /// Time of this thread at which the call ends; none before it was looked at for the first time.
     end: Cell<Option<Duration>>,
-    /// How long it has waited for others.
+    /// The time that it waited for others.
     waited: Cell<Duration>,
     /// Ticks by which a call that used all its own time, and nothing but that, is over.
     used_up: Cell<u64>,
     /// Processor time of this thread when it began, without what others used while it waited, and whether that was
     /// read just then.
     processor: Cell<(Option<Duration>, bool)>,
-    /// Why it ends at its next operation, whatever its budgets say.
+    /// The reason it ends at its next operation, regardless of its budgets.
     doomed: Cell<Option<Exceeded>>,
 }
 
@@ -116,12 +116,12 @@ impl Meter {
         self.memory.get().saturating_add(most_held(self.memory_limit(), fixed))
     }
 
-    /// Whether a call runs.
+    /// Returns `true` while a call runs.
     fn is_running(&self) -> bool {
         self.limit.get() != u64::MAX
     }
 
-    /// How far it is, to be gone on with later; no call runs then.
+    /// Takes its progress, to be resumed later; no call runs then.
     fn put_aside(&self) -> Self {
         let aside = self.clone();
         self.stop();
@@ -158,7 +158,7 @@ impl Meter {
         self.deadline.set(self.look.get().min(self.wall.get()).min(clock::now() + SLICE));
     }
 
-    /// What the call exceeds after so many operations.
+    /// Returns the limit that the call exceeds after so many operations.
     #[inline(never)]
     fn exceeded_at(&self, operations: u64) -> Option<Exceeded> {
         let memory = memory::net();
@@ -197,7 +197,7 @@ impl Meter {
         (operations > budget.operations).then_some(Exceeded::Operations(budget.operations))
     }
 
-    /// What the clock says: which time is used up, or whether others have to have a turn.
+    /// Checks the clock: which time is used up, or whether others have to have a turn.
     #[cold]
     fn looked_at(&self) -> Option<Exceeded> {
         let budget = self.budget.get();
@@ -254,10 +254,10 @@ impl Meter {
         is_over.then_some(Exceeded::Time(time))
     }
 
-    /// Whether its own time is used up, asked when it may be.
+    /// Returns the limit if its own time is used up; called when that is possible.
     fn used_up(&self, time: Duration) -> Option<Exceeded> {
         let Some(now) = processor::time_of_this_thread() else { return Some(Exceeded::Time(time)) };
-        // What was used before the first look is not known, and granted on top: a thread may have been
+        // Use before the first look is not known, and granted on top: a thread may have been
         // held up all the while.
         let end = self.end.get().unwrap_or_else(|| now.saturating_add(time));
         if now > end {
@@ -308,7 +308,7 @@ impl Guard {
         })
     }
 
-    /// What the call has cost so far.
+    /// Returns the cost of the call so far.
     pub(crate) fn spent(&self) -> Spent {
         METER.with(|meter| Spent {
             operations: meter.operations.get(),

@@ -1,4 +1,4 @@
-//! What one call of a script may spend, and the clock that ends it.
+//! The limits of one call of a script, and the clock that ends it.
 //!
 //! Rhai's own limits leak: operations restart within callbacks, nothing bounds time. Here one
 //! `on_progress` per engine reads thread-locals that a guard sets around each call, so that every

@@ -1,4 +1,4 @@
-//! How long a thread could do as it liked.
+//! The time that a thread ran without an interruption.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -21,7 +21,7 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     let (wall, budget) = meter::limits();
     let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));
     let mut future = pin!(future);
-    // What comes is held by this call already.
+    // The value that comes is held by this call already.
     let coming = poll_fn(|context| match meter::passed_memory() {
         Some(exceeded) => Poll::Ready(Err(exceeded)),
         None => future.as_mut().poll(context).map(Ok),

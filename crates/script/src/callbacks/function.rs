@@ -2,7 +2,7 @@
 
 use crate::hooks::{self, Param};
 use crate::manifest::Manifest;
-use crate::problem::{Code, MOST_TOLD, Problem};
+use crate::problem::{Code, MAX_PROBLEMS, Problem};
 use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::callback::Callback;
@@ -14,7 +14,7 @@ pub(crate) struct CallbackFunction {
     pub(super) params: Vec<Param>,
 }
 
-/// What a callback's own value is called.
+/// The parameter name of a callback's own value.
 const SUBJECT: &str = "event";
 
 /// The callbacks of a script that says that it has any.
@@ -86,7 +86,7 @@ pub(crate) fn read(
         problems.push(empty.help(format!("the callbacks are {}", known())).warning());
     }
     found.sort_by_key(|function| function.callback as u8);
-    problems.truncate(MOST_TOLD);
+    problems.truncate(MAX_PROBLEMS);
     (found, problems)
 }
 
@@ -96,7 +96,7 @@ fn meant(name: &str) -> Option<&'static str> {
     let likeness = |known: &str| strsim::jaro_winkler(&folded(known), &folded(name));
     let all = Callback::ALL.into_iter().map(Callback::name);
     let best = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    // Whatever begins with `on_` in such a file was meant to be one.
+    // A name that begins with `on_` in such a file was meant to be one.
     (name.starts_with("on_") || folded(best) == folded(name)).then_some(best)
 }
 

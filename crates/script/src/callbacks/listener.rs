@@ -99,11 +99,11 @@ impl ScriptCallbacks {
         result
     }
 
-    /// Whether it may keep as much as it does. It is weighed now and then, when it may have become more.
+    /// Fails if it keeps more than it may. It is weighed now and then, when it may have become more.
     fn weighed(&self, state: &Json, kept: u64) -> Result<(), String> {
-        const WORTH_WEIGHING: u64 = 4 << 20;
+        const WEIGHING_THRESHOLD: u64 = 4 << 20;
         let most = self.script.settings.hook.memory;
-        if kept == 0 || self.kept.fetch_add(kept, Relaxed) + kept < WORTH_WEIGHING {
+        if kept == 0 || self.kept.fetch_add(kept, Relaxed) + kept < WEIGHING_THRESHOLD {
             return Ok(());
         }
         self.kept.store(0, Relaxed);

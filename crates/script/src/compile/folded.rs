@@ -12,12 +12,12 @@ use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
-/// What a file is compiled with besides what all are.
+/// The settings of one file's compilation, besides those that all share.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Beside<'a> {
     /// Modules that only this file may call.
     pub(super) own: &'a [(&'static str, Shared<Module>)],
-    /// Who is told of the lines that run.
+    /// The recorder of the lines that run.
     pub(super) coverage: Option<&'a Arc<Coverage>>,
     /// The effective valves.
     pub(super) valves: Option<&'a Json>,

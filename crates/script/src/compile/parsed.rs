@@ -30,7 +30,7 @@ impl Parsed {
     }
 }
 
-/// What stands at the top level and would have to run: it never does.
+/// Finds statements at the top level that would have to run: they never do.
 pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
     let literal: Vec<String> =
         ast.iter_literal_variables(true, true).map(|(name, _, _)| name.to_owned()).collect();

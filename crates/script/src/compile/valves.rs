@@ -7,8 +7,8 @@ use valvehouse_core::valve::Schema;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
 
-/// What the configuration gives valves, secret ones from the environment where it says `env:NAME`; and which
-/// variables are not set.
+/// Reads the values that the configuration gives valves, secret ones from the environment where it says
+/// `env:NAME`; and the variables that are not set.
 pub(super) fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
     let (taken, mut unset) = (given.copy(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);

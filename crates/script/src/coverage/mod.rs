@@ -1,4 +1,4 @@
-//! Which lines of a script ran: what `valvehouse test --coverage` counts.
+//! The lines of a script that ran, as `valvehouse test --coverage` counts them.
 //!
 //! Rhai could tell of every statement it runs, at the price of each call of every host. Here only a script
 //! that is compiled for it does, with a probe before each statement (`instrument`).

@@ -74,7 +74,7 @@ impl Coverage {
 }
 
 impl Script {
-    /// What a host calls of it, by name: hooks, callbacks, tools, `pipe`.
+    /// Returns the names of its functions that a host calls: hooks, callbacks, tools, `pipe`.
     pub fn called_by_host(&self) -> Vec<String> {
         let hooks = self.hooks().map(|hook| hook.name().to_owned());
         let callbacks = self.callbacks().map(|callback| callback.name().to_owned());

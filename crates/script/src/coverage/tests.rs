@@ -129,7 +129,7 @@ fn a_script_of_thousands_of_lines_is_counted_to_its_end() {
     assert!(ran.starts_with("2 3 4 ") && ran.ends_with(" 3001 3002"), "{}", &ran[ran.len() - 40..]);
 }
 
-/// What comes of `inlet`, and its operations.
+/// Returns the result of `inlet`, and its operations.
 fn call(script: &Script, body: &str) -> (String, u64) {
     let body = Json::parse(body.as_bytes()).unwrap();
     let args = vec![live(&body), dynamic_of(&script.valves)];

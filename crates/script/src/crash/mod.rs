@@ -1,4 +1,4 @@
-//! Which versions of plugins run, kept where the next start finds it when this process ends abnormally.
+//! The versions of plugins that run, kept where the next start finds them when this process ends abnormally.
 //!
 //! A host that serves opens a [`Record`]: a small file in `.valvehouse/`, mapped into memory. Each thread has a
 //! slot in it and stores there which version runs, for the price of a store or two. The file is deleted when the

@@ -23,7 +23,7 @@ const PREFIX: &str = "running-";
 #[derive(Debug)]
 pub struct Record {
     file: PathBuf,
-    /// Held as long as the process lives.
+    /// The lock is held as long as the process lives.
     _lock: File,
 }
 
@@ -52,7 +52,7 @@ impl Record {
         let path = folder.join(format!("{PREFIX}{}-{unique}", std::process::id()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
         let begun = file.try_lock().map_err(io::Error::from).and_then(|()| {
-            // Written whole, so that no store needs room on the disk that is not there.
+            // The file is written whole, so that no store needs room on the disk that is not there.
             let mut bytes = MAGIC.to_le_bytes().to_vec();
             bytes.resize(WORDS * 8, 0);
             file.write_all(&bytes)?;
@@ -61,7 +61,7 @@ impl Record {
             is_first.then_some(()).ok_or_else(|| io::Error::other("this process has a record already"))
         });
         if let Err(error) = begun {
-            // What cannot be used is of no use to the next start either.
+            // A file that cannot be used is of no use to the next start either.
             let _ = std::fs::remove_file(&path);
             return Err(error);
         }

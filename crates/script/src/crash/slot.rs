@@ -13,7 +13,7 @@ thread_local! {
     /// The words of this thread's slot: none where it has not asked yet, or where there is none for it.
     pub(super) static OWN: Cell<Own> = const { Cell::new(Own::NotAsked) };
     /// Gives the slot back when the thread ends.
-    static RETURN: Cell<Option<Returned>> = const { Cell::new(None) };
+    static RETURN: Cell<Option<SlotGuard>> = const { Cell::new(None) };
 }
 
 #[derive(Clone, Copy)]
@@ -23,9 +23,9 @@ pub(super) enum Own {
     Slot(u16, &'static [AtomicU64; 2]),
 }
 
-struct Returned(u16);
+struct SlotGuard(u16);
 
-impl Drop for Returned {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         if let Own::Slot(_, words) = OWN.replace(Own::None) {
             words[0].store(0, Relaxed);
@@ -49,7 +49,7 @@ fn taken() -> Option<&'static [AtomicU64; 2]> {
         let number = FREE.lock().pop()?;
         let own = words[HEADER + usize::from(number) * SLOT..].first_chunk::<2>()?;
         own[0].store(0, Relaxed);
-        RETURN.set(Some(Returned(number)));
+        RETURN.set(Some(SlotGuard(number)));
         OWN.set(Own::Slot(number, own));
         Some(own)
     });

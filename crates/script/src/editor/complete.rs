@@ -26,7 +26,7 @@ const WORDS: [(&str, &str); 14] = [
     ("in", "in "),
 ];
 
-/// What stands at the top of a file.
+/// The words that begin a declaration at the top of a file.
 const TOP: [(&str, &str, &str); 4] = [
     (
         "const Valves",
@@ -47,7 +47,7 @@ const TOP: [(&str, &str, &str); 4] = [
 ];
 
 impl Sketch {
-    /// What may be written at a byte of the text. `modules` finds the file of an import.
+    /// Suggests the words that may be written at a byte of the text. `modules` finds the file of an import.
     pub fn suggestions(&self, at: usize, modules: &dyn Fn(&str) -> Option<Self>) -> Vec<Suggestion> {
         if let Some(comment) = self.comments.iter().find(|comment| self.is_in_comment(comment, at)) {
             let is_first = self.text[..comment.start].trim_start_matches('\u{feff}').trim().is_empty();
@@ -65,7 +65,7 @@ impl Sketch {
         if in_text {
             return Vec::new();
         }
-        // What is being written does not count.
+        // The word that is being written does not count.
         let next = self
             .tokens
             .iter()
@@ -152,7 +152,7 @@ impl Sketch {
         }
     }
 
-    /// What the file writes behind this name elsewhere.
+    /// Returns the words that the file writes behind this name elsewhere.
     fn words_behind(&self, name: &str, but: usize) -> BTreeSet<String> {
         let places = (0..self.tokens.len()).filter(|place| {
             self.word(*place) == name
@@ -185,7 +185,7 @@ impl Sketch {
         all
     }
 
-    /// What others may use of this file when they import it.
+    /// Returns the declarations of this file that others may use when they import it.
     fn shared(&self) -> Vec<Suggestion> {
         let functions = self.functions.iter().map(|function| {
             let call = if function.params.is_empty() { "()" } else { "($0)" };
@@ -199,7 +199,7 @@ impl Sketch {
         functions.chain(constants).collect()
     }
 
-    /// Where nothing before says what is meant.
+    /// Suggests words for a place where nothing before restricts them.
     fn in_place(&self, at: usize, next: usize) -> Vec<Suggestion> {
         let around = self.around(at);
         let Some(bracket) = around else { return self.at_top() };

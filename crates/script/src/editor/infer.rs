@@ -1,11 +1,11 @@
-//! What kind a value is, guessed from how it is written.
+//! The kind of a value, inferred from how it is written.
 
 use super::outline::{Binding, Constant, Field, Sketch, Value};
 use super::scan::Kind;
 use crate::reference::{self, Form, Origin, Type};
 use std::ops::Range;
 
-/// What is known of a value.
+/// The facts that are known of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Of {
     Type(Type),
@@ -67,7 +67,7 @@ impl Sketch {
         of
     }
 
-    /// What begins at a token, and the token behind it.
+    /// Infers the value that begins at a token, and returns the token behind it.
     fn primary(&self, start: usize, end: usize, depth: u8) -> (Of, usize) {
         let token = &self.tokens[start];
         match (token.kind, self.word(start)) {
@@ -126,7 +126,7 @@ impl Sketch {
         }
     }
 
-    /// What a name stands for.
+    /// Infers the value that a name stands for.
     pub(super) fn bound(&self, binding: &Binding) -> Of {
         self.value(binding, 0)
     }
@@ -142,7 +142,7 @@ impl Sketch {
         }
     }
 
-    /// What the method before a bracket hands to a closure: an element of what it is called on.
+    /// Infers the value that the method before a bracket passes to a closure: an element of its receiver.
     fn given_by(&self, bracket: usize, depth: u8) -> Of {
         let Some(method) = bracket.checked_sub(1).filter(|method| self.is_word(*method)) else {
             return UNKNOWN;
@@ -167,7 +167,7 @@ impl Sketch {
         while let Some(last) = start.checked_sub(1) {
             let is_group = matches!(self.word(last), ")" | "]" | "}");
             let mut first = if is_group { self.tokens[last].pair.unwrap_or(last) } else { last };
-            // What is called or looked into belongs to it.
+            // The receiver of a call or an index belongs to it.
             while is_group
                 && matches!(self.word(first), "(" | "[" | "?[")
                 && first.checked_sub(1).is_some_and(|before| self.is_operand(before))
@@ -190,7 +190,7 @@ impl Sketch {
         start..dot
     }
 
-    /// Whether a call or an index may follow this token.
+    /// Returns `true` if a call or an index may follow this token.
     fn is_operand(&self, place: usize) -> bool {
         const SPEAKING: [&str; 8] = ["if", "in", "return", "while", "switch", "throw", "else", "let"];
         self.is_word(place) && !SPEAKING.contains(&self.word(place)) || matches!(self.word(place), ")" | "]")
@@ -208,7 +208,7 @@ impl Sketch {
         }
     }
 
-    /// What stands behind the dot.
+    /// Infers the value of the member behind the dot.
     pub(super) fn member(&self, of: &Of, name: &str, is_call: bool) -> Of {
         match of {
             Of::Fields(constant) => self.field(constant, name).map_or(UNKNOWN, |field| Of::Type(field.kind)),
@@ -243,7 +243,7 @@ fn element(of: &Of) -> Of {
     }
 }
 
-/// What a function of the host gives.
+/// Returns the value of a function of the host.
 fn returned(module: &str, name: &str) -> Of {
     let mut named = reference::functions().iter().filter(|function| {
         function.module == module
@@ -253,7 +253,8 @@ fn returned(module: &str, name: &str) -> Of {
     named.next().map_or(UNKNOWN, |function| Of::Type(function.returns))
 }
 
-/// What a function is handed under a name. In functions of the file's own, names mean what they usually do.
+/// Infers a function's parameter by its name. In functions of the file's own, names mean what they usually
+/// do.
 fn parameter(function: &str, name: &str, has_args: bool) -> Of {
     if let Some((subject, kind)) = reference::entry(function).and_then(|entry| entry.subject)
         && subject == name

@@ -7,25 +7,25 @@ use super::suggestion::doc_of;
 use crate::reference::{self, Function, Type, Word};
 use std::ops::Range;
 
-/// What there is to say of a word.
+/// The description of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hover {
     /// The word's place.
     pub at: Range<usize>,
     /// Signatures, a line each.
     pub signature: String,
-    /// What it is, in Markdown.
+    /// The documentation, in Markdown.
     pub doc: String,
 }
 
-/// Where something is declared.
+/// The place of a declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// In the same file.
     Here(Range<usize>),
     /// In an imported one: its path as it is written, and a name in it.
     In {
-        /// What stands between the quotes of the import.
+        /// The text between the quotes of the import.
         import: String,
         /// The function or constant; None for the file itself.
         name: Option<String>,
@@ -37,11 +37,11 @@ pub enum Place {
 pub struct Call {
     /// Each way to call it: its signature, its parameters as they stand in that, what it does.
     pub ways: Vec<(String, Vec<String>, String)>,
-    /// Which argument is being written, from 0.
+    /// The index of the argument that is being written, from 0.
     pub argument: usize,
 }
 
-/// What a word means.
+/// The meaning of a word.
 enum Meaning<'a> {
     Host(Vec<&'static Function>),
     Member(Type, Vec<Word>),
@@ -55,7 +55,7 @@ enum Meaning<'a> {
 }
 
 impl Sketch {
-    /// What there is to say of the word at a byte. `modules` finds the file of an import.
+    /// Describes the word at a byte. `modules` finds the file of an import.
     pub fn hover(&self, at: usize, modules: &dyn Fn(&str) -> Option<Self>) -> Option<Hover> {
         if let Some(hover) = self.hover_head(at) {
             return Some(hover);
@@ -112,7 +112,7 @@ impl Sketch {
         Some(Hover { at: self.tokens[place].at.clone(), signature, doc })
     }
 
-    /// Where the word at a byte is declared.
+    /// Returns the declaration of the word at a byte.
     pub fn definition(&self, at: usize) -> Option<Place> {
         if let Some(import) = self.imports.iter().find(|import| touches(&import.path_at, at)) {
             return Some(Place::In { import: import.path.clone(), name: None });
@@ -127,7 +127,7 @@ impl Sketch {
         }
     }
 
-    /// Where a function or constant of the file is declared.
+    /// Returns the place of the file's declaration of a function or constant.
     pub fn declared(&self, name: &str) -> Option<Range<usize>> {
         let function =
             self.functions.iter().find(|function| function.name == name).map(|function| &function.at);

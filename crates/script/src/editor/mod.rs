@@ -1,4 +1,4 @@
-//! What an editor wants to know of a script, also while it is being written and does not parse.
+//! Answers to an editor's questions about a script, also while it is being written and does not parse.
 //!
 //! [`Sketch`] takes a text apart into words and brackets, and guesses from these what is declared where and of
 //! what kind it is. Nothing is compiled or run; what is not understood is passed over.

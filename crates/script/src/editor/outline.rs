@@ -1,4 +1,4 @@
-//! What a text declares: functions, constants, imports, variables, and where each may be used.
+//! The declarations of a text: functions, constants, imports, variables, and where each may be used.
 
 use super::scan::{Kind, Token, tokens};
 use crate::reference::{self, Type};
@@ -26,7 +26,7 @@ pub(super) struct Function {
     pub(super) params: Vec<String>,
     /// From `fn` to the end of its body.
     pub(super) whole: Range<usize>,
-    /// What the comment before it says.
+    /// The text of the comment before it.
     pub(super) doc: String,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Field {
     pub(super) name: String,
     pub(super) at: Range<usize>,
     pub(super) kind: Type,
-    /// What is written behind it, in a line.
+    /// The source behind it, in a line.
     pub(super) written: String,
     /// Its description, where it has one.
     pub(super) doc: String,
@@ -62,13 +62,13 @@ pub(super) struct Field {
 /// A module that is imported.
 #[derive(Debug, Clone)]
 pub struct Import {
-    /// What stands between the quotes.
+    /// The text between the quotes.
     pub path: String,
-    /// What the file calls it.
+    /// The name that the file gives it.
     pub alias: String,
-    /// Where that name stands.
+    /// The place of that name.
     pub at: Range<usize>,
-    /// Where the path stands.
+    /// The place of the path.
     pub path_at: Range<usize>,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Binding {
     pub(super) value: Value,
 }
 
-/// What a name stands for, as far as it can be told without running anything.
+/// The meaning of a name, as far as it is known without running anything.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Parameter {
@@ -103,19 +103,19 @@ pub(super) enum Value {
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// What more there is to say.
+    /// The rest of its description.
     pub detail: String,
-    /// What it is.
+    /// Its kind.
     pub kind: SymbolKind,
     /// All of it.
     pub whole: Range<usize>,
     /// Its name's place.
     pub at: Range<usize>,
-    /// What is within it.
+    /// The symbols within it.
     pub below: Vec<Symbol>,
 }
 
-/// What a symbol is.
+/// The kind of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymbolKind {
     /// A function of the file's own.
@@ -156,7 +156,7 @@ impl Sketch {
         &self.imports
     }
 
-    /// What it declares at the top, in the order of the file.
+    /// Returns the declarations at the top, in the order of the file.
     pub fn symbols(&self) -> Vec<Symbol> {
         let field = |field: &Field| Symbol {
             name: field.name.clone(),
@@ -199,7 +199,7 @@ impl Sketch {
         all
     }
 
-    /// What stands at a token's place; "" behind the last.
+    /// Returns the text of a token; "" behind the last.
     pub(super) fn word(&self, place: usize) -> &str {
         self.tokens.get(place).map_or("", |token| &self.text[token.at.clone()])
     }
@@ -208,7 +208,7 @@ impl Sketch {
         self.tokens.get(place).is_some_and(|token| token.kind == Kind::Word)
     }
 
-    /// Where a bracket ends; behind the last token where it is not closed.
+    /// Returns the end of a bracket; behind the last token where it is not closed.
     pub(super) fn end_of(&self, place: usize) -> usize {
         self.tokens.get(place).and_then(|token| token.pair).unwrap_or(self.tokens.len())
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What a piece of text is.
+/// The kind of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Word,
@@ -139,7 +139,7 @@ impl Scan<'_> {
     }
 }
 
-/// How long a block comment is; it may hold others.
+/// Returns the length of a block comment; it may hold others.
 fn block(text: &str) -> usize {
     let (mut at, mut depth) = (0, 0);
     while at < text.len() {
@@ -160,7 +160,7 @@ fn block(text: &str) -> usize {
     text.len()
 }
 
-/// How long a string is. One that is not closed ends with its line, unless the line goes on.
+/// Returns the length of a string. One that is not closed ends with its line, unless the line goes on.
 fn quoted(text: &str) -> usize {
     let mut letters = text.char_indices().skip(1);
     while let Some((at, letter)) = letters.next() {
@@ -174,7 +174,7 @@ fn quoted(text: &str) -> usize {
     text.len()
 }
 
-/// How long a character is, `'x'` or `'\n'`; a lone quote is one.
+/// Returns the length of a character, `'x'` or `'\n'`; a lone quote is one.
 fn character(text: &str) -> usize {
     let line = text[1..].find(['\'', '\n']).map(|end| end + 1);
     match line {

@@ -1,23 +1,23 @@
-//! What may be written at a place.
+//! The words that may be written at a place.
 
 use crate::reference::{self, Entry, Form, Function, Key, Role, Type, Word};
 
 /// Something that may be written at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// What is shown, and looked for.
+    /// The text that is shown and searched.
     pub label: String,
-    /// What it is.
+    /// Its kind.
     pub kind: SuggestionKind,
     /// A line more: a signature, a kind.
     pub detail: String,
-    /// What it does, in Markdown.
+    /// The documentation, in Markdown.
     pub doc: String,
-    /// What is written, with `$0` and `${1:name}` for places to go on at.
+    /// The text to insert, with `$0` and `${1:name}` for places to go on at.
     pub insert: String,
 }
 
-/// What it is.
+/// The kind of a suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuggestionKind {
     /// A function.

@@ -1,4 +1,4 @@
-//! What an editor is told, also of texts that do not parse. `‸` is where the cursor stands.
+//! The answers to an editor, also about texts that do not parse. `‸` is where the cursor stands.
 
 use super::*;
 use std::collections::BTreeSet;

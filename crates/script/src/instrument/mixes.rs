@@ -168,7 +168,7 @@ fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place
         [list(), Json::array(), map(), "text".into(), 5i64.into(), 1.5.into(), Json::Null, true.into()];
     for (before, target, result, calls) in TARGETS {
         for operator in ["=", "+=", "-=", "*=", "/=", "%=", "|=", "&="] {
-            // What is called gives 1, then 2.
+            // The called function gives 1, then 2.
             let calls_of =
                 "let n = 0; let at = || { n += 1; if n > 1 { 2 } else { 1 } }; let key = |k| { n += 1; k };";
             let script =

@@ -159,7 +159,7 @@ enum Order {
     Is(Ordering),
     /// A number that is not one stands in no order to any other.
     Never,
-    /// Left to the functions of their common type.
+    /// The functions of their common type decide.
     OfType,
     None,
 }

@@ -1,4 +1,4 @@
-//! Which steps of the host's a function gets, and where.
+//! The host's steps that a function gets, and their places.
 
 use super::kinds::Kinds;
 use super::operators;

@@ -92,7 +92,7 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
             if !(builds || gives) || taken.contains(&position) || !told.insert(position) {
                 continue;
             }
-            // What a closure ends with is taken by whoever calls it.
+            // The last value of a closure is taken by its caller.
             if function.is_closure() && is_last(&function.statements, statement) {
                 continue;
             }

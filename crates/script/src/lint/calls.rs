@@ -12,7 +12,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::nearest;
 
-/// What the language itself calls, with any number of arguments.
+/// The functions that the language itself calls, with any number of arguments.
 const LANGUAGE: [&str; 11] = [
     "Fn",
     "call",
@@ -207,7 +207,7 @@ fn unused(view: &View<'_>) -> Vec<Problem> {
         let told = Problem::of(Code::UnusedFunction, view.file, format!("nobody calls `{}`", function.name));
         told.at_function(view.source, &function.name).help(help_for_unused(&function.name, script.file.kind))
     });
-    // What was told already, such as a hook spelt almost right, is not told twice.
+    // A problem that was reported already, such as a hook spelt almost right, is not reported twice.
     problems.filter(|problem| problem.line.is_none_or(|line| !told.contains(&line))).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What a script declares to reach and does not.
+//! Capabilities that a script declares and does not use.
 
 use super::tree;
 use super::view::View;

@@ -2,7 +2,7 @@
 
 use super::view::View;
 use super::{answers, calls, capabilities, comparisons, flow, loops, quotes, returns, valves, words};
-use crate::problem::{MOST_TOLD, Problem};
+use crate::problem::{MAX_PROBLEMS, Problem};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
@@ -38,7 +38,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
     let source = file.text.trim_start_matches('\u{feff}');
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
-    // What does not parse is told by whoever compiles it.
+    // Syntax errors are reported by the compiler.
     let code = match script {
         Some(script) if script.file.kind == Kind::Filter => endings::settled(source),
         _ => source.into(),
@@ -57,7 +57,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
         quotes::look,
         comparisons::look,
     ];
-    let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MOST_TOLD));
+    let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MAX_PROBLEMS));
     let mut found: Vec<Problem> = found.map(Problem::warning).collect();
     found.sort_by_key(|problem| (problem.line, problem.column));
     found.dedup_by(|a, b| a.code == b.code && a.place() == b.place());

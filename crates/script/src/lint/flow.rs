@@ -1,4 +1,4 @@
-//! What is never reached, never read, or lost.
+//! Code that is never reached, never read, or lost.
 
 use super::quotes;
 use super::tree::{self, Node};
@@ -24,7 +24,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     problems
 }
 
-/// What stands behind a statement that never goes on.
+/// Finds code behind a statement that never goes on.
 fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
     let last = block.iter().position(ends)?;
     let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
@@ -65,7 +65,7 @@ fn ending(statement: &Stmt) -> &'static str {
     }
 }
 
-/// Where a statement begins: a chain of dots is told at its first word.
+/// Returns the beginning of a statement: a chain of dots is reported at its first word.
 fn beginning(statement: &Stmt) -> Option<Position> {
     let position = match statement {
         Stmt::Expr(expression) => match tree::chain(expression).0 {
@@ -117,7 +117,7 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
                 read.insert(name.to_owned());
             }
         }
-        // Meant to be read, though it is not: that is told by itself.
+        // A text is meant to be read, though it is not: that is reported by itself.
         Node::Expr(Expr::StringConstant(text, _)) => read.extend(quotes::placeholders(text)),
         Node::Stmt(Stmt::Share(names)) => read.extend(names.iter().map(|(name, _)| name.name.to_string())),
         _ => {}
@@ -152,7 +152,7 @@ fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
     )))
 }
 
-/// Whether a function may end with a value.
+/// Returns `true` if a function may end with a value.
 fn returns_something(function: &Body) -> bool {
     let mut returns = false;
     tree::each(&function.statements, &mut |node, _| {

@@ -1,4 +1,4 @@
-//! What loads and is surely not meant: warnings of `check`, of editors and while one writes; a host that
+//! Code that loads and is surely not meant: warnings of `check`, of editors and while one writes; a host that
 //! only loads a script has no use for them.
 //!
 //! A lint that is wrong is worse than none: each of these warns only where it is sure.

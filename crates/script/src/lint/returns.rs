@@ -1,4 +1,4 @@
-//! What hooks and handlers end with: a value that nobody can use, or nothing where one is expected.
+//! The last values of hooks and handlers: a value that nobody can use, or nothing where one is expected.
 
 use super::tree::{self, Link, Node};
 use super::view::{Body, View};
@@ -55,7 +55,8 @@ fn without_hook(view: &View<'_>) -> Option<Problem> {
     })
 }
 
-/// What a function may end with: its last expression, on every way, and what `return` gives.
+/// Returns the values that a function may end with: its last expression, on every way, and the values of
+/// `return`.
 fn values(statements: &[Stmt]) -> Vec<&Expr> {
     let mut found = Vec::new();
     last_of(statements, &mut found);
@@ -167,7 +168,7 @@ fn without_result(view: &View<'_>, function: &Body) -> Option<Problem> {
 fn is_value(expression: &Expr) -> bool {
     match expression {
         Expr::Custom(..) | Expr::Unit(_) => false,
-        // Called for what they do.
+        // An operator is called for its effect.
         Expr::FnCall(call, _) => call.op_token.is_some(),
         Expr::Dot(..) => !matches!(tree::chain(expression).1.last(), Some(Link::Call(_))),
         _ => true,

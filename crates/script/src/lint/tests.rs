@@ -207,7 +207,7 @@ fn no_script_of_ours_is_doubted() {
     for (folder, kind) in [("filters", Kind::Filter), ("tools", Kind::Tool)] {
         for path in scripts_in(&top.join(folder)) {
             let read = read_file(kind, &top.join(folder), &path).unwrap();
-            // What an operator has to grant first is compiled where it is tested.
+            // A script that an operator has to grant first is compiled where it is tested.
             let Ok(script) = Script::compile(&read.file, &Settings::default()) else { continue };
             let told: String = script.lints().iter().map(|problem| format!("{problem}\n")).collect();
             assert_eq!(told, "", "{}", path.display());

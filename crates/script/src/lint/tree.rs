@@ -9,7 +9,7 @@ pub(super) enum Node<'a> {
     Expr(&'a Expr),
 }
 
-/// What stands behind the first word of `body.messages[0].len()`.
+/// A link behind the first word of `body.messages[0].len()`.
 pub(super) enum Link<'a> {
     Property(&'a str, Position),
     Index(&'a Expr),
@@ -110,7 +110,8 @@ pub(super) fn each_block<'a>(statements: &'a [Stmt], look: &mut impl FnMut(&'a [
     });
 }
 
-/// What a chain of dots and brackets begins with, and its links. Of anything else: that, and none.
+/// Splits a chain of dots and brackets into its first expression and its links. Another expression has no
+/// links.
 pub(super) fn chain(expression: &Expr) -> (&Expr, Vec<Link<'_>>) {
     let (root, links) = parts(expression);
     let links = links.into_iter().map(|(is_dot, link)| match link {

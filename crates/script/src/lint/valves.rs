@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use valvehouse_core::valve::Schema;
 use valvehouse_core::words::nearest;
 
-/// Whose valves an expression is.
+/// The owner of an expression's valves.
 #[derive(Clone, Copy, PartialEq)]
 enum Whose {
     Operators,
@@ -68,7 +68,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     problems
 }
 
-/// Whether what stands around a name follows it: a chain of dots, an alias, a call of the file's own
+/// Returns `true` if the code around a name follows it: a chain of dots, an alias, a call of the file's own
 /// functions or a closure, in which its properties are words of this file too.
 fn is_followed(above: &[Node<'_>]) -> bool {
     match above.last() {
@@ -81,11 +81,11 @@ fn is_followed(above: &[Node<'_>]) -> bool {
     }
 }
 
-/// What valves are called in a function.
+/// The names of valves in a function.
 struct Names {
     operators: BTreeSet<String>,
     users: BTreeSet<String>,
-    /// Whether the host fills the parameter `valves`: others may hand in whatever they like.
+    /// `true` if the host fills the parameter `valves`: others may pass any value.
     is_hosts: bool,
 }
 
@@ -114,7 +114,7 @@ impl Names {
         names
     }
 
-    /// Whose valves a chain begins with, and what stands behind them.
+    /// Returns the owner of the valves that a chain begins with, and the rest of the chain.
     fn valves<'a>(&self, expression: &'a Expr) -> Option<(Whose, Vec<Link<'a>>)> {
         let (root, mut links) = tree::chain(expression);
         let root = tree::variable(root)?;

@@ -1,4 +1,4 @@
-//! What lints know of a file: its functions with their bodies, and all the words in it.
+//! The facts that lints know of a file: its functions with their bodies, and all the words in it.
 
 use super::tree::{self, Node};
 use crate::imports::ModuleFile;
@@ -18,8 +18,8 @@ pub(super) struct View<'a> {
     pub(super) script: Option<&'a Script>,
     /// Closures, too.
     pub(super) functions: Vec<Body>,
-    /// What imported modules offer, by the names the file gives them: functions, and how many arguments
-    /// they take. None where a module cannot be read.
+    /// The functions of imported modules, by the names the file gives them, with the number of their
+    /// arguments. None where a module cannot be read.
     pub(super) modules: BTreeMap<String, Option<BTreeSet<(String, usize)>>>,
     /// Behind a dot, anywhere in the file.
     pub(super) properties: HashSet<String>,

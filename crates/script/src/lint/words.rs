@@ -64,7 +64,7 @@ impl Handle {
         known.map(|word| word.name.as_str()).chain(others.iter().copied())
     }
 
-    /// What a word leads to.
+    /// Returns the handle that a word leads to.
     fn below(self, word: &str) -> Option<Self> {
         match (self, word) {
             (Self::Body | Self::Ctx, "messages") => Some(Self::Messages),
@@ -137,7 +137,7 @@ fn named_once(source: &str) -> HashSet<&str> {
     once
 }
 
-/// What a link leads to.
+/// Returns the handle that a link leads to.
 fn next(handle: Handle, link: &Link<'_>) -> Option<Handle> {
     match (handle, link) {
         (_, Link::Property(name, _)) => handle.below(name),
@@ -193,7 +193,7 @@ fn put(names: &mut BTreeMap<String, Handle>, name: &str, found: Option<Handle>) 
     }
 }
 
-/// What an expression gives.
+/// Returns the handle that an expression gives.
 fn held(names: &BTreeMap<String, Handle>, expression: &Expr) -> Option<Handle> {
     let (root, links) = tree::chain(expression);
     let mut handle = *names.get(tree::variable(root)?)?;

@@ -39,7 +39,7 @@ pub fn read_tests(kind: Kind, root: &Path, path: &Path) -> Result<SourceFile, Pr
     Ok(SourceFile { id: id.map_or(tests.id, Into::into), ..tests })
 }
 
-/// Where the tests of a script are.
+/// Returns the path of a script's tests.
 pub fn tests_of_script(script: &Path) -> PathBuf {
     script.with_extension("test.rhai")
 }
@@ -72,7 +72,7 @@ pub(super) fn importing(script: &Read, imports: Imports) -> Read {
     Read { file: script.file.clone().importing(imports), hash }
 }
 
-/// What a file is read as.
+/// The role in which a file is read.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum As {
     Plugin,
@@ -144,19 +144,19 @@ fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read,
     Ok(Read { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
 }
 
-/// How a file begins that cannot be loaded, as far as it is text; "" where it cannot be read.
+/// Returns the beginning of a file that cannot be loaded, as far as it is text; "" where it cannot be read.
 pub fn beginning(path: &Path) -> String {
     let mut bytes = Vec::new();
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && let Ok(file) = std::fs::File::open(path)
     {
-        // What was read before an error is all there is.
+        // The bytes that were read before an error are all there is.
         let _ = file.take(MAX_SOURCE as u64).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether a file's stem may be a plugin's id.
+/// Returns `true` if a file's stem may be a plugin's id.
 pub fn is_id(stem: &str) -> bool {
     (1..=64).contains(&stem.len())
         && stem

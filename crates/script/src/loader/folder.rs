@@ -15,18 +15,18 @@ use std::time::SystemTime;
 /// Remembers what was read, so that unchanged files are not read again.
 #[derive(Debug, Default)]
 pub struct Loader {
-    seen: HashMap<PathBuf, Seen>,
+    seen: HashMap<PathBuf, Entry>,
     /// Scripts with all that they import, as they were put together last.
     whole: HashMap<PathBuf, Whole>,
-    looked: HashMap<(Kind, PathBuf), Looked>,
-    /// How many times a file was read.
+    looked: HashMap<(Kind, PathBuf), LastLook>,
+    /// The number of reads of a file.
     pub(super) reads: u64,
-    /// How many of them are to be read again whatever their stamps say.
+    /// The number of them that are to be read again regardless of their stamps.
     unsure: u64,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct Entry {
     stamp: Stamp,
     read_at: SystemTime,
     content: Result<Arc<Read>, Problem>,
@@ -41,10 +41,10 @@ struct Whole {
 
 /// The last look at a folder.
 #[derive(Debug)]
-struct Looked {
+struct LastLook {
     listing: Listing,
     found: Arc<Found>,
-    /// Whether the same listing has to mean the same files.
+    /// `true` if the same listing has to mean the same files.
     is_sure: bool,
 }
 
@@ -71,7 +71,7 @@ impl Loader {
         found.is_torn = self.reads != reads && listing.scripts != Listing::of(folder).scripts;
         let is_sure = is_certain && self.unsure == unsure && !found.is_torn;
         let found = Arc::new(found);
-        self.looked.insert(key, Looked { listing, found: found.clone(), is_sure });
+        self.looked.insert(key, LastLook { listing, found: found.clone(), is_sure });
         found
     }
 
@@ -157,7 +157,7 @@ impl Loader {
         self.reads += 1;
         self.unsure += u64::from(stamp.is_fresh(read_at));
         let content = read(what, kind, path, stamp).map(Arc::new);
-        self.seen.insert(path.to_owned(), Seen { stamp: *stamp, read_at, content: content.clone() });
+        self.seen.insert(path.to_owned(), Entry { stamp: *stamp, read_at, content: content.clone() });
         content
     }
 }

@@ -1,4 +1,4 @@
-//! What one look at a folder found.
+//! The result of one look at a folder.
 
 use super::file::Read;
 use crate::problem::{Code, Problem};
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 /// Files that are saved together follow each other within this time.
 pub(crate) const REST: Duration = Duration::from_millis(25);
 
-/// What one look at a folder found.
+/// The result of one look at a folder.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// Files that could be read, by id. Of two files with one id the later path counts.
@@ -21,9 +21,9 @@ pub struct Found {
     pub dangling: Vec<Problem>,
     /// Files whose id a later file has.
     pub shadowed: Vec<Arc<Read>>,
-    /// When the latest change of a file was.
+    /// The time of a file's latest change.
     pub latest: Option<SystemTime>,
-    /// Whether files changed during the look: what was read may be of different moments.
+    /// `true` if files changed during the look: the texts may be of different moments.
     pub is_torn: bool,
     /// Folders that are there and could not be listed: what is in them is not known.
     pub unlisted: Vec<PathBuf>,
@@ -34,13 +34,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether somebody seems to be in the middle of saving.
+    /// Returns `true` if somebody seems to be in the middle of saving.
     pub fn is_restless(&self) -> bool {
         let age = self.latest.and_then(|latest| latest.elapsed().ok());
         self.is_torn || age.is_some_and(|age| age < REST)
     }
 
-    /// What two looks at different folders found.
+    /// Joins the results of looks at different folders.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.files.extend(other.files);
@@ -55,7 +55,7 @@ impl Found {
         self
     }
 
-    /// Whether there is a file of that id, readable or not.
+    /// Returns `true` if there is a file of that id, readable or not.
     pub fn knows(&self, id: &str) -> bool {
         self.files.contains_key(id) || self.problems.iter().any(|problem| problem.id == id)
     }
@@ -76,7 +76,7 @@ impl Found {
         self.shadowed.push(earlier);
     }
 
-    /// Whether a file may well be there although it was not found.
+    /// Returns `true` if a file may well be there although it was not found.
     pub fn leaves_open(&self, path: &Path) -> bool {
         self.unlisted.iter().any(|folder| path.starts_with(folder))
     }

@@ -1,4 +1,4 @@
-//! What lies in a plugin folder, by names and stamps: no file is opened.
+//! The entries of a plugin folder, by names and stamps: no file is opened.
 
 use crate::problem::{Code, Problem};
 use std::fs::{DirEntry, Metadata};
@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 const STAMP_GRAIN: Duration = Duration::from_secs(2);
 /// Folders inside folders.
 const MAX_NESTING: usize = 16;
-/// How the name of a file of tests ends: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
+/// The end of a test file's name: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
 pub(super) const TESTS: &str = ".test.rhai";
 
-/// How what cannot be read is mended.
+/// The help for a file that cannot be read.
 pub(super) const READABLE: &str = "let the user that the host runs as read it";
 
 /// A folder and the folders in it, as one look found them.
@@ -34,11 +34,11 @@ pub(super) struct Listing {
 pub(super) struct Listed {
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
-    /// Whether it is for importing, and no plugin.
+    /// `true` if it is for importing, and not a plugin.
     pub(super) is_module: bool,
 }
 
-/// What tells one state of a file from another without reading it.
+/// The stamp that tells one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stamp {
     pub(super) len: u64,
@@ -63,7 +63,7 @@ impl Stamp {
         }
     }
 
-    /// Whether a later save could not be told from this one by its stamp.
+    /// Returns `true` if a later save could not be told from this one by its stamp.
     pub(super) fn is_fresh(&self, read_at: SystemTime) -> bool {
         match self.modified {
             Some(modified) => {
@@ -74,8 +74,8 @@ impl Stamp {
     }
 }
 
-/// When a file became what it is and where it is. On Unix that counts a rename, which leaves the
-/// time of modification as it was, and nobody can set it back.
+/// Returns the time when a file became what it is and where it is. On Unix that counts a rename, which leaves
+/// the time of modification as it was, and nobody can set it back.
 fn changed(metadata: &Metadata) -> Option<SystemTime> {
     #[cfg(unix)]
     {
@@ -114,7 +114,7 @@ impl Listing {
         named.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         for (name, entry) in named {
             let name = name.to_string_lossy();
-            // Hidden files, editors' own, and what Kubernetes keeps beside its links.
+            // Files that are hidden, editors' own, or kept by Kubernetes beside its links.
             if name.starts_with(['.', '#']) || name.ends_with('~') {
                 continue;
             }

@@ -15,7 +15,7 @@ pub(super) type AnyMap = Dynamic;
 /// A text, or bytes: Rhai's own blob, or what an answer or a file gave.
 pub(super) type TextOrBytes = Dynamic;
 
-/// What a native answers. Rhai's own name, which its reference generator unwraps.
+/// The result of a native. Rhai's own name, which its reference generator unwraps.
 pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
 
 /// The error of a native: which one and why.

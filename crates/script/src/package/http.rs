@@ -32,7 +32,7 @@ const METHODS: [(&str, &str); 6] = [
     ("head", "Asks for the status and headers of a URL, without the body."),
 ];
 
-/// What an option map may say.
+/// The keys of an option map.
 const OPTIONS: [&str; 8] = ["headers", "query", "body", "json", "form", "multipart", "timeout", "max_bytes"];
 
 const ANSWER: &str = "Gives `status`, `headers` (a map by names in lower case, repeated ones joined by \
@@ -219,7 +219,8 @@ fn shown(answer: Answer) -> Json {
     Json::Object(shown)
 }
 
-/// What a step that runs again compares of the options: bytes have no JSON, and each time the same ones are sent.
+/// Returns the options that a step compares when it runs again: bytes have no JSON, and each time the same
+/// ones are sent.
 fn recorded(options: &Dynamic) -> Json {
     json_of(options).unwrap_or_else(|_| "with bytes".into())
 }
@@ -244,7 +245,7 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     Ok(live(&json, Shape::Plain))
 }
 
-/// What an option map says.
+/// The values of an option map.
 #[derive(Default)]
 struct Options {
     headers: Vec<(String, String)>,

@@ -19,7 +19,7 @@ use valvehouse_store::{Kv, KvError, KvMap};
 /// Longest time to live: a hundred years.
 const LONGEST_TTL: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// Whose map a function means.
+/// The owner of the map that a function means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Own,
@@ -457,7 +457,7 @@ impl Scope {
     }
 }
 
-/// Why an update did not come about.
+/// The reason an update did not come about.
 enum Failed {
     Script(Box<EvalAltResult>),
     Kv(KvError),

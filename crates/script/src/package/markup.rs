@@ -3,7 +3,7 @@
 
 use html_escape::decode_html_entities;
 
-/// What a reader sees as a line of its own.
+/// The elements that a reader sees as a line of their own.
 #[rustfmt::skip] // forty lines of one word
 const BLOCKS: &[&str] = &[
     "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details", "dialog", "div",
@@ -11,9 +11,9 @@ const BLOCKS: &[&str] = &[
     "head", "header", "hr", "html", "legend", "li", "main", "nav", "ol", "optgroup", "option", "p", "pre",
     "section", "select", "summary", "table", "tbody", "tfoot", "thead", "title", "tr", "ul",
 ];
-/// What stands apart from its neighbours in the same line.
+/// The elements that stand apart from their neighbors in the same line.
 const CELLS: &[&str] = &["td", "th"];
-/// What is no text to begin with.
+/// The elements that are not text to begin with.
 const HIDDEN: &[&str] = &["script", "style"];
 
 /// The text of a page or a piece of one.
@@ -45,7 +45,7 @@ struct Page {
     gap: Gap,
 }
 
-/// What parts the last character from the next.
+/// The separator between the last character and the next.
 #[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
     #[default]
@@ -94,7 +94,7 @@ fn tag_name(text: &str) -> Option<&str> {
     Some(&inner[..slash + end.unwrap_or(inner.len() - slash)])
 }
 
-/// What follows the tag that ends here; a `>` in quotes does not end it.
+/// Returns the text behind the tag that ends here; a `>` in quotes does not end it.
 fn skip_tag(text: &str) -> &str {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -109,7 +109,7 @@ fn skip_tag(text: &str) -> &str {
     ""
 }
 
-/// What follows the end of a script or style.
+/// Returns the text behind the end of a script or style.
 fn skip_hidden<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some(at) = rest.find("</") {

@@ -1,5 +1,5 @@
-//! What natives hand back, bounded: nothing interrupts a native, so it must not build more than a
-//! script could be meant to hold.
+//! Results of natives, bounded: nothing interrupts a native, so it must not build more than a script could be
+//! meant to hold.
 
 use super::argument::{RhaiResultOf, fail};
 use crate::budget::{self, WALK};
@@ -129,7 +129,7 @@ pub(super) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiR
     }
 }
 
-/// Why a value is not written as JSON.
+/// The reason a value is not written as JSON.
 #[derive(Debug, thiserror::Error)]
 enum Excess {
     #[error("the JSON would be larger than 8 MiB")]

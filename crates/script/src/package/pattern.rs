@@ -11,7 +11,7 @@ use regex_automata::nfa::thompson::NFA;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// What a compiled pattern may need, in steps of 256 KiB; the last is the library's own limit.
+/// The memory that a compiled pattern may need, in steps of 256 KiB; the last is the library's own limit.
 const SIZES: [usize; 4] = [1, 4, 16, 40];
 const STEP: usize = 256 << 10;
 /// The number of steps of 256 KiB that are cached in all: 128 usual patterns, or fewer large ones.
@@ -213,7 +213,7 @@ pub(super) fn compiled(pattern: &str) -> Result<Arc<Pattern>, String> {
     Ok(regex)
 }
 
-/// Whether a pattern will work; if not, why, and what to write instead.
+/// Checks that a pattern will work; fails with the reason, and the text to write instead.
 pub(crate) fn check(pattern: &str) -> Result<(), String> {
     compiled(pattern).map(|_| ())
 }

@@ -13,7 +13,7 @@ use rhai::{Dynamic, FnNamespace, FuncRegistration, Module};
 use std::sync::Arc;
 use valvehouse_json::{Json, Object};
 
-/// What is read of an answer at a time.
+/// A part of an answer that is read at a time.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     /// An event of a model.
@@ -57,7 +57,7 @@ impl Recordable for Option<Item> {
     }
 }
 
-/// What comes; the text of an error is the script's to catch.
+/// The items that come; the text of an error is the script's to catch.
 pub(super) type Items = BoxStream<'static, Result<Item, String>>;
 
 /// An answer that is being read. Its connection is closed when the script lets go of it.
@@ -190,7 +190,7 @@ pub(super) fn split(form: Form, body: BoxStream<'static, Result<bytes::Bytes, St
     .boxed()
 }
 
-/// How an answer is cut.
+/// The way in which an answer is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Lines,
@@ -286,7 +286,7 @@ pub(super) fn head(status: u16, headers: Vec<(String, String)>) -> Object {
     [("status".into(), i64::from(status).into()), ("headers".into(), Json::Object(all))].into_iter().collect()
 }
 
-/// What a step that runs again knows of an answer: its head.
+/// Returns the part of an answer that a step knows when it runs again: its head.
 pub(super) fn head_of(json: &Json) -> Object {
     match live(json, Shape::Plain).try_cast::<Map>() {
         Some(map) => map.object,

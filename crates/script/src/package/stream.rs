@@ -59,7 +59,7 @@ pub(super) mod functions {
     }
 }
 
-/// What says how much of the end of a text waits.
+/// The form in which a script says how much of the end of a text waits.
 enum Tail {
     Words,
     Pattern(Arc<Pattern>),
@@ -131,7 +131,7 @@ fn run(
     pass(&event, &state, longest, &mut Script { context, longest, change, tail })
 }
 
-/// What is changed in place has to be the hook's own value, no copy.
+/// Returns the value to change in place, which has to be the hook's own, not a copy.
 fn live(name: &str, value: &Dynamic) -> RhaiResultOf<Json> {
     match value.is::<Map>() {
         true => json_of(value),

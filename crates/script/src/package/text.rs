@@ -7,7 +7,7 @@ use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 use std::collections::HashMap;
 
-/// What `similar` compares letter by letter, in products of both lengths: some ten milliseconds.
+/// The most that `similar` compares letter by letter, in products of both lengths: some ten milliseconds.
 const MOST_COMPARISONS: usize = 4_000_000;
 
 #[export_module]

@@ -1,4 +1,4 @@
-//! What is called without a module name: `uuid()`, `empty(v)`.
+//! Functions that are called without a module name: `uuid()`, `empty(v)`.
 
 use super::host_calls;
 use crate::value::json_of;

@@ -109,7 +109,7 @@ pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
     )
 }
 
-/// Whether a script could catch an error.
+/// Returns `true` if a script could catch an error.
 fn is_catchable(error: &EvalAltResult) -> bool {
     !matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..)) && error.unwrap_inner().is_catchable()
 }
@@ -181,7 +181,7 @@ pub(super) fn run_beside(
     failure.map_or(Ok(results), Err)
 }
 
-/// What an option map says.
+/// The values of an option map.
 pub(super) struct Options<'a> {
     function: &'a str,
     options: Json,
@@ -231,7 +231,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// How many wait at a time.
+    /// Returns the number that wait at a time.
     pub(super) fn limit(&self) -> RhaiResultOf<usize> {
         self.count("limit", PARALLEL, MAX_PARALLEL)
     }

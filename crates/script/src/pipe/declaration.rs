@@ -1,4 +1,4 @@
-//! What a script says of the models it offers, read when it is loaded.
+//! The declaration of the models that a script offers, read when it is loaded.
 
 use super::function::{Offer, PipeFunction};
 use crate::hooks::{self, Param};
@@ -13,16 +13,16 @@ use valvehouse_core::tool::timeout;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
-/// How long a pipe may take: it may well ask a model itself.
+/// The time limit of a pipe: it may well ask a model itself.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How models are offered.
+/// The syntax of a model's declaration.
 const OFFERS: &str = "`fn pipe(body)` answers as a model, for up to `timeout` milliseconds; `fn pipes()` lists several: \
                       [#{ id: \"small\", name: \"Small\" }]";
 /// Most models of one script, and longest name of one.
-const MOST_MODELS: usize = 1_000;
-const LONGEST_ID: usize = 256;
+const MAX_MODELS: usize = 1_000;
+const MAX_ID: usize = 256;
 
-/// Whether a file offers models.
+/// Returns `true` if a file offers models.
 pub(crate) fn is_pipe(ast: &AST) -> bool {
     ast.iter_functions().any(|function| function.name == "pipe")
 }
@@ -100,8 +100,8 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
     let Ok(Json::Array(listed)) = json_of(&listed) else {
         return Err("must return a list, such as [#{ id: \"small\", name: \"Small\" }]".into());
     };
-    if listed.len() > MOST_MODELS {
-        return Err(format!("lists {} models; {MOST_MODELS} are the most", listed.len()));
+    if listed.len() > MAX_MODELS {
+        return Err(format!("lists {} models; {MAX_MODELS} are the most", listed.len()));
     }
     let mut offers: Vec<Offer> = Vec::new();
     for one in listed.items() {
@@ -112,11 +112,11 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
             })?,
         };
         if id.is_empty()
-            || id.len() > LONGEST_ID
+            || id.len() > MAX_ID
             || id.chars().any(|letter| letter.is_whitespace() || letter.is_control())
         {
             return Err(format!(
-                "lists the id {:?}; an id has 1 to {LONGEST_ID} characters, none of them blank",
+                "lists the id {:?}; an id has 1 to {MAX_ID} characters, none of them blank",
                 id
             ));
         }

@@ -13,8 +13,8 @@ pub(crate) struct PipeFunction {
 /// A model that a script offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// What clients call it: the script's id, or `id.model` where it lists several.
+    /// The name for clients: the script's id, or `id.model` where it lists several.
     pub id: String,
-    /// What people read.
+    /// The name for people.
     pub name: String,
 }

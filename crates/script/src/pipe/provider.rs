@@ -115,13 +115,13 @@ impl Provider for Pipes {
     }
 }
 
-/// What a script sends to who reads.
-enum Sent {
+/// A message of a script to its reader.
+enum Message {
     Whole(Json),
     Piece(Json),
 }
 
-/// How the work of a script ends.
+/// The work of a script, and its end.
 type Work = BoxFuture<'static, Result<(), Fault>>;
 
 impl Pipe {
@@ -147,8 +147,8 @@ impl Pipe {
             ended = &mut work => (sent.next().await, std::future::ready(ended).boxed()),
         };
         let first = match first {
-            Some(Sent::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
-            Some(Sent::Piece(first)) => first,
+            Some(Message::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
+            Some(Message::Piece(first)) => first,
             None => return work.await.and(Err(Fault::Host("a pipe ended without a word".into()))),
         };
         let pieces = pieces(first, sent, work);
@@ -159,7 +159,7 @@ impl Pipe {
     }
 
     /// One call, unless the script rests since it broke again and again.
-    fn run(&self, request: &Request, sender: Sender<Sent>) -> Result<(), Fault> {
+    fn run(&self, request: &Request, sender: Sender<Message>) -> Result<(), Fault> {
         let turn = request.turn.clone().unwrap_or_default();
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
@@ -173,7 +173,7 @@ impl Pipe {
         }
         let result = self.measured(request, &turn, sender);
         match &result {
-            // What was ended since nobody waits for it is no fault of the script's.
+            // A call that was ended since nobody waits for it is not a fault of the script.
             Err(Fault::Broken(_)) if turn.is_over() => {}
             Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
             _ => breaker.went_well(admission),
@@ -185,7 +185,7 @@ impl Pipe {
         Fault::Refused(Refusal { plugin: self.script.id().into(), ..refusal })
     }
 
-    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Sent>) -> Result<(), Fault> {
+    fn measured(&self, request: &Request, turn: &Turn, sender: Sender<Message>) -> Result<(), Fault> {
         let Some(pipe) = &self.script.pipe else { return Ok(()) };
         let params = pipe.params.iter().map(|param| match param {
             Param::Subject => live(&request.body, Shape::Body),
@@ -219,27 +219,31 @@ impl Pipe {
 }
 
 /// The pieces as they come; the script runs as long as somebody reads.
-fn pieces(first: Json, sent: Receiver<Sent>, work: Work) -> stream::BoxStream<'static, Result<Piece, Fault>> {
+fn pieces(
+    first: Json,
+    sent: Receiver<Message>,
+    work: Work,
+) -> stream::BoxStream<'static, Result<Piece, Fault>> {
     let sent = sent.map(|sent| match sent {
-        Sent::Piece(piece) | Sent::Whole(piece) => Ok(Piece::new(piece)),
+        Message::Piece(piece) | Message::Whole(piece) => Ok(Piece::new(piece)),
     });
     let failed = stream::once(work).filter_map(|ended| std::future::ready(ended.err().map(Err)));
     stream::once(std::future::ready(Ok(Piece::new(first)))).chain(sent).chain(failed).boxed()
 }
 
-/// Where the answer of one call goes.
+/// The receiver of one call's answer.
 struct Out {
     turn: Turn,
-    sender: Sender<Sent>,
+    sender: Sender<Message>,
     head: Head,
-    written: Mutex<Written>,
+    written: Mutex<Progress>,
 }
 
-/// What has been sent of an answer.
+/// The parts of an answer that have been sent.
 #[derive(Default)]
-struct Written {
+struct Progress {
     begun: bool,
-    /// Whether a piece has said why the answer ended.
+    /// `true` if a piece has said why the answer ended.
     ended: bool,
     /// Calls of tools so far.
     calls: usize,
@@ -252,7 +256,8 @@ impl PieceSink for Out {
         if !matches!(given, Json::Text(_) | Json::Object(_)) {
             return Err(error(format!("a piece of an answer is a text or a map, not {}", given.kind())));
         }
-        // Written down first: while this waits for who reads, another part of the script may send a piece.
+        // The piece is recorded first: while this waits for the reader, another part of the script may send
+        // one.
         let (begins, piece) = {
             let mut written = self.written.lock();
             written.sent += given.weight();
@@ -275,15 +280,15 @@ impl PieceSink for Out {
         };
         if begins {
             let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
-            self.send(Sent::Piece(self.head.chunk(delta, None)))?;
+            self.send(Message::Piece(self.head.chunk(delta, None)))?;
         }
-        self.send(Sent::Piece(piece))
+        self.send(Message::Piece(piece))
     }
 }
 
 impl Out {
-    fn send(&self, sent: Sent) -> Result<(), Box<EvalAltResult>> {
-        // Who does not read any more has ended the turn, or will now.
+    fn send(&self, sent: Message) -> Result<(), Box<EvalAltResult>> {
+        // A reader that has gone has ended the turn, or will now.
         let mut sender = self.sender.clone();
         budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("nobody reads the answer any more"))
     }
@@ -298,17 +303,17 @@ impl Out {
             (written.begun, written.ended, written.calls)
         };
         if !begun {
-            return self.send(Sent::Whole(self.head.text("")));
+            return self.send(Message::Whole(self.head.text("")));
         }
         if ended {
             return Ok(());
         }
         let why = if calls > 0 { "tool_calls" } else { "stop" };
-        self.send(Sent::Piece(self.head.chunk(Json::object(), Some(why))))
+        self.send(Message::Piece(self.head.chunk(Json::object(), Some(why))))
     }
 }
 
-impl Written {
+impl Progress {
     /// Calls that do not say which one they are come one after the other.
     fn number(&mut self, delta: &Json) {
         for call in delta.get("tool_calls").unwrap_or_default().items() {
@@ -362,7 +367,7 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
             out.piece(&piece_of(&value))?;
             out.end()
         }
-        Json::Text(_) | Json::Object(_) => out.send(Sent::Whole(answer_of(&value, &out.head.model))),
+        Json::Text(_) | Json::Object(_) => out.send(Message::Whole(answer_of(&value, &out.head.model))),
         other => Err(error(format!(
             "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that gives one after the other",
             other.kind()

@@ -1,5 +1,4 @@
-//! What can be wrong with a script, each kind with a code that never changes; `docs/problems.md` has a
-//! page about each.
+//! Problems of scripts, each kind with a code that never changes; `docs/problems.md` has a page about each.
 
 /// All pages: the one place where they are written.
 const DOCUMENT: &str = include_str!("../../problems.md");
@@ -52,13 +51,13 @@ codes! {
     Syntax = "V101",
     /// A bracket or text is never closed.
     Unclosed = "V102",
-    /// Written as in another language.
+    /// Syntax of another language.
     ForeignSyntax = "V103",
     /// Nothing has that name.
     UnknownVariable = "V104",
     /// The name is the language's or the host's.
     ReservedName = "V105",
-    /// What is written to cannot be.
+    /// The target of an assignment cannot be written.
     NotAssignable = "V106",
     /// A constant is written to.
     ConstantWritten = "V107",
@@ -76,7 +75,7 @@ codes! {
     HostVersion = "V203",
     /// A valve cannot be declared so.
     BadValve = "V204",
-    /// What has to be literal is computed.
+    /// A value that has to be literal is computed.
     Computed = "V205",
     /// `match` stands where it does nothing, or harm.
     BadMatch = "V206",
@@ -102,7 +101,7 @@ codes! {
     MissingTool = "V216",
     /// Models are offered in a wrong way.
     BadPipe = "V217",
-    /// What a valve is set to does not fit.
+    /// The value of a valve does not fit.
     ValveMisfit = "V218",
     /// A filter that no hook calls.
     NoHook = "V219",
@@ -132,7 +131,7 @@ codes! {
     UnusedCapability = "V304",
 
     // -- its modules
-    /// What is imported is not there.
+    /// The imported module is missing.
     NoModule = "V401",
     /// Modules import each other.
     ImportCircle = "V402",
@@ -208,12 +207,12 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.id().eq_ignore_ascii_case(id))
     }
 
-    /// What it is called: the words behind its number.
+    /// Returns its title: the words behind its number.
     pub fn title(self) -> &'static str {
         self.section().lines().next().unwrap_or_default()
     }
 
-    /// What it is, why it is wrong, an example and how it is right: Markdown.
+    /// Returns its page: the problem, why it is wrong, an example and the correction, in Markdown.
     pub fn page(self) -> &'static str {
         self.section().split_once('\n').map_or("", |(_, page)| page).trim()
     }

@@ -3,7 +3,7 @@
 use super::codes::Code;
 use std::path::{Path, PathBuf};
 
-/// How much a problem matters.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The script does not load.
@@ -13,12 +13,12 @@ pub enum Severity {
 }
 
 /// Most problems of one sort that a file is told: nobody reads more, and each costs a look at it.
-pub(crate) const MOST_TOLD: usize = 50;
+pub(crate) const MAX_PROBLEMS: usize = 50;
 
 /// Something wrong with a script file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub code: Code,
     /// The plugin's id, the file's stem.
     pub id: String,
@@ -30,11 +30,11 @@ pub struct Problem {
     pub column: Option<usize>,
     /// The line itself.
     pub excerpt: String,
-    /// What is wrong.
+    /// The problem in words.
     pub message: String,
-    /// How to mend it.
+    /// The hint that says how to fix it.
     pub help: Option<String>,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// The command that grants what is missing, where that is all that is wrong.
     pub grant: Option<String>,
@@ -87,7 +87,7 @@ impl Problem {
         }
     }
 
-    /// How many characters the word at the place has.
+    /// Returns the number of characters of the word at the place.
     pub fn width(&self) -> usize {
         let Some(column) = self.column else { return 1 };
         let rest = self.excerpt.chars().skip(column - 1);
@@ -120,7 +120,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Whether any of these keeps a script from running.
+/// Returns `true` if any of these keeps a script from running.
 pub(crate) fn has_errors(problems: &[Problem]) -> bool {
     problems.iter().any(|problem| problem.severity == Severity::Error)
 }

@@ -1,4 +1,4 @@
-//! What was written as in Python or JavaScript, and how it is written here.
+//! Syntax of Python or JavaScript, and its counterpart here.
 
 use super::codes::Code;
 use super::diagnostic::Problem;
@@ -42,8 +42,8 @@ pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
     foreign(what.map(str::to_owned), help)
 }
 
-/// Whether the statement that ends at a problem is Python's `import x`: the parser complains where the
-/// next one begins.
+/// Returns `true` if the statement that ends at a problem is Python's `import x`: the parser complains where
+/// the next one begins.
 fn is_python_import(problem: &Problem, source: &str) -> bool {
     let until = source.lines().take(problem.line.unwrap_or(0)).filter(|line| !line.trim().is_empty());
     let mut lines = until.collect::<Vec<_>>().into_iter().rev().take(2);
@@ -81,7 +81,7 @@ fn of_message(problem: &Problem) -> Option<&'static str> {
     }
 }
 
-/// What stands for a word of another language.
+/// Returns the counterpart of another language's word.
 fn of_name(problem: &Problem) -> Option<&'static str> {
     let help = match problem.message.strip_prefix("undefined variable: ")? {
         "null" | "None" | "nil" | "undefined" | "none" => "nothing is written `()`",
@@ -106,7 +106,8 @@ fn of_name(problem: &Problem) -> Option<&'static str> {
     Some(help)
 }
 
-/// What the words around the place tell: what is wrong, where the parser does not know it, and how it is right.
+/// Explains a problem by the words around its place: the message, where the parser does not know it, and the
+/// hint.
 fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
@@ -201,13 +202,13 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     None
 }
 
-/// Whether a text ends with this word, and not with a longer one.
+/// Returns `true` if a text ends with this word, and not with a longer one.
 fn ends_with_word(text: &str, word: &str) -> bool {
     text.strip_suffix(word)
         .is_some_and(|rest| !rest.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'))
 }
 
-/// How to say here what a function of another language does.
+/// Returns the counterpart of another language's function.
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     Some(match name {
         "append" | "add" => "`push(value)` adds one, `append(array)` adds all",

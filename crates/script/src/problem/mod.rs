@@ -1,4 +1,4 @@
-//! What is wrong with a script: of which kind, where, and how to mend it.
+//! A problem of a script: its kind, its place, and its hint.
 
 mod codes;
 mod diagnostic;
@@ -13,7 +13,7 @@ mod unclosed;
 mod tests;
 
 pub use codes::Code;
-pub(crate) use diagnostic::{MOST_TOLD, has_errors};
+pub(crate) use diagnostic::{MAX_PROBLEMS, has_errors};
 pub use diagnostic::{Problem, Severity};
 pub(crate) use foreign::function as foreign_function;
 pub(crate) use parse::of_parse;

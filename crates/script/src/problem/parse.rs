@@ -1,4 +1,4 @@
-//! What the parser says, in words of ours, and what mends the usual mistakes.
+//! Errors of the parser in words of ours, with hints for the usual mistakes.
 
 use super::codes::Code;
 use super::diagnostic::{Problem, lower_first};
@@ -7,7 +7,7 @@ use crate::{hooks, pieces};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
 
-/// What a parse error says, and what mends the usual ones.
+/// Describes a parse error, with a hint for the usual ones.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Problem {
     let kind = error.err_type();
     let message = lower_first(&kind.to_string());
@@ -27,7 +27,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     }
 }
 
-/// What is missing at the end of a line is told there, not where the next line begins.
+/// Moves a problem of something missing at the end of a line there, from where the next line begins.
 fn missing_before(problem: Problem, source: &str, token: &str) -> Problem {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return problem };
     let begins_line = problem.excerpt.chars().take(column - 1).all(char::is_whitespace);
@@ -72,7 +72,7 @@ fn code_of(kind: &ParseErrorType) -> Code {
     }
 }
 
-/// How to mend what is wrong with a script that is written in the right language.
+/// Returns the hint for a script that is written in the right language.
 fn help_for(problem: &Problem, source: &str) -> String {
     let text = &problem.message;
     let plain = match problem.code {
@@ -155,7 +155,7 @@ fn first_word(text: &str) -> &str {
     text.split(|letter| !is_part(letter)).next().unwrap_or_default()
 }
 
-/// Whether the line of a problem gives a value to the name at its place.
+/// Returns `true` if the line of a problem gives a value to the name at its place.
 fn is_assigned(problem: &Problem, name: &str) -> bool {
     let rest = problem.excerpt.chars().skip(problem.column.unwrap_or(1) - 1 + name.chars().count());
     let rest: String = rest.collect();

@@ -1,4 +1,4 @@
-//! Where a problem stands in its source.
+//! The place of a problem in its source.
 
 use super::diagnostic::Problem;
 use crate::pieces::{self, Piece};
@@ -105,7 +105,7 @@ impl Problem {
     }
 }
 
-/// Where a function's name stands behind its `fn`.
+/// Returns the place of a function's name behind its `fn`.
 fn function_at(code: &str, name: &str) -> Option<usize> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     code.match_indices(name).find_map(|(at, _)| {
@@ -116,7 +116,7 @@ fn function_at(code: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// Where a word stands behind a place: in the code, or as a key or text in quotes.
+/// Returns the place of a word behind another: in the code, or as a key or text in quotes.
 fn find_key(code: &str, source: &str, from: usize, word: &str) -> Option<usize> {
     let in_code = find_word(&code[from..], word).map(|at| from + at);
     let quoted = source[from..].find(&format!("\"{word}\"")).map(|at| from + at + 1);

@@ -1,4 +1,4 @@
-//! What went wrong while a script ran.
+//! Errors of a running script.
 
 use super::codes::Code;
 use super::diagnostic::{Problem, lower_first};
@@ -46,7 +46,7 @@ pub(crate) fn at_run(
     }
 }
 
-/// Where a run went wrong, and the calls that led there, the outermost first.
+/// The place of a run's error, and the calls that led there, the outermost first.
 struct Trail<'a> {
     source: &'a Source,
     position: Position,
@@ -69,7 +69,7 @@ fn trail<'a>(sources: &'a Sources, function: &str, error: &EvalAltResult, messag
     Trail { source, position, calls }
 }
 
-/// Where `http::get` is called whose message begins with its name, when there is one place only.
+/// Returns the place of the only call of `http::get` whose message begins with its name.
 fn only_call(source: &str, message: &str) -> Option<Position> {
     let name = message.split(": ").next().filter(|name| name.contains("::") && !name.contains(' '))?;
     let mut calls = source.match_indices(name);

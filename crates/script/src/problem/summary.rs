@@ -1,4 +1,4 @@
-//! What went wrong while a script ran, without a word of where.
+//! Errors of a running script, without their place.
 
 use super::diagnostic::lower_first;
 use super::foreign;
@@ -8,7 +8,7 @@ use crate::thrown::Thrown;
 use crate::{redaction, rename};
 use rhai::{EvalAltResult, Position};
 
-/// What went wrong while a script ran, without saying where: for whoever must not know.
+/// Describes an error of a run without its place, for readers who must not know it.
 pub(crate) fn summary_of_run(error: &EvalAltResult) -> String {
     lower_first(&message_of(error.unwrap_inner()))
 }
@@ -61,8 +61,8 @@ fn shown(message: &str) -> String {
     redaction::redacted(message).chars().take(MAX_SHOWN).collect()
 }
 
-/// What Rhai says, without its own way to say where: that names files of the operator, and a
-/// caught error may be shown to anybody.
+/// Returns Rhai's text without its place: that names files of the operator, and a caught error may be shown
+/// to anybody.
 pub(crate) fn without_place(text: &str) -> String {
     rename::as_written(cut_place(text))
 }
@@ -79,7 +79,7 @@ fn cut_place(text: &str) -> &str {
     }
 }
 
-/// How to say here what is said otherwise in Python or JavaScript.
+/// Returns the counterpart of Python's or JavaScript's way to say it.
 pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
     match error {
         EvalAltResult::ErrorFunctionNotFound(signature, _) => {

@@ -20,7 +20,7 @@ pub fn definitions() -> Vec<(String, String)> {
     fixed.into_iter().chain(modules).collect()
 }
 
-/// What stands without a module: the host's, then the language's.
+/// Lists the names without a module: the host's, then the language's.
 fn global() -> String {
     let mut text = "module static;\n".to_owned();
     for origin in [Origin::Host, Origin::Rhai] {
@@ -31,7 +31,7 @@ fn global() -> String {
     text
 }
 
-/// What tests may call without a module.
+/// Lists the functions that tests may call without a module.
 fn tests() -> String {
     let mut text = "module static;\n".to_owned();
     let own = test_functions().iter().filter(|function| function.module.is_empty());
@@ -79,7 +79,7 @@ fn values() -> String {
     text
 }
 
-/// What the host calls, and what it hands in.
+/// Lists the functions that the host calls, and their parameters.
 fn hooks() -> String {
     let mut text = "module static;\n".to_owned();
     for entry in entries() {

@@ -10,27 +10,27 @@ use valvehouse_config::Capability;
 /// A function that scripts may call; each number of arguments is one of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// What stands before `::`, such as `regex` or `kv::user`; "" where nothing does.
+    /// The words before `::`, such as `regex` or `kv::user`; "" where there are none.
     pub module: String,
     /// Its name.
     pub name: String,
-    /// What it takes, in order. A method's first is what stands before the dot.
+    /// Its parameters, in order. A method's first is the value before the dot.
     pub params: Vec<Param>,
-    /// What it gives.
+    /// The type of its result.
     pub returns: Type,
-    /// What it does, in Markdown.
+    /// Its documentation, in Markdown.
     pub doc: String,
-    /// What a script has to declare to call it.
+    /// The capability that a script has to declare to call it.
     pub capability: Option<Capability>,
-    /// Whether a call may wait for somebody: another machine, a program, a model, a person.
+    /// `true` if a call may wait for somebody: another machine, a program, a model, a person.
     pub may_wait: bool,
-    /// Whether it is called behind a dot: `messages.last("user")`.
+    /// `true` if it is called behind a dot: `messages.last("user")`.
     pub is_method: bool,
-    /// Who brings it.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// Who brings a function.
+/// The origin of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// The host.
@@ -44,7 +44,7 @@ pub enum Origin {
 pub struct Param {
     /// Its name.
     pub name: String,
-    /// What it takes.
+    /// The type of its value.
     pub kind: Type,
 }
 
@@ -68,7 +68,7 @@ impl Function {
         format!("{}({}){returns}", self.path(), params.join(", "))
     }
 
-    /// What stands between its brackets.
+    /// Returns the parameters between its brackets.
     pub fn arguments(&self) -> &[Param] {
         &self.params[usize::from(self.is_method)..]
     }
@@ -92,7 +92,7 @@ pub fn functions() -> &'static [Function] {
     ALL.get_or_init(read)
 }
 
-/// What tests may call besides, by module and name.
+/// Returns the functions that only tests may call, by module and name.
 pub fn test_functions() -> &'static [Function] {
     static ALL: OnceLock<Vec<Function>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -110,7 +110,7 @@ pub fn test_functions() -> &'static [Function] {
     })
 }
 
-/// What the language has without registering it, and what it does here.
+/// The functions that the language has without registering them, and their documentation.
 const BUILT_IN: [(&str, &[&str], Type, &str, Origin); 10] = [
     ("print", &["value: any"], Type::Nothing, "Writes a line to the log, as log::info() does.", Origin::Host),
     (
@@ -193,7 +193,7 @@ fn read() -> Vec<Function> {
     let known_to_rhai = |one: &Function| {
         all.iter().any(|other| other.name == one.name && other.module.is_empty() && !other.doc.is_empty())
     };
-    // What Rhai has as well is the same on live values, and documented there.
+    // The functions that Rhai has as well are the same on live values, and documented there.
     let own = of_host.iter().filter(|one| !(one.doc.is_empty() && known_to_rhai(one)));
     let rhais = all.iter().filter(|one| !of_host.contains(one));
     let rhais =
@@ -285,7 +285,7 @@ fn is_method_of_rhai(function: &Function) -> bool {
     !function.params.is_empty() && !made.contains(&function.name.as_str())
 }
 
-/// What a doc comment says, without its marks and without the examples of the language's own.
+/// Returns the text of a doc comment, without its marks and without the examples of the language's own.
 pub(super) fn doc_of(comments: &[impl AsRef<str>]) -> String {
     let lines = comments.iter().flat_map(|comment| comment.as_ref().lines());
     let lines = lines

@@ -10,17 +10,17 @@ use std::sync::OnceLock;
 /// A value with words of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handle {
-    /// What it is called here, often the name of the parameter that holds it.
+    /// Its name here, often that of the parameter that holds it.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
     /// Its words: computed ones first, then keys.
     pub words: Vec<Word>,
-    /// Whether it may have keys beside these; else another one is a mistake.
+    /// `true` if it may have keys beside these; else another one is a mistake.
     pub is_open: bool,
-    /// Whether it is a list.
+    /// `true` if it is a list.
     pub is_list: bool,
-    /// What a loop over it gives.
+    /// The type of an element in a loop over it.
     pub element: Type,
 }
 
@@ -29,24 +29,24 @@ pub struct Handle {
 pub struct Word {
     /// The word.
     pub name: String,
-    /// How it is written.
+    /// Its syntax.
     pub form: Form,
-    /// What it reads as, or what the method gives.
+    /// The type that it reads as, or that the method gives.
     pub kind: Type,
-    /// Whether it may be written.
+    /// `true` if it may be written.
     pub is_writable: bool,
-    /// What it is.
+    /// Its documentation.
     pub doc: String,
 }
 
-/// How a word is written.
+/// The syntax of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// A key of the JSON.
     Key,
     /// Read like a key, and made by the host.
     Property,
-    /// Called, with these arguments.
+    /// A method, called with these arguments.
     Method(Vec<Param>),
 }
 
@@ -193,7 +193,7 @@ pub fn members(kind: Type) -> Vec<Word> {
     words
 }
 
-/// Whether a function is a method of values of this kind.
+/// Returns `true` if a function is a method of values of this kind.
 fn fits(function: &Function, kind: Type) -> bool {
     let Some(first) = function.params.first().filter(|_| function.is_method) else { return false };
     match first.kind {

@@ -6,7 +6,7 @@ use crate::value::{Shape, Type};
 pub(super) struct Keys {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// How the host holds it, where it computes properties.
+    /// The shape in which the host holds it, where it computes properties.
     pub(super) shape: Option<Shape>,
     pub(super) is_open: bool,
     pub(super) is_list: bool,
@@ -18,7 +18,7 @@ pub(super) struct Keys {
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Type,
-    /// Whether writing it does something.
+    /// `true` if writing it does something.
     pub(super) is_writable: bool,
     pub(super) doc: &'static str,
 }

@@ -33,7 +33,7 @@ impl Type {
         })
     }
 
-    /// What a loop over it, or a place in it, gives.
+    /// Returns the type of an element, in a loop over it or at a place in it.
     pub fn element(self) -> Self {
         match self {
             Self::ListOf(name) => Self::Handle(name),
@@ -44,7 +44,7 @@ impl Type {
         }
     }
 
-    /// Whether it behaves as a list.
+    /// Returns `true` if it behaves as a list.
     pub fn is_list(self) -> bool {
         match self {
             Self::Array | Self::ListOf(_) => true,
@@ -53,7 +53,7 @@ impl Type {
         }
     }
 
-    /// Whether it behaves as a map.
+    /// Returns `true` if it behaves as a map.
     pub fn is_map(self) -> bool {
         matches!(self, Self::Map) || matches!(self, Self::Handle(_)) && !self.is_list()
     }

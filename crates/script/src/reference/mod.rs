@@ -1,5 +1,5 @@
-//! What scripts may use: functions, values and their words, hooks, parameters, what the opening comment and
-//! the constants say. The only table of it: completion, hover, `definitions`, `docs/reference.md` and the
+//! The vocabulary of scripts: functions, values and their words, hooks, parameters, what the opening comment
+//! and the constants say. The only table of it: completion, hover, `definitions`, `docs/reference.md` and the
 //! lints of `check` read it here.
 //!
 //! What is registered with the engine is read from the engine, with its doc comments. Keys of JSON, which

@@ -1,5 +1,5 @@
-//! What a script itself consists of: functions that the host calls, the parameters they may ask for, the
-//! opening comment and the constants.
+//! The parts of a script: functions that the host calls, the parameters they may ask for, the opening comment
+//! and the constants.
 
 use crate::value::Type;
 
@@ -8,17 +8,17 @@ use crate::value::Type;
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
-    /// What kind of script it makes.
+    /// The kind of script it makes.
     pub role: Role,
     /// Its own value: name and kind. It may ask for [`PARAMETERS`] beside it.
     pub subject: Option<(&'static str, Type)>,
-    /// When it is called, and what its answer means.
+    /// The time of its call, and the meaning of its answer.
     pub doc: &'static str,
     /// A body to begin with, what it answers for last.
     pub begins: &'static str,
 }
 
-/// What kind of script a function makes.
+/// The kind of script that a function makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A filter.
@@ -36,11 +36,11 @@ pub enum Role {
 pub struct Key {
     /// The name.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Type,
     /// The only values it may have; empty where any will do.
     pub values: &'static [&'static str],
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
@@ -223,7 +223,7 @@ const ENTRIES: &[Entry] = &[
     callback("on_resume", "It goes on: `decision`."),
 ];
 
-/// What every function that the host calls may ask for by name, in any order.
+/// The parameters that every function that the host calls may ask for by name, in any order.
 pub const PARAMETERS: &[Key] = &[
     key("valves", Type::Map, "The script's settings in force."),
     key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
@@ -275,7 +275,7 @@ pub const PARAMETERS: &[Key] = &[
     ),
 ];
 
-/// What the comment that a file opens with may say; other keys are kept for people.
+/// Returns the keys of the comment that a file opens with; other keys are kept for people.
 pub fn frontmatter() -> &'static [Key] {
     FRONTMATTER
 }
@@ -367,7 +367,7 @@ pub const CONSTANTS: &[Key] = &[
     ),
 ];
 
-/// What may be said of a valve.
+/// The keys of a valve.
 pub const VALVE_KEYS: &[Key] = &[
     key("value", Type::Any, "Its default; `()` beside a `type` makes it optional."),
     switch(
@@ -390,7 +390,7 @@ pub const VALVE_KEYS: &[Key] = &[
     key("multiline", Type::Boolean, "`true`: a text of several lines."),
 ];
 
-/// What may be said of a tool's argument.
+/// The keys of a tool's argument.
 pub const PARAMETER_KEYS: &[Key] = &[
     switch("type", &["string", "integer", "float", "number", "boolean", "array", "object"], "Its type."),
     key("description", Type::Text, "What it is, for the model."),
@@ -404,7 +404,7 @@ pub const PARAMETER_KEYS: &[Key] = &[
     key("pattern", Type::Text, "A pattern that a text must match."),
 ];
 
-/// What an entry of `tools()` may say.
+/// The keys of an entry of `tools()`.
 pub const TOOL_KEYS: &[Key] = &[
     key("name", Type::Text, "What models call it."),
     key("description", Type::Text, "What it does, for the model."),
@@ -418,7 +418,7 @@ pub const TOOL_KEYS: &[Key] = &[
     key("handler", Type::Closure, "The function that runs."),
 ];
 
-/// What scripts may ask for in `requirements`.
+/// The capabilities that scripts may ask for in `requirements`.
 pub const CAPABILITIES: &[Key] = &[
     key("http", Type::Nothing, "Other hosts: `http::…`. Name them in `allow_hosts`, or have them granted."),
     key("files", Type::Nothing, "Files in folders that are granted: `files::…`."),

@@ -22,7 +22,7 @@ impl Theme {
                     && self.names.contains(&&*function.name)
                     && !self.is_of_handle(function)
             }
-            // What is below a module has the same functions.
+            // The parts of a module have the same functions.
             module => function.module == module,
         }
     }
@@ -38,12 +38,12 @@ impl Theme {
     }
 }
 
-/// What is known of a module.
+/// Returns the theme of a module.
 pub(super) fn of_module(module: &str) -> Option<&'static Theme> {
     THEMES.iter().find(|theme| !theme.module.is_empty() && theme.module == module)
 }
 
-/// What a module is for, in a line; "" for one that is none of the host's.
+/// Returns the purpose of a module, in a line; "" for one that is not the host's.
 pub fn about_module(name: &str) -> &'static str {
     of_module(name).map_or("", |theme| theme.about)
 }

@@ -1,4 +1,4 @@
-//! What lines declare and what they come to, within the budget of a tool.
+//! The declarations and values of lines, within the budget of a tool.
 
 use crate::UserValves;
 use crate::answer::Answered;
@@ -23,30 +23,30 @@ use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
 
-/// How long a line may compute, and how long it may last.
+/// The limit of a line's computing time, and of its duration.
 const TIME: Duration = Duration::from_secs(5);
 const WALL: Duration = Duration::from_secs(120);
 
-/// What problems call the place of a line.
+/// The place of a line in problems.
 const PLACE: &str = "line";
 
-/// What a line came to.
+/// The result of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Came {
     /// Nothing: `()`.
     Nothing,
     /// A value, and the name of its type.
     Value(Json, String),
-    /// What is no JSON, as text.
+    /// A value that is not JSON, as text.
     Other(String),
 }
 
 /// Lines in the place of a script.
 pub struct Repl {
     script: Arc<Script>,
-    /// What the script imports.
+    /// The script's imports.
     linked: Linked,
-    /// What its names stand for that are no variables.
+    /// The values of its names that are not variables.
     constants: HashMap<String, Dynamic>,
     /// Functions that lines declared.
     own: AST,
@@ -102,7 +102,7 @@ impl Repl {
         self.put("body", live(body, Shape::Body));
     }
 
-    /// What a variable is, where that can be said in JSON.
+    /// Returns the value of a variable, where it has a form in JSON.
     pub fn variable(&self, name: &str) -> Option<Json> {
         json_of(self.scope.get(name)?).ok()
     }
@@ -133,7 +133,7 @@ impl Repl {
                 // To the language `;` ends a statement; to people it also says that its value does not matter.
                 let came = if line.trim_end().ends_with(';') { Came::Nothing } else { came };
                 self.own = own;
-                // What a later line calls the same takes the place of the older one.
+                // A later variable of the same name replaces the older one.
                 self.scope = self.scope.clone_visible();
                 Ok(came)
             }
@@ -174,7 +174,7 @@ impl Repl {
         Ok((engine, ast))
     }
 
-    /// What went wrong, at its place in the line.
+    /// Describes an error at its place in the line.
     fn problem(&self, line: &str, error: &EvalAltResult) -> Problem {
         let (position, message) = match error {
             EvalAltResult::ErrorInFunctionCall(name, _, inner, position) if self.is_of_script(name) => {
@@ -237,7 +237,7 @@ fn came(value: &Dynamic) -> Result<Came, Box<EvalAltResult>> {
         return Ok(Came::Other(format!("{name} (a function)")));
     }
     match json_of(value) {
-        // What it is now: a later line may change what is live.
+        // The present value: a later line may change what is live.
         Ok(json) => Ok(Came::Value(json.copy(), kind(value))),
         Err(_) => Ok(Came::Other(format!("{value} ({})", kind(value)))),
     }

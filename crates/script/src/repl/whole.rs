@@ -1,20 +1,20 @@
-//! Whether a text is whole, or goes on in the next line.
+//! A check of a text that may go on in the next line.
 
-/// What is open and waits for its end.
+/// An open construct that waits for its end.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
     /// A bracket of any sort.
     Bracket,
     /// A text in backticks.
     Backtick,
-    /// What stands between `${` and `}` in one.
+    /// The code between `${` and `}` in one.
     Interpolation,
     /// `/* … */`
     Comment,
 }
 
-/// Whether everything that a text opens is closed in it: brackets, texts in backticks, block comments. What
-/// is closed too often is whole, and the parser tells what is wrong.
+/// Returns `true` if everything that a text opens is closed in it: brackets, texts in backticks, block
+/// comments. A text that closes too much is whole, and the parser reports the error.
 pub fn is_whole(text: &str) -> bool {
     let mut open: Vec<Open> = Vec::new();
     let mut rest = text;
@@ -63,7 +63,7 @@ pub fn is_whole(text: &str) -> bool {
     open.is_empty()
 }
 
-/// How long the text in quotes is that begins here.
+/// Returns the length of the text in quotes that begins here.
 fn quoted(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
@@ -76,7 +76,7 @@ fn quoted(text: &str) -> Option<usize> {
     None
 }
 
-/// How long the character in quotes is that begins here.
+/// Returns the length of the character in quotes that begins here.
 fn character(text: &str) -> usize {
     let mut letters = text.char_indices().skip(1);
     let first = letters.next();

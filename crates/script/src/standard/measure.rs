@@ -32,7 +32,7 @@ pub(super) struct Scale {
     live: Live,
 }
 
-/// Why a value is not measured to its end.
+/// The reason a value is not measured to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooLarge {
     Text,

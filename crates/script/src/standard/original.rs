@@ -18,7 +18,7 @@ pub(super) fn original(engine: &Engine, function: &FuncMetadata) -> Option<RhaiF
     for _ in 0..2 {
         let mut samples: FnArgsVec<Dynamic> = function.param_types.iter().map(sample).collect();
         let mut args: FnArgsVec<&mut Dynamic> = samples.iter_mut().collect();
-        // What it answers does not matter.
+        // The result does not matter.
         let _ = EvalContext::new(engine, &mut global, &mut caches, &mut Scope::new(), None)
             .call_native_fn_raw(function.name.as_str(), true, &mut args);
     }

@@ -5,18 +5,18 @@ use std::fmt::{self, Write};
 
 /// The text of a value, of at most this many bytes: writing ends there, however much the value refers to.
 pub(crate) fn shortened_text(value: &Dynamic, max_bytes: usize) -> String {
-    let mut text = Bounded { text: String::new(), max_bytes };
+    let mut text = BoundedText { text: String::new(), max_bytes };
     // An error says that it is full.
     let _ = write!(text, "{value}");
     text.text
 }
 
-struct Bounded {
+struct BoundedText {
     text: String,
     max_bytes: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let room = self.max_bytes - self.text.len();
         if part.len() <= room {

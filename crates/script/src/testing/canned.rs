@@ -1,4 +1,4 @@
-//! Who answers on a stage: models, hosts and people, with what a test laid out, in its order.
+//! The answers on a stage: models, hosts and people, with the values that a test laid out, in its order.
 
 use crate::reach::Models;
 use base64::Engine as _;
@@ -41,12 +41,12 @@ impl Model {
         self.0.lock().answers.push_back(reply);
     }
 
-    /// What it was asked so far.
+    /// Returns its requests so far.
     pub(super) fn asked(&self) -> Vec<Json> {
         self.0.lock().asked.iter().map(Json::copy).collect()
     }
 
-    /// Why it had no answer, where it had none.
+    /// Returns the reason for a missing answer.
     pub(super) fn unanswered(&self) -> Option<String> {
         self.0.lock().unanswered.clone()
     }
@@ -251,7 +251,7 @@ struct Serving {
     asked: Vec<Json>,
 }
 
-/// What is at a URL, or at all that begin so.
+/// The answer of a URL, or of all that begin so.
 struct Place {
     method: Option<String>,
     url: String,

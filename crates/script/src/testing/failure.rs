@@ -1,4 +1,4 @@
-//! How a test fails: where, why, and what was compared.
+//! The failure of a test: its place, its reason, and the compared values.
 
 use crate::problem::{self, Code, Problem};
 use crate::script::Script;
@@ -6,23 +6,23 @@ use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 
-/// Why a test failed.
+/// The reason a test failed.
 #[derive(Debug, Clone)]
 pub struct Failed {
-    /// Where in the test file, and why.
+    /// The place in the test file, and the reason.
     pub problem: Problem,
-    /// What a comparison found, where it was one: what was got, and what was expected.
+    /// The values of a comparison, where it was one: the actual, and the expected.
     pub compared: Option<(Json, Json)>,
 }
 
 impl Failed {
-    /// What makes the expected value of the one that was got.
+    /// Returns the changes that make the expected value of the actual one.
     pub fn differences(&self) -> Vec<Change> {
         self.compared.as_ref().map(|(actual, expected)| diff(expected, actual)).unwrap_or_default()
     }
 }
 
-/// What an assertion found wrong.
+/// The failure of an assertion.
 #[derive(Debug, Clone)]
 pub(super) struct Wrong {
     pub(super) message: String,
@@ -32,24 +32,24 @@ pub(super) struct Wrong {
 /// The end of a test that no `catch` sees: where it was ended. Rhai gives such an error the place of every
 /// call on its way out.
 #[derive(Debug, Clone)]
-struct Ended(Position);
+struct TestEnd(Position);
 
 /// Ends the running test.
 pub(super) fn end(position: Position) -> Box<EvalAltResult> {
-    EvalAltResult::ErrorTerminated(Dynamic::from(Ended(position)), position).into()
+    EvalAltResult::ErrorTerminated(Dynamic::from(TestEnd(position)), position).into()
 }
 
-/// Whether nobody but the runner may see an error: a failed assertion, a used-up budget.
+/// Returns `true` if nobody but the runner may see an error: a failed assertion, a used-up budget.
 pub(super) fn is_final(error: &EvalAltResult) -> bool {
     matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..))
 }
 
-/// What went wrong in a test, at its place in the test file.
+/// Describes an error of a test, at its place in the test file.
 pub(super) fn told(tests: &Script, function: &str, error: &EvalAltResult, wrong: Option<Wrong>) -> Failed {
     let text = &tests.file.text;
     let plain = |message: String| Problem::of(Code::TestFailed, &tests.file, message);
     if let EvalAltResult::ErrorTerminated(token, _) = error.unwrap_inner() {
-        if let (Some(Ended(position)), Some(wrong)) = (token.clone().try_cast(), wrong) {
+        if let (Some(TestEnd(position)), Some(wrong)) = (token.clone().try_cast(), wrong) {
             return Failed { problem: plain(wrong.message).at(text, position), compared: wrong.compared };
         }
         let ended = plain(problem::summary_of_run(error)).at_function(text, function);

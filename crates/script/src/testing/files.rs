@@ -25,7 +25,7 @@ impl Files {
         written.map_err(|why| format!("cannot write {}: {why}", whole.display()))
     }
 
-    /// What stands for the granted folders.
+    /// Returns the folders that stand for the granted ones.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
         let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

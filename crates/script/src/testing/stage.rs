@@ -25,7 +25,7 @@ use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::Kv;
 
-/// When tests begin: 2026-01-01T00:00:00Z, a Thursday.
+/// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
 const BEGIN: i64 = 1_767_225_600_000;
 /// Everything of one test.
 pub(super) struct Stage {
@@ -41,7 +41,7 @@ pub(super) struct Stage {
     pub(super) left: Arc<LeftWork>,
     /// Calls of the tools that the test laid out.
     pub(super) tool_calls: Arc<Mutex<Vec<Json>>>,
-    /// What a failed assertion compared.
+    /// The values that a failed assertion compared.
     pub(super) wrong: Mutex<Option<Wrong>>,
     pub(super) on: On,
     pub(super) written: Mutex<Vec<PathBuf>>,
@@ -84,13 +84,13 @@ impl Stage {
 pub(super) struct On {
     /// Its function.
     pub(super) name: String,
-    /// Who is asked whether a value is as it was: the folder, and whether it is written anew.
+    /// The folder of the values that are compared with files, and `true` if they are written anew.
     pub(super) golden: (PathBuf, bool),
-    /// Who is told which lines of the script ran.
+    /// The recorder of the script's lines that ran.
     pub(super) coverage: Option<Arc<Coverage>>,
 }
 
-/// What the test laid out for the script.
+/// The values that the test laid out for the script.
 pub(super) struct Laid {
     valves: Json,
     pub(super) user_valves: Json,
@@ -176,7 +176,7 @@ impl Stage {
         stage
     }
 
-    /// What the test itself reaches: the script's own maps, its clock, and nothing else.
+    /// Returns the resources of the test itself: the script's own maps, its clock, and nothing else.
     pub(super) fn reach(&self) -> Arc<Reach> {
         Arc::new(Reach {
             clock: Clock::Set(self.clock.clone()),
@@ -190,7 +190,7 @@ impl Stage {
         self.laid.lock().turn.clone().unwrap_or_default()
     }
 
-    /// What was printed, oldest first: the level and the line.
+    /// Returns the printed lines, oldest first: the level and the line.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         self.recording
             .trace()
@@ -308,8 +308,8 @@ impl Stage {
     }
 }
 
-/// What a script may declare here is granted: what it reaches then is laid out, or nothing. Hosts that it
-/// names itself are all it may ask.
+/// Returns grants for everything that a script may declare here: the resources are laid out, or empty. Hosts
+/// that it names itself are all it may ask.
 fn everything(script: &SourceFile) -> Grants {
     Grants {
         http: if script.text.contains("allow_hosts") { Grant::Nothing } else { Grant::Everything },

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::lanes::{self, Pace};
 
-/// How long one test may take, waiting and all.
+/// The time limit of one test, with its waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A test file and the script it is about. Its tests run each by itself, many at a time.
@@ -32,27 +32,27 @@ pub struct Suite {
 pub struct Test {
     /// Its function.
     pub name: String,
-    /// Where that begins, from 1.
+    /// The line on which that begins, from 1.
     pub line: usize,
 }
 
-/// How a test is to be run.
+/// The options of a test run.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
-    /// Whether values that are compared with a file are written there instead.
+    /// Writes values that are compared with a file there instead.
     pub update: bool,
-    /// Who is told which lines of the script ran.
+    /// The recorder of the script's lines that ran.
     pub coverage: Option<Arc<Coverage>>,
 }
 
-/// How a test went.
+/// The result of a test.
 #[derive(Debug, Clone)]
 pub struct Ran {
     /// By the clock on the wall.
     pub took: Duration,
-    /// Why it failed, where it did.
+    /// The reason it failed, where it did.
     pub failed: Option<Failed>,
-    /// What the script and the test printed: the level and the line.
+    /// The lines that the script and the test printed: the level and the line.
     pub printed: Vec<(&'static str, String)>,
     /// The hooks, tools and pipes of the script that ran.
     pub called: Vec<String>,

@@ -8,15 +8,15 @@ use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
 
-/// What `turn(…)` may say.
+/// The keys of `turn(…)`.
 const FACTS: [&str; 9] =
     ["user", "chat_id", "message_id", "model", "request", "features", "files", "metadata", "variables"];
 
-/// What is known of a request where a test does not say.
+/// The defaults of a request where a test does not set them.
 const USUAL_REQUEST: [(&str, &str); 3] =
     [("method", "POST"), ("path", "/v1/chat/completions"), ("client", "127.0.0.1")];
 
-/// Where the running call finds its stage.
+/// The place at which the running call finds its stage.
 #[derive(Default)]
 struct Here(OnceLock<Weak<Stage>>);
 

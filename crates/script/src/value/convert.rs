@@ -31,17 +31,17 @@ pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
 
 /// An independent copy, as large as a script may hold twice: nothing looks at its memory meanwhile.
 pub(super) fn copied(json: &Json) -> Result<Json, Error> {
-    const MOST: usize = 100_000;
-    if json.has_more_containers_than(MOST) {
-        return Err(error(format!("a value of more than {MOST} lists and maps cannot be copied")));
+    const MAX_CONTAINERS: usize = 100_000;
+    if json.has_more_containers_than(MAX_CONTAINERS) {
+        return Err(error(format!("a value of more than {MAX_CONTAINERS} lists and maps cannot be copied")));
     }
     Ok(json.copy())
 }
 
 /// A container as text, as long as a script may hold it.
 pub(super) fn written(json: &Json) -> Result<String, Error> {
-    const LONGEST: usize = 8 << 20;
-    let bytes = json.encode_within(LONGEST).map_err(|why| error(format!("a value is {why}")))?;
+    const MAX_BYTES: usize = 8 << 20;
+    let bytes = json.encode_within(MAX_BYTES).map_err(|why| error(format!("a value is {why}")))?;
     String::from_utf8(bytes).map_err(|why| error(why.to_string()))
 }
 
@@ -61,13 +61,13 @@ pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
 }
 
 /// Most that is copied at once, in bytes: a value of a script's own may stand in many places.
-const MOST_COPIED: usize = 16 << 20;
-/// What a value takes besides its text.
+const MAX_COPIED: usize = 16 << 20;
+/// The bytes that a value takes besides its text.
 const EACH: usize = 16;
 
 /// A script's value as JSON. What is live is shared, what is Rhai's own is copied, up to 16 MB.
 pub(crate) fn json_of(value: &Dynamic) -> Result<Json, Error> {
-    convert(value, 0, &mut { MOST_COPIED })
+    convert(value, 0, &mut { MAX_COPIED })
 }
 
 /// `rest` is what may still be copied.
@@ -132,7 +132,7 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
 
 fn take(rest: &mut usize, bytes: usize) -> Result<(), Error> {
     let left = rest.checked_sub(bytes);
-    *rest = left.ok_or_else(|| error(format!("a new value may have {} MB at most", MOST_COPIED >> 20)))?;
+    *rest = left.ok_or_else(|| error(format!("a new value may have {} MB at most", MAX_COPIED >> 20)))?;
     Ok(())
 }
 

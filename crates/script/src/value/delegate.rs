@@ -58,7 +58,7 @@ fn lend(
     args: &mut [&mut Dynamic],
     mut context: EvalContext<'_, '_, '_, '_, '_, '_>,
 ) -> Answer<Option<Dynamic>> {
-    // Called for every failure, ours included: only what we do not have ourselves is lent.
+    // This runs for every failure, ours included: only functions that we do not have ourselves are lent.
     if !args.iter().any(|arg| arg.is::<List>() || arg.is::<Map>()) || own_names().contains(name) {
         return Ok(None);
     }

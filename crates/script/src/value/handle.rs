@@ -3,7 +3,7 @@
 use rhai::{FnNamespace, FuncRegistration};
 use valvehouse_json::{Array, Object};
 
-/// How a container was reached.
+/// The way in which a container was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Plain,
@@ -15,7 +15,7 @@ pub(crate) enum Shape {
     Message,
     /// An event of a stream.
     Event,
-    /// What the four native hooks look at.
+    /// The subject of the four native hooks.
     Ctx,
     /// A context with its variables.
     Context,

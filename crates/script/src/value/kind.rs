@@ -1,9 +1,9 @@
 //! Kinds of values, in words that scripts know.
 
-/// What a parameter takes or a function gives.
+/// The type of a parameter or of a function's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// Whatever there is, `()` too.
+    /// Any value, `()` too.
     Any,
     /// `()`
     Nothing,
@@ -23,9 +23,9 @@ pub enum Type {
     Closure,
     /// `1..5`, and what else a loop runs over.
     Range,
-    /// Bytes.
+    /// A list of bytes.
     Blob,
-    /// What `timestamp()` gives.
+    /// The result of `timestamp()`.
     Instant,
     /// A value with words of its own, by the name in [`handles`](crate::reference::handles).
     Handle(&'static str),
@@ -34,7 +34,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// What people read.
+    /// Returns the name for people.
     pub fn name(self) -> String {
         let plain = match self {
             Self::Any => "any",
@@ -55,7 +55,7 @@ impl Type {
         plain.to_owned()
     }
 
-    /// What Rhai's definition files call it.
+    /// Returns the name in Rhai's definition files.
     pub fn in_definitions(self) -> &'static str {
         match self {
             Self::Any => "?",

@@ -19,7 +19,7 @@ impl Map {
         Json::Object(self.object.clone())
     }
 
-    /// What stands under a key; absent reads as `()`.
+    /// Returns the value of a key; absent reads as `()`.
     pub(super) fn field(&self, key: &str) -> Dynamic {
         // A tool's ctx is the context itself; a filter's has it as a field.
         if self.shape == Shape::Context && key == "context" {

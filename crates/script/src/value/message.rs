@@ -188,7 +188,7 @@ impl Property {
         self.is_of(map.shape) && (self.is_writable || !map.object.contains(key))
     }
 
-    /// Whether maps of this shape have it.
+    /// Returns `true` if maps of this shape have it.
     pub(crate) fn is_of(&self, shape: Shape) -> bool {
         self.shapes.contains(&shape)
     }

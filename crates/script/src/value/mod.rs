@@ -1,4 +1,4 @@
-//! What scripts hold of the host's JSON: live handles, not copies.
+//! Values of the host's JSON that scripts hold: live handles, not copies.
 //!
 //! [`List`] and [`Map`] are shared containers with Rhai's array and map methods on top. The few
 //! methods that the host implements itself are in `list`, `map` and `message`; every other array or map

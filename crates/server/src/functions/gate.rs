@@ -1,4 +1,4 @@
-//! Who may use these routes: operators all of them, a user what is about themselves.
+//! The rights at these routes: operators may use all of them, a user those about themselves.
 
 use crate::auth;
 use crate::reply::Detail;
@@ -31,7 +31,7 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    /// Whoever sends this request; nobody where that is not known.
+    /// Returns the sender of this request; nobody where that is not known.
     pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
         // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
         // operators' key may name any user.

@@ -1,4 +1,4 @@
-//! What functions were: versions, how they differ, and the way back.
+//! The past of functions: versions, their differences, and the way back.
 
 use super::function::{answer, one};
 use crate::auth::Operator;

@@ -1,5 +1,5 @@
-//! Which door a request is at, told by its path before any route is: what it may be asked for, and in
-//! whose words it refuses.
+//! The endpoint of a request, known by its path before any route is: its limits, and the form of its
+//! refusals.
 
 use crate::messages::models::speaks_anthropic;
 use crate::messages::refusal::AnthropicError;

@@ -1,4 +1,4 @@
-//! What the process takes of the machine, by the names that Prometheus' own clients give it.
+//! The process's use of the machine, by the names that Prometheus' own clients give it.
 
 use super::families::Families;
 

@@ -1,5 +1,5 @@
-//! Who may use these doors: whoever may chat, or operators only. No header is told 403 and a wrong key 401, as
-//! pipelines servers do.
+//! The rights at these endpoints: keys for chats, or operators only. A request without a header gets 403 and
+//! a wrong key 401, as at pipelines servers.
 
 use crate::reply::Detail;
 use crate::{auth, credentials};

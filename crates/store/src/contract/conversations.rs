@@ -1,10 +1,10 @@
-//! What is said stays as it was said; and what the other promises are tried with.
+//! Conversations keep their messages unchanged; and helpers that the other promises use.
 
 use super::{json, *};
 
 static NULL: Json = Json::Null;
 
-/// Who works on runs here: this process.
+/// The owner of runs here: this process.
 pub(super) const ME: &str = "me";
 /// A process that is not there, as no system gives such a number.
 pub(super) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();

@@ -1,4 +1,4 @@
-//! What histories keep to.
+//! The promises of histories.
 
 use super::*;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> 
     Edit { plugin: "a", by: "ann", action: Action::Update, since: 0, file, settings }
 }
 
-/// Who did what, the newest first.
+/// Returns the changes and their authors, the newest first.
 async fn told(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
     let versions = store.history("a").await.unwrap();
     versions.into_iter().map(|version| (version.number, version.by, version.action.word())).collect()
@@ -192,12 +192,12 @@ async fn what_is_gone_can_come_back(store: &dyn Store) {
 async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &dyn Store) {
     let text =
         |number: u64| if number.is_multiple_of(2) { "even".to_owned() } else { format!("text {number}") };
-    for number in 1..=MOST_VERSIONS + 3 {
+    for number in 1..=MAX_VERSIONS + 3 {
         store.record(&[seen("a", Some(&text(number)))]).await.unwrap();
     }
     let versions = store.history("a").await.unwrap();
-    assert_eq!(versions.len() as u64, MOST_VERSIONS);
-    assert_eq!((versions[0].number, versions.last().unwrap().number), (MOST_VERSIONS + 3, 4));
+    assert_eq!(versions.len() as u64, MAX_VERSIONS);
+    assert_eq!((versions[0].number, versions.last().unwrap().number), (MAX_VERSIONS + 3, 4));
     let kept = async |text: &str| store.source(&super::super::hash(text)).await.unwrap().is_some();
     assert!(!kept("text 1").await && !kept("text 3").await, "nobody names them any more");
     assert!(kept("text 5").await && kept("even").await);

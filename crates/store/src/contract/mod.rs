@@ -1,4 +1,4 @@
-//! What every store keeps to. Each promise is a function of `&dyn Store`, run on a fresh one.
+//! The promises of every store. Each is a function of `&dyn Store`, run on a fresh one.
 
 mod conversations;
 mod export;

@@ -1,6 +1,6 @@
 //! The entries of one plugin: what they take, when they end, which have changed.
 
-use super::error::{KvError, MOST_BYTES, MOST_KEYS};
+use super::error::{KvError, MAX_BYTES, MAX_KEYS};
 use crate::record::{KvChange, KvRow};
 use std::collections::{BTreeSet, HashMap};
 use valvehouse_json::Json;
@@ -21,7 +21,7 @@ pub(super) struct Maps {
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Json,
-    /// What it takes, its key included.
+    /// Its size in bytes, its key included.
     bytes: usize,
     pub(super) expires_at: Option<i64>,
     pub(super) version: u64,
@@ -52,13 +52,13 @@ impl Maps {
         }
         let before = self.scopes.get(scope).and_then(|entries| entries.get(key)).map(|entry| entry.bytes);
         let grows = (bytes_of(key, &value)).saturating_sub(before.unwrap_or(0));
-        if (before.is_none() && self.count >= MOST_KEYS) || self.bytes + grows > MOST_BYTES {
+        if (before.is_none() && self.count >= MAX_KEYS) || self.bytes + grows > MAX_BYTES {
             self.sweep(now);
         }
-        if before.is_none() && self.count >= MOST_KEYS {
+        if before.is_none() && self.count >= MAX_KEYS {
             return Err(KvError::Full);
         }
-        if grows > 0 && self.bytes + grows > MOST_BYTES {
+        if grows > 0 && self.bytes + grows > MAX_BYTES {
             return Err(KvError::Heavy);
         }
         self.put(scope, key, value, expires_at);
@@ -142,7 +142,7 @@ impl Maps {
     }
 }
 
-/// What an entry takes, counting a little for each value that is neither text nor key.
+/// Returns the size of an entry, counting a little for each value that is neither text nor key.
 pub(super) fn bytes_of(key: &str, value: &Json) -> usize {
     let mut left = usize::MAX;
     // Nothing takes more than that.

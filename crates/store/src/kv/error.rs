@@ -1,24 +1,24 @@
-//! What a map takes, and why it did not take something.
+//! The limits of a map, and the errors of exceeding them.
 
 /// Longest key, in bytes.
-pub const LONGEST_KEY: usize = 512;
+pub const MAX_KEY_BYTES: usize = 512;
 
 /// Largest value, in bytes of its JSON text.
 pub const LARGEST_VALUE: usize = 64 * 1024;
 
 /// Most keys of one plugin, in all its maps together.
-pub const MOST_KEYS: usize = 10_000;
+pub const MAX_KEYS: usize = 10_000;
 
-/// What one plugin's keys and values may take together, in bytes: all of them are held in memory.
-pub(super) const MOST_BYTES: usize = 16 << 20;
-/// How often an update is tried again because another turn was faster.
-pub(super) const MOST_TRIES: usize = 1_000;
+/// The bytes that one plugin's keys and values may take together: all of them are held in memory.
+pub(super) const MAX_BYTES: usize = 16 << 20;
+/// The number of attempts of an update that another turn overtakes.
+pub(super) const MAX_TRIES: usize = 1_000;
 
-/// Why a map did not take something.
+/// The reason a map did not take a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
     /// There is no such key.
-    #[error("a key is a text of 1 to {LONGEST_KEY} bytes, this one has {0}")]
+    #[error("a key is a text of 1 to {MAX_KEY_BYTES} bytes, this one has {0}")]
     Key(usize),
     /// The value's text is too long.
     #[error("a value may take {} KiB as JSON, this one takes more; keep parts of it under keys of their own", LARGEST_VALUE / 1024)]
@@ -28,13 +28,13 @@ pub enum KvError {
     Nested(String),
     /// The plugin has too many keys.
     #[error(
-        "a script may keep {MOST_KEYS} keys and has them all; delete some, or let them end by themselves with a ttl"
+        "a script may keep {MAX_KEYS} keys and has them all; delete some, or let them end by themselves with a ttl"
     )]
     Full,
     /// The plugin keeps too much.
     #[error(
         "a script may keep {} MiB and keeps them all; delete something, or let it end by itself with a ttl",
-        MOST_BYTES >> 20
+        MAX_BYTES >> 20
     )]
     Heavy,
     /// Something else than a number was to be counted up.
@@ -47,6 +47,6 @@ pub enum KvError {
     #[error("another value stands under this key; count under a key of its own")]
     NoWindow,
     /// Other turns change the key all the time.
-    #[error("other turns changed the value {MOST_TRIES} times meanwhile; use `incr`, or keys of their own")]
+    #[error("other turns changed the value {MAX_TRIES} times meanwhile; use `incr`, or keys of their own")]
     Contended,
 }

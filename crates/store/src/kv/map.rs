@@ -1,7 +1,7 @@
 //! One map, as a script uses it.
 
 use super::entries::{Maps, spend};
-use super::error::{KvError, LARGEST_VALUE, LONGEST_KEY, MOST_TRIES};
+use super::error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_TRIES};
 use super::window::{self, Window};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl KvMap {
         ttl: Option<Duration>,
         mut change: impl FnMut(Json) -> Result<Json, E>,
     ) -> Result<Json, E> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let (before, version, expires_at) = self.look(key);
             let after = checked(key, &change(before)?)?;
             let (mut maps, now) = self.open();
@@ -127,7 +127,7 @@ fn end(now: i64, ttl: Duration) -> i64 {
 
 /// A key that may be used, and a copy of a value that may be kept.
 fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
-    if key.is_empty() || key.len() > LONGEST_KEY {
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(KvError::Key(key.len()));
     }
     if !matches!(value, Json::Text(_) | Json::Array(_) | Json::Object(_)) {

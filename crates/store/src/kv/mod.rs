@@ -10,7 +10,7 @@ mod map;
 mod registry;
 mod window;
 
-pub use error::{KvError, LARGEST_VALUE, LONGEST_KEY, MOST_KEYS};
+pub use error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS};
 pub use map::KvMap;
 pub use registry::Kv;
 pub use window::Window;

@@ -38,7 +38,7 @@ impl Default for Kv {
 }
 
 impl Kv {
-    /// What a store had kept.
+    /// Loads the rows of a store.
     pub fn load(rows: impl IntoIterator<Item = KvRow>) -> Self {
         let kv = Self::default();
         let now = (kv.clock)();
@@ -89,7 +89,7 @@ impl Kv {
         drop(self.of_plugin(plugin).lock().take_all());
     }
 
-    /// What has changed since this was last asked, each key once.
+    /// Takes the changes since the last call, each key once.
     pub fn take_changes(&self) -> Vec<KvChange> {
         let now = (self.clock)();
         let plugins = self.plugins.read();
@@ -100,7 +100,7 @@ impl Kv {
         changes
     }
 
-    /// How many changes wait to be written.
+    /// Returns the number of changes that wait to be written.
     pub fn waiting(&self) -> usize {
         self.plugins.read().values().map(|maps| maps.lock().changed.len()).sum()
     }
@@ -141,7 +141,7 @@ struct Disk {
     wanted: AtomicU64,
     /// The writes up to this number are on disk.
     flushed: AtomicU64,
-    /// Held by the one that writes; whoever waits for it finds its own write done, as a rule.
+    /// The lock of the writer; whoever waits for it finds its own write done, as a rule.
     writing: tokio::sync::Mutex<()>,
     failure: Mutex<Option<(Instant, StoreError)>>,
     wake: Notify,

@@ -1,6 +1,6 @@
 //! Maps as scripts use them: atomic, ending by themselves, bounded, written behind.
 
-use super::error::MOST_BYTES;
+use super::error::MAX_BYTES;
 use super::*;
 use crate::record::{KvChange, KvRow};
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ fn what_is_too_much_is_refused_and_changes_nothing() {
 #[test]
 fn a_plugin_has_so_many_keys_and_those_that_ended_make_room() {
     let (kv, now) = timed();
-    for number in 0..MOST_KEYS {
+    for number in 0..MAX_KEYS {
         let ttl = if number == 0 { seconds(1) } else { None };
         kv.map("a", format!("user/{}", number % 7)).set(&number.to_string(), &1_i64.into(), ttl).unwrap();
     }
@@ -301,7 +301,7 @@ fn a_script_keeps_so_much_and_no_more() {
     let map = kv.map("x", "");
     let large = Json::from("x".repeat(60_000));
     let kept = (0..).take_while(|key| map.set(&format!("k{key}"), &large, None).is_ok()).count();
-    assert_eq!(kept, MOST_BYTES / 60_004);
+    assert_eq!(kept, MAX_BYTES / 60_004);
     assert_eq!(map.set("one more", &large, None), Err(KvError::Heavy));
     assert!(map.set("k0", &large, None).is_ok() && map.set("small", &1_i64.into(), None).is_ok());
     map.set("k0", &Json::Null, None).unwrap();

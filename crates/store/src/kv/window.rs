@@ -1,4 +1,4 @@
-//! How often within the last so many seconds: exact, in bounded space.
+//! Counts of hits within the last so many seconds: exact, in bounded space.
 //!
 //! The hits of each thousandth of the window are kept together, and count until the last of them is
 //! over: no window of that length ever holds more than the limit.
@@ -6,10 +6,10 @@
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// What a window says of one more hit.
+/// The answer of a window to one more hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Whether it is within the limit; only then it was counted.
+    /// `true` if it is within the limit; only then it was counted.
     pub allowed: bool,
     /// Hits in the window, this one included when it was allowed.
     pub count: u64,

@@ -135,7 +135,7 @@ async fn a_database_that_goes_and_comes_back_is_told_and_used_again() {
     assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
     assert_eq!(store.failing().map(|error| error.trouble), Some(Trouble::Unreachable));
     server.resume();
-    // Acknowledged before the failure: it is there.
+    // The write was acknowledged before the failure: it is there.
     let since = std::time::Instant::now();
     let generation = loop {
         match store.generation().await {

@@ -1,4 +1,4 @@
-//! What is stored for plugins that are gone, set aside and taken over.
+//! Rows of plugins that are gone, set aside and taken over.
 
 use super::json::encode;
 use super::switches;
@@ -131,7 +131,7 @@ async fn take_over(
         query_scalar("SELECT user_id FROM valves WHERE plugin = ?").bind(from).fetch_all(transaction).await?;
     for user in users {
         let user = user.as_deref();
-        // Sealed for its owner: it opens nowhere else.
+        // The values are sealed for their owner: they open nowhere else.
         let values = valves::of(transaction, key, from, user).await?;
         let own = valves::of(transaction, key, to, user).await?;
         for (name, value) in own.as_object().map(Object::entries).unwrap_or_default() {
@@ -156,7 +156,7 @@ async fn take_over(
 async fn move_states(transaction: &mut Session, from: &str, to: &str) -> Result<(), sqlx::Error> {
     let named = encode(&Json::from(from))?;
     for row in query(STATES).bind(named).fetch_all(transaction).await? {
-        // What nobody can read stays as it is.
+        // Rows that nobody can read stay as they are.
         let Ok(state) = Json::parse(row.try_get::<&str>("state")?.as_bytes()) else { continue };
         let Some(states) = state.get("states").filter(|states| states.get(to).is_none()) else { continue };
         let Some(own) = states.remove(from) else { continue };

@@ -15,7 +15,7 @@ pub(crate) async fn raise(session: &mut Session) -> Result<u64, sqlx::Error> {
     let raise = query_scalar::<i64>("UPDATE store SET generation = generation + 1 RETURNING generation");
     let generation = raise.fetch_one(session).await?;
     if session.is_shared() {
-        // Sent with the commit. It only wakes: the row is the truth.
+        // The notification is sent with the commit. It only wakes: the row is the truth.
         let notify = query("SELECT pg_notify(?, ?)").bind(CHANNEL).bind(generation.to_string());
         notify.fetch_optional(session).await?;
     }

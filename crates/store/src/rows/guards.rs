@@ -52,7 +52,7 @@ pub(crate) async fn save_last_good(
              saved_at = excluded.saved_at";
         insert(head, rows, tail).execute(transaction).await?;
     }
-    // What was confirmed of an earlier version says nothing of this one.
+    // The confirmation of an earlier version does not hold for this one.
     for version in versions.iter().filter(|version| version.security) {
         query("DELETE FROM confirmed WHERE plugin = ? AND what NOT IN ('off', 'narrow')")
             .bind(&version.id)

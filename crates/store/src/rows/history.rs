@@ -4,7 +4,7 @@ use super::json::AT_ONCE;
 use super::valves::{self, Change};
 use super::{guards, sealed, switches};
 use crate::clock::now;
-use crate::history::{Action, BY_FILE, Edit, FileEdit, MOST_VERSIONS, Seen, Source, Span, Version};
+use crate::history::{Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, Seen, Source, Span, Version};
 use crate::record::Confirmed;
 use crate::seal::SealKey;
 use crate::sql::{self, Row, Session, query, query_scalar};
@@ -55,7 +55,7 @@ pub(crate) async fn record(
     seen: &[Seen],
 ) -> Result<Vec<String>, sqlx::Error> {
     let mut late = Vec::new();
-    let mut known = Known::of(seen, transaction, key).await?;
+    let mut known = Facts::of(seen, transaction, key).await?;
     let mut versions = Vec::new();
     // A version of the future is a clock's fault, and keeps nothing back.
     let now = now();
@@ -71,7 +71,7 @@ pub(crate) async fn record(
                 known.newest.insert(plugin.clone(), version.clone());
                 versions.push((plugin.as_str(), source.as_ref(), version));
             }
-            // What an operator did is named by them.
+            // An operator's change has their name.
             Some(Next::Named(_)) | None => {}
         }
     }
@@ -131,7 +131,7 @@ pub(crate) async fn note(
     new.write_after(Some(before), i64::MAX, transaction).await
 }
 
-/// What operators have set for a plugin.
+/// The values that operators have set for a plugin.
 #[derive(Clone)]
 struct Settings {
     valves: Json,
@@ -163,7 +163,7 @@ struct New<'a> {
     settings: Settings,
 }
 
-/// What comes after a version.
+/// The change that comes after a version.
 enum Next {
     /// Another one.
     Version(Version),
@@ -187,13 +187,13 @@ impl New<'_> {
         }
     }
 
-    /// What it comes to after that version; none where nothing is new.
+    /// Returns the version after that one; none where nothing is new.
     fn after(self, before: Option<Version>, since: i64) -> Option<Next> {
         let Self { by, action, source, settings, .. } = self;
         let (kind, place) = match (source, &before) {
             (Some(source), _) => (source.kind.clone(), source.place.clone()),
             (None, Some(before)) => (before.kind.clone(), before.place.clone()),
-            // What never was cannot go.
+            // A plugin that never was cannot go.
             (None, None) => return None,
         };
         let number = before.as_ref().map_or(1, |before| before.number + 1);
@@ -210,13 +210,13 @@ impl New<'_> {
     }
 }
 
-/// What is known of the plugins that were seen: of many, it is read at once.
-struct Known {
+/// The facts about the plugins that were seen: of many, they are read at once.
+struct Facts {
     newest: HashMap<String, Version>,
     settings: HashMap<String, Settings>,
 }
 
-impl Known {
+impl Facts {
     async fn of(seen: &[Seen], transaction: &mut Session, key: &SealKey) -> Result<Self, sqlx::Error> {
         let mut known = Self { newest: HashMap::new(), settings: HashMap::new() };
         if seen.len() > AT_ONCE {
@@ -322,13 +322,13 @@ async fn name(
 
 /// Drops what is too old, and texts that nobody names any more.
 async fn prune(transaction: &mut Session, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
-    if newest <= MOST_VERSIONS {
+    if newest <= MAX_VERSIONS {
         return Ok(());
     }
     let dropped: Vec<Option<String>> =
         query_scalar("DELETE FROM versions WHERE plugin = ? AND version <= ? RETURNING source")
             .bind(plugin)
-            .bind(signed(newest - MOST_VERSIONS))
+            .bind(signed(newest - MAX_VERSIONS))
             .fetch_all(transaction)
             .await?;
     for hash in dropped.into_iter().flatten() {
@@ -365,7 +365,7 @@ fn version(key: &SealKey, plugin: &str, row: &Row) -> Result<Version, sqlx::Erro
         kind: row.try_get("kind")?,
         place: row.try_get("place")?,
         hash: row.try_get("source")?,
-        // What nobody can read any more must not hide the others; such a version cannot be put back.
+        // Values that nobody can read any more must not hide the others; such a version cannot be put back.
         valves: valves.unwrap_or_default(),
         enabled: row.try_get("enabled")?,
         global: row.try_get("global")?,

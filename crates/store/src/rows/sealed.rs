@@ -4,7 +4,8 @@ use super::json::encode;
 use crate::seal::{SealKey, is_sealed};
 use valvehouse_json::Json;
 
-/// What a value is about, so that it opens nowhere else: the operators' or one user's valves of a plugin,
+/// Returns the subject of a value, so that it opens nowhere else: the operators' or one user's valves of a
+/// plugin,
 pub(crate) fn valves_of(plugin: &str, user: Option<&str>) -> String {
     format!("valves {plugin:?} {user:?}")
 }

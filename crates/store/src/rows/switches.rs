@@ -19,7 +19,7 @@ pub(crate) async fn all(connection: &mut Session) -> Result<Vec<Switch>, sqlx::E
         .collect()
 }
 
-/// Whether a plugin runs, and for all models, as far as anybody said.
+/// Reads if a plugin runs, and if for all models, as far as that was set.
 pub(crate) async fn of(
     connection: &mut Session,
     plugin: &str,
@@ -29,13 +29,13 @@ pub(crate) async fn of(
     row.map_or(Ok((None, None)), |row| Ok((row.try_get("enabled")?, row.try_get("global")?)))
 }
 
-/// What is none stays as it was.
+/// Sets the switches of a plugin; one that is none stays as it was.
 pub(crate) async fn set(transaction: &mut Session, switch: &Switch) -> Result<(), sqlx::Error> {
     let (enabled, global) = of(transaction, &switch.plugin).await?;
     put(transaction, &switch.plugin, switch.enabled.or(enabled), switch.global.or(global)).await
 }
 
-/// What is none is said by nobody from now on.
+/// Replaces the switches of a plugin; one that is none is unset from now on.
 pub(crate) async fn put(
     transaction: &mut Session,
     plugin: &str,

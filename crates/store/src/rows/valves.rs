@@ -30,7 +30,7 @@ pub(crate) async fn all(connection: &mut Session, key: &SealKey) -> Result<Vec<S
         .collect()
 }
 
-/// What operators set, by plugin.
+/// Returns the operators' values, by plugin.
 pub(crate) async fn of_operators(
     connection: &mut Session,
     key: &SealKey,

@@ -30,11 +30,11 @@ pub(super) enum Link<'s> {
     Postgres(&'s mut PgConnection),
 }
 
-/// What a transaction reads and then writes, so that no other one writes it meanwhile. SQLite has one writer at a
-/// time, whatever it writes.
+/// The rows that a transaction reads and then writes, so that no other one writes them meanwhile. SQLite has
+/// one writer at a time, for all rows.
 #[derive(Clone, Copy)]
 pub(crate) enum Lock<'a> {
-    /// What operators and hosts decide.
+    /// The decisions of operators and hosts.
     Settings,
     /// One conversation, there or not.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite locks the whole store"))]

@@ -22,7 +22,7 @@ pub struct SqlStore {
     pub(crate) durable: Pool,
     /// Readers, and writers that do not wait for the disk.
     pub(crate) swift: Pool,
-    /// What people set is sealed with it.
+    /// The key that seals people's values.
     pub(super) key: SealKey,
     /// Writers in their order, and when one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,

@@ -29,7 +29,7 @@ impl History for SqlStore {
             if seen.is_empty() {
                 return Ok(Vec::new());
             }
-            // Whoever saved a file has it on disk; what is lost here is found again by the next look.
+            // The file is on disk already; a change that is lost here is found again by the next look.
             let mut transaction = self.swift.begin(Lock::Settings).await?;
             let late = history::record(&mut transaction, &self.key, seen).await?;
             transaction.commit().await?;

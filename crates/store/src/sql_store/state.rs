@@ -332,7 +332,7 @@ impl Store for SqlStore {
                     Ok(transaction) => return transaction.rollback().await,
                     Err(error) if !self.is_busy(&error) => return Err(error),
                     Err(_) if self.is_contended() => return Ok(()),
-                    // Where this process gets no processor, the one that holds the lock may get none either.
+                    // The holder of the lock may get no processor either where this process gets none.
                     Err(_) if lag > STARVED && since.elapsed() < open::CONTENDED => {}
                     Err(error) => return Err(error),
                 }

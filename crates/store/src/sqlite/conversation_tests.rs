@@ -1,4 +1,4 @@
-//! What is special to conversations in a file: who is alive, what is broken off, what it costs.
+//! The promises of conversations in a file: who is alive, what is broken off, what it costs.
 
 use super::tests::raw;
 use crate::sql_store::SqlStore;
@@ -167,7 +167,7 @@ async fn what_is_broken_off_in_the_middle_leaves_nothing() {
     let messages = [said("1"), said("2"), said("3")];
     let (mut kept, mut broken) = (0, 0);
     begin(&store, "r", 0, &[]).await;
-    // How far so many polls get is different from time to time.
+    // The progress of so many polls is different from time to time.
     for polls in (1..30).cycle().take(150) {
         let done = broken_off(store.keep_step(&step("r", kept, &messages)), polls).await;
         let run = store.run("r").await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What is special to the store in a file.
+//! The promises of the store in a file.
 
 use super::open;
 use crate::sql::{Lock, Pool};
@@ -269,7 +269,7 @@ async fn writers_behind_a_held_lock_fail_together() {
     let values = json(r#"{"a": 1}"#);
     let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
     let ended = futures::future::join_all(merges).await;
-    // Whoever waits for the lock of another process waits once, however many are ahead.
+    // A writer that waits for the lock of another process waits once, however many are ahead.
     assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.trouble == Trouble::Busy)));
     assert!(one.probe().await.is_err());
     lock.rollback().await.unwrap();

@@ -20,7 +20,7 @@ enum Kind {
     Guarded,
 }
 
-/// What the model answers when it is asked.
+/// The model's answer.
 #[derive(Debug, Clone)]
 enum Answer {
     Text,
@@ -28,7 +28,7 @@ enum Answer {
     Fails,
 }
 
-/// What a person decides.
+/// The decision of a person.
 #[derive(Debug, Clone, Copy)]
 enum Choice {
     Approve,
@@ -59,7 +59,7 @@ enum Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Storage {
     Nowhere,
     WhenAsked,
     Always,
@@ -67,10 +67,10 @@ enum Kept {
 
 #[derive(Debug, Clone)]
 struct Plan {
-    kept: Kept,
+    kept: Storage,
     window: u64,
     threshold: u64,
-    /// Whether the model that writes summaries can.
+    /// `true` if the model that writes summaries can.
     writes: bool,
     actions: Vec<Action>,
 }
@@ -110,7 +110,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    let kept = prop_oneof![Just(Kept::Nowhere), Just(Kept::WhenAsked), Just(Kept::Always)];
+    let kept = prop_oneof![Just(Storage::Nowhere), Just(Storage::WhenAsked), Just(Storage::Always)];
     let actions = prop::collection::vec(action(), 1..14);
     (kept, 1..5_u64, 2..8_u64, any::<bool>(), actions).prop_map(
         |(kept, window, threshold, writes, actions)| Plan { kept, window, threshold, writes, actions },

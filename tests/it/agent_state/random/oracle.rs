@@ -1,4 +1,4 @@
-//! What an agent should remember, worked out without it.
+//! The memory that an agent should have, worked out without it.
 
 use super::{Answer, Choice, Kind};
 use std::collections::HashSet;
@@ -6,9 +6,9 @@ use std::collections::HashSet;
 /// One message as it should be remembered.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// How its line begins.
+    /// The beginning of its line.
     begins: String,
-    /// What is in it.
+    /// Its contents.
     holds: String,
     calls: Vec<(Kind, usize)>,
     answers: Option<usize>,
@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// How the latest run stands.
+/// The status of the latest run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Idle,
@@ -64,7 +64,7 @@ impl Oracle {
         self.advance(answers, next);
     }
 
-    /// Whether the decision can be made.
+    /// Returns `true` if the decision can be made.
     pub(super) fn decides(&mut self, choice: Choice, answers: &[Answer], next: Number) -> bool {
         let first = self.open().first().copied();
         let result = match (self.phase, choice) {

@@ -1,7 +1,7 @@
 //! A real agent beside the one that is only thought of.
 
 use super::oracle::{Entry, Oracle, Phase};
-use super::{Action, Answer, Choice, Kept, Kind, Plan};
+use super::{Action, Answer, Choice, Kind, Plan, Storage};
 use crate::agent_state::{lines, store};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -23,9 +23,9 @@ pub(super) struct World {
     broken: Arc<Mutex<HashSet<i64>>>,
     storage: Option<(TempDir, Arc<dyn Store>)>,
     oracle: Oracle,
-    /// What was said in each conversation that is kept by itself, and how it stands.
+    /// The messages and the status of each conversation that is kept by itself.
     lines: HashMap<String, (Vec<Entry>, Phase)>,
-    /// What was said when a checkpoint was asked for, and how it stood.
+    /// The messages and the status at each checkpoint.
     saved: HashMap<String, (Vec<Entry>, Phase)>,
     checkpoints: Vec<String>,
     texts: usize,
@@ -45,7 +45,7 @@ impl Model {
         let body = &request.body;
         let down = || Fault::Provider { message: "it is down".into(), timeout: false };
         let head = Head::new("m");
-        // Who writes summaries is offered no tools.
+        // A model that writes summaries is offered no tools.
         if body.get("tools").is_none() {
             let summary = || provider::Answer::Whole(head.text("they talked"));
             return if self.writes { Ok(summary()) } else { Err(down()) };
@@ -102,7 +102,7 @@ fn tool(kind: Kind, broken: Arc<Mutex<HashSet<i64>>>) -> Tool {
 
 impl World {
     pub(super) async fn new(plan: &Plan) -> Self {
-        let storage = if plan.kept == Kept::Nowhere { None } else { Some(store().await) };
+        let storage = if plan.kept == Storage::Nowhere { None } else { Some(store().await) };
         let model = Arc::new(Model { writes: plan.writes, ..Model::default() });
         let broken = Arc::default();
         let agent = build(plan, &model, &broken, storage.as_ref().map(|(_, store)| store.clone()));
@@ -160,7 +160,7 @@ impl World {
             }
             Action::Save => {
                 let id = self.agent.save_checkpoint().await;
-                if let (Ok(id), Kept::WhenAsked) = (id, self.plan.kept) {
+                if let (Ok(id), Storage::WhenAsked) = (id, self.plan.kept) {
                     self.saved.insert(id, (self.oracle.said.clone(), self.oracle.phase));
                 }
             }
@@ -177,7 +177,7 @@ impl World {
         };
         let checkpoint = store.checkpoint(&id).await.unwrap().unwrap();
         let (said, phase) = match self.plan.kept {
-            Kept::Always => {
+            Storage::Always => {
                 let (said, phase) = &self.lines[&checkpoint.conversation];
                 (said[..usize::try_from(checkpoint.length).unwrap()].to_vec(), *phase)
             }
@@ -210,7 +210,7 @@ impl World {
             lines.len() == expected.len() && lines.iter().zip(expected).all(|(line, entry)| entry.is(line))
         };
         assert!(is_same(&remembered), "{action:?}: {remembered:#?} is not {expected:#?}");
-        if let (Some((_, store)), Kept::Always) = (&self.storage, self.plan.kept) {
+        if let (Some((_, store)), Storage::Always) = (&self.storage, self.plan.kept) {
             let stored = store.messages(self.agent.conversation(), 0, 10_000).await.unwrap();
             assert!(is_same(&lines(&stored)), "{action:?}: {stored:#?} is not {expected:#?}");
         }
@@ -227,7 +227,8 @@ impl World {
     }
 }
 
-/// How many calls have no result. Every other one has exactly one, after it and before anything else is said.
+/// Returns the number of calls without a result. Every other one has exactly one, after it and before any
+/// other message.
 fn unanswered(messages: &[Json]) -> usize {
     let mut open: Vec<String> = Vec::new();
     let mut left = 0;
@@ -273,7 +274,7 @@ fn build(
     let tools = Kind::ALL.into_iter().map(|kind| tool(kind, broken.clone()));
     let builder = tools.fold(builder, |builder, tool| builder.tool(tool));
     let builder = match storage {
-        Some(store) => builder.storage(store).auto_checkpoint(plan.kept == Kept::Always),
+        Some(store) => builder.storage(store).auto_checkpoint(plan.kept == Storage::Always),
         None => builder,
     };
     builder.build().unwrap()

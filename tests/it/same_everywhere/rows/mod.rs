@@ -14,7 +14,7 @@ use crate::host::{Answer, TestHost};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-/// How a turn is asked for.
+/// The form of a request for a turn.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) stream: bool,

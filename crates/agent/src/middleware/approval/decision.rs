@@ -1,4 +1,4 @@
-//! What a person's answer means for a call; what is not clearly a yes is a no.
+//! The meaning of a person's answer for a call; an unclear answer is a no.
 
 use valvehouse_core::limits::clipped;
 use valvehouse_core::words::yes_or_no;

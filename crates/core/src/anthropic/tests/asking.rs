@@ -164,7 +164,7 @@ fn what_cannot_be_said_is_an_error_that_names_the_field() {
         let fault = asked(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
         assert!(fault.contains(place), "{fault}");
     }
-    // What says nothing is no wish.
+    // A default is not a wish.
     assert!(with(r#""n":1,"logprobs":false,"logit_bias":{},"presence_penalty":0,"functions":null"#).is_ok());
 }
 
@@ -216,7 +216,7 @@ fn other_services_get_only_what_they_know() {
     );
     assert_eq!(sent.at_path("messages.4.content.0.image_url.url"), Json::from("data:image/png;base64,AA"));
     assert_eq!(sent.at_path("tools.0.function.name"), Json::from("t"));
-    // What a client of OpenAI's says is for the service to know.
+    // Options of OpenAI's clients are for the service to judge.
     let untouched = json(
         r#"{"model":"m","tools":[{"type":"function","function":{},"x":1}],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{}}]}]}"#,
     );

@@ -50,7 +50,7 @@ fn whole_answers_come_back_as_they_were() {
         let original = json(&text);
         let answer = completion(&original);
         assert_eq!(meaning(&message(&answer)), meaning(&original), "{name}");
-        // Streamed to a client of either kind they are the same.
+        // The same chunks reach a client of either kind.
         let chunks = split(&answer, true);
         assert_eq!(folded(&chunks), answer, "{name}");
         assert_eq!(meaning(&assembled(&written(&chunks))), meaning(&original), "{name}");

@@ -1,4 +1,4 @@
-//! Whatever can be said comes through whole: any blocks in any order, in and out, whole and streamed.
+//! Any content comes through whole: any blocks in any order, in and out, whole and streamed.
 
 use super::{assembled, chunks, folded, json, written};
 use crate::anthropic::{ask, completion, message, read};

@@ -14,7 +14,7 @@ use valvehouse_json::{Json, Object};
 const CALLS: &str = "calls";
 /// The key under which the pieces that wait for another call to end are stored.
 const QUEUE: &str = "queue";
-/// Set where the next event lets all of them out.
+/// The key that is set where the next event lets all of them out.
 const CLOSED: &str = "calls_closed";
 
 /// The calls of one choice.

@@ -4,7 +4,7 @@ use valvehouse_json::Json;
 
 /// The key under which waiting texts and calls are stored, by choice.
 pub(super) const HELD: &str = "held";
-/// Set for a choice that ends without a reason.
+/// The key that is set for a choice that ends without a reason.
 pub(super) const OVER: &str = "over";
 /// The texts of a choice that wait, by lane.
 pub(super) const LANES: &str = "lanes";

@@ -6,9 +6,9 @@ use crate::chat::event::Step;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};
 
-/// Set on a lane whose text goes out with the next event.
+/// The key that is set on a lane whose text goes out with the next event.
 const OVER: &str = "over";
-/// Set beside it where nothing can continue the text.
+/// The key that is set beside it where nothing can continue the text.
 const CLOSED: &str = "closed";
 
 /// One text of a choice.
@@ -156,7 +156,7 @@ impl Lane {
             self.ready = ready_tokens.collect();
         }
         self.text = text[ready..].into();
-        // Where a match spans the seam, its first characters are out already; what stands for it follows.
+        // The first characters of a match that spans the seam are out already; the replacement follows.
         Ok(out.strip_prefix(seam.sent.as_str()).map_or_else(|| out.clone(), CompactString::from))
     }
 
@@ -203,7 +203,7 @@ impl Lane {
         look: &mut L,
     ) -> Result<(usize, CompactString), L::Error> {
         // Each place takes two looks at the text.
-        const NEAR: usize = 10;
+        const MAX_NEAR: usize = 10;
         const EDGES: usize = 6;
         let is_edge = |at: &usize| {
             let sides = (text[..*at].chars().next_back(), text[*at..].chars().next());
@@ -211,8 +211,8 @@ impl Lane {
             !(is_inner(sides.0) && is_inner(sides.1))
         };
         let ahead = || text[..wished].char_indices().rev().map(|(at, _)| at).take(self.longest);
-        let edges = ahead().skip(NEAR).filter(is_edge).take(EDGES);
-        for at in [wished].into_iter().chain(ahead().take(NEAR)).chain(edges) {
+        let edges = ahead().skip(MAX_NEAR).filter(is_edge).take(EDGES);
+        for at in [wished].into_iter().chain(ahead().take(MAX_NEAR)).chain(edges) {
             let out = look.changed(&text[..at])?;
             if let Some(rest) = changed.strip_prefix(out.as_str())
                 && rest == look.changed(&text[at..])?

@@ -1,4 +1,4 @@
-//! What looks at texts through a window.
+//! The functions that look at texts through a window.
 
 use compact_str::CompactString;
 

@@ -20,18 +20,18 @@ impl Look for Blot {
     }
 }
 
-const LONGEST: usize = 9;
+const MAX_LENGTH: usize = 9;
 
 fn through(events: &[Json]) -> Vec<Json> {
     let kept = Json::object();
     for event in events {
-        pass(event, &kept, LONGEST, &mut Blot(LONGEST)).unwrap();
+        pass(event, &kept, MAX_LENGTH, &mut Blot(MAX_LENGTH)).unwrap();
     }
     let mut all = events.to_vec();
     for choice in waiting(&kept) {
         end(&kept, choice);
         let event = delta_of(choice, Json::object(), None);
-        pass(&event, &kept, LONGEST, &mut Blot(LONGEST)).unwrap();
+        pass(&event, &kept, MAX_LENGTH, &mut Blot(MAX_LENGTH)).unwrap();
         all.push(event);
     }
     assert!(waiting(&kept).is_empty());
@@ -222,7 +222,7 @@ proptest! {
         }
         let text = pieces.concat();
         let answer = folded(&through(&events)).at_path("choices.0.message.content");
-        let expected = Blot(LONGEST).changed(&text).unwrap();
+        let expected = Blot(MAX_LENGTH).changed(&text).unwrap();
         prop_assert_eq!(answer.as_str().unwrap_or_default(), expected.as_str());
     }
 }

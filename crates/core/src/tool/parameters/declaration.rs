@@ -11,10 +11,10 @@ use valvehouse_json::Json;
 /// The default says nothing about the arguments: any object goes through whole. That is not the same
 /// as an empty declaration, which takes nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Parameters(Option<Arc<Declared>>);
+pub struct Parameters(Option<Arc<Inner>>);
 
 #[derive(Debug)]
-struct Declared {
+struct Inner {
     /// `None` where only the schema is known: whoever wrote it checks the arguments.
     parameters: Option<Vec<Parameter>>,
     schema: Json,
@@ -30,12 +30,12 @@ impl Parameters {
     pub fn declare(declared: &Json) -> Result<Self, Vec<String>> {
         let parameters = declare::parameters(declared)?;
         let schema = describe::object(Some(&parameters)).freeze();
-        Ok(Self(Some(Arc::new(Declared { parameters: Some(parameters), schema }))))
+        Ok(Self(Some(Arc::new(Inner { parameters: Some(parameters), schema }))))
     }
 
     /// Parameters of which only the JSON Schema is known. Any object goes through whole: the tool itself checks it.
     pub fn of_schema(schema: Json) -> Self {
-        Self(Some(Arc::new(Declared { parameters: None, schema: schema.freeze() })))
+        Self(Some(Arc::new(Inner { parameters: None, schema: schema.freeze() })))
     }
 
     /// JSON Schema 2020-12 of the arguments: an object. Read-only; copy it to change it.

@@ -23,7 +23,7 @@ const KEYS: [&str; 10] = [
 const EXAMPLE: &str = "#{ city: #{ type: \"string\", required: true } }";
 
 /// Parameters of a tool, or properties of one object.
-const MOST: usize = 128;
+const MAX: usize = 128;
 /// Containers in containers; models lose their way long before.
 const DEEPEST: usize = 16;
 
@@ -71,10 +71,10 @@ impl Reader {
 
     fn members(&mut self, declared: &Json, place: &Place) -> Vec<Parameter> {
         let entries = declared.as_object().map(|object| object.entries()).unwrap_or_default();
-        if entries.len() > MOST {
+        if entries.len() > MAX {
             let whose = if place.path.is_empty() { "a tool" } else { place.path.as_str() };
             self.problems.push(format!(
-                "{whose} has {} parameters, of which a model can heed {MOST} at most: group or drop some",
+                "{whose} has {} parameters, of which a model can heed {MAX} at most: group or drop some",
                 entries.len()
             ));
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a declaration says, once it is read.
+//! The contents of a declaration, once it is read.
 
 use crate::limits::Limits;
 use valvehouse_json::Json;

@@ -1,4 +1,4 @@
-//! What authors and models notice of parameters.
+//! The effects of parameters that authors and models notice.
 
 use super::*;
 use proptest::prelude::*;

@@ -26,7 +26,7 @@ fn grants(folder: &Path) -> Grants {
     }
 }
 
-/// What the code leaves in `body.out`, or the message of its error.
+/// Returns the code's `body.out`, or the message of its error.
 async fn run(code: &str, folder: &Path) -> String {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     match chain(code, grants(folder)).run(Hook::Inlet, body, &Turn::default()).await {

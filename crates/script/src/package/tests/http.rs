@@ -1,4 +1,4 @@
-//! What scripts ask of other hosts, against real servers on loopback.
+//! The requests of scripts to other hosts, against real servers on loopback.
 
 use crate::run::Ended;
 use crate::value::{Shape, live};

@@ -1,4 +1,4 @@
-//! What scripts keep, as their authors use it.
+//! The values that scripts keep, as their authors use them.
 
 use crate::{Kind, Problem, Script, Settings, SourceFile};
 use std::sync::Arc;

@@ -109,7 +109,7 @@ struct Function {
     params: Vec<String>,
 }
 
-/// What an API reference would be made of.
+/// Returns the functions that an API reference would be made of.
 fn functions() -> Vec<Function> {
     let global = [("", globals())];
     let themes = modules().iter().cloned();

@@ -11,7 +11,7 @@ use std::path::Path;
 use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 
-/// What is shown of a value in a message.
+/// The number of characters of a value in a message.
 const SHOWN: usize = 200;
 
 pub(super) fn register(module: &mut Module) {

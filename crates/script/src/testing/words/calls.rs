@@ -98,7 +98,7 @@ fn hooks(module: &mut Module) {
     }
 }
 
-/// What a hook is given: a copy, whole where the test wrote it short.
+/// Returns the subject of a hook: a copy, whole where the test wrote it short.
 fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
     let of_messages = |messages: Json| Json::from([("messages", messages)]);
     Ok(match (hook, json_of(value)?) {
@@ -152,7 +152,7 @@ fn text_of(answer: &Json) -> Json {
     message::text_of(&response::message_of(answer)).as_str().into()
 }
 
-/// What came out of a stream.
+/// Returns the result of a stream.
 fn streamed(answer: &Json, events: Vec<Json>) -> Json {
     let said = response::message_of(answer);
     let thought: String = events.iter().map(|event| event::reasoning(event).to_string()).collect();

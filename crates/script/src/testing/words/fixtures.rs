@@ -1,4 +1,4 @@
-//! What a test lays out: valves, turns, answers of others, the time.
+//! Functions that lay out a test: valves, turns, answers of others, the time.
 
 use super::registration::{function, stage, within};
 use crate::package::RhaiResultOf;

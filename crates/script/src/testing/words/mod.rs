@@ -1,4 +1,4 @@
-//! What tests may call besides all that scripts may: a file per theme.
+//! Functions that only tests may call, beside all that scripts may: a file per theme.
 
 mod assertions;
 mod calls;

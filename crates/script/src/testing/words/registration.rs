@@ -1,4 +1,4 @@
-//! How a word of tests is registered, and how it finds the running test.
+//! The registration of a word of tests, and its access to the running test.
 
 use crate::package::RhaiResultOf;
 use crate::testing::stage::Stage;

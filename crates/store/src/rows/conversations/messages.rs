@@ -80,7 +80,7 @@ pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Resu
     .await
 }
 
-/// What is kept from run to run, as it is stored.
+/// Serializes the values that are kept from run to run.
 pub(crate) fn stored_kept(kept: &Json) -> Result<String, Error> {
     if kept.as_object().is_none() {
         return Err(refused(format!("what a conversation keeps must be an object, not {}", kept.kind())));
@@ -119,7 +119,7 @@ pub(crate) async fn append(
     messages: &[Json],
 ) -> Result<u64, Error> {
     let mut place = length;
-    // Whoever writes holds up all others: many at once take a fraction of the time.
+    // A writer holds up all others: many at once take a fraction of the time.
     for some in messages.chunks(100) {
         let some =
             some.iter().map(|message| stored(message, AROUND_MESSAGE)).collect::<Result<Vec<_>, _>>()?;

@@ -23,7 +23,7 @@ pub(crate) fn stored(value: &Json, around: usize) -> Result<String, sqlx::Error>
     Ok(text)
 }
 
-/// How deep the lists and objects of a JSON text are nested.
+/// Returns the depth of the lists and objects of a JSON text.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {
@@ -51,7 +51,7 @@ pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json,
     })
 }
 
-/// What is asked for cannot be done, and why.
+/// Returns the error of a request that cannot be done, with its reason.
 pub(crate) fn refused(cause: impl Into<String>) -> sqlx::Error {
     sqlx::Error::Encode(cause.into().into())
 }

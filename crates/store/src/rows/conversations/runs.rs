@@ -214,7 +214,8 @@ pub(crate) async fn claim(
         return Ok(None);
     }
     let time = now();
-    // What it waits for stays until its next step is kept: whoever claims it may die on the way there.
+    // The request that it waits for stays until its next step is stored: the claimant may die on the way
+    // there.
     let claimed = query(
         "UPDATE runs SET status = 'running', error = '', owner = ?, pid = ?, seen_at = ?, updated_at = ?
          WHERE id = ? AND status = ? AND step = ? AND owner = ? AND seen_at = ?",

@@ -52,7 +52,7 @@ pub(crate) async fn import(connection: &mut Session, exported: Exported) -> Resu
     Ok(true)
 }
 
-/// Whether there are runs or checkpoints here that have an id of theirs.
+/// Returns `true` if there are runs or checkpoints here that have an id of theirs.
 async fn uses_known_ids(connection: &mut Session, runs: &[(Run, Vec<Checkpoint>)]) -> Result<bool, Error> {
     for (run, checkpoints) in runs {
         if runs::is_known(connection, &run.id).await? {
